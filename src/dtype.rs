@@ -53,7 +53,7 @@ impl DType {
         Self::F64,
     ];
 
-    /// Bytes an element.
+    /// Bytes per element.
     pub const fn bytes(self) -> usize {
         match self {
             Self::U8 | Self::I8 => 1,
@@ -63,12 +63,12 @@ impl DType {
         }
     }
 
-    /// Whether it holds fractions.
+    /// Whether it is a floating point type.
     pub const fn is_float(self) -> bool {
         matches!(self, Self::F16 | Self::Bf16 | Self::F32 | Self::F64)
     }
 
-    /// The smallest and largest integer it holds; `None` for floating point.
+    /// The smallest and largest integer of the type; `None` for floating point.
     pub const fn int_range(self) -> Option<(i64, i64)> {
         match self {
             Self::U8 => Some((0, u8::MAX as i64)),
@@ -174,7 +174,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// Those in this range.
+    /// The values in this range.
     ///
     /// # Panics
     ///
@@ -216,7 +216,7 @@ impl<'a> Numbers<'a> {
         })
     }
 
-    /// How many there are.
+    /// Number of values.
     pub fn len(&self) -> usize {
         match self {
             Self::U8(values) => values.len(),
@@ -233,7 +233,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// Whether there are none.
+    /// Whether there are no values.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -5,50 +5,50 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// The result of everything in Ringfeed that can fail.
+/// The result of every function of Ringfeed that can fail.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
-/// What went wrong, in one word that a program can match on.
+/// The kind of an error, which programs can match on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ErrorKind {
     /// The operating system refused to read, write, map or list something.
     Io,
-    /// A path, column, class or tensor of that name does not exist.
+    /// A path, column, class or tensor with this name does not exist.
     NotFound,
     /// A record holds something that its schema does not allow.
     Data,
-    /// A file is not what its format promises: header, size, checksum or structure.
+    /// A file violates its format: header, size, checksum or structure.
     Format,
-    /// The parts of a schema do not fit each other, or a view asks for another type.
+    /// The parts of a schema do not fit together, or a view asks for another type.
     Schema,
     /// The configuration contradicts itself or the data.
     Config,
-    /// Input is larger than a stated limit (record bytes, pixels, inflated bytes).
+    /// Input is larger than a limit (bytes per record, pixels, unpacked bytes).
     Limit,
-    /// Batch memory would pass the byte budget.
+    /// The memory budget would be exceeded.
     Budget,
-    /// Every slot of the ring is in the caller's hands. From a reader, it becomes [`Data`](Self::Data).
+    /// The caller holds every slot of the ring. If a reader gives this kind, it becomes [`Data`](Self::Data).
     Exhausted,
-    /// The epoch has ended, and no other one was begun.
+    /// The epoch has ended, and no other epoch was begun.
     Ended,
     /// More bad records than the policy allows.
     TooManyBad,
-    /// Something was asked of a source that it can't do: a second epoch, a seek, a shuffle.
+    /// The source does not support what was asked: a second epoch, a seek, a shuffle.
     Unsupported,
     /// A panic was caught in user code or in a decoder.
     Panicked,
-    /// A wait passed its time limit.
+    /// A wait reached its time limit.
     TimedOut,
-    /// Somebody asked to stop.
+    /// The caller asked to stop.
     Interrupted,
-    /// A device refuses, is broken or is not there.
+    /// A device refuses, is broken or does not exist.
     Device,
 }
 
 impl ErrorKind {
-    /// The kind as it stands in JSON: `"not_found"`, `"data"` and so on.
+    /// The kind as in JSON: `"not_found"`, `"data"` and so on.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Io => "io",
@@ -71,7 +71,7 @@ impl ErrorKind {
     }
 }
 
-/// Where in the data an error was met. Absent parts are unknown or make no sense for the format.
+/// Where in the data an error occurred. Parts that are `None` are unknown, or do not exist in the format.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Location {
     /// File or folder.
@@ -80,7 +80,7 @@ pub struct Location {
     pub record: Option<u64>,
     /// Line in the file, from 1.
     pub line: Option<u64>,
-    /// Name of the member of an archive.
+    /// Name of the archive's member.
     pub member: Option<String>,
     /// Name of the column or tensor.
     pub column: Option<String>,
@@ -126,10 +126,11 @@ impl fmt::Display for Location {
     }
 }
 
-/// Any error of Ringfeed: a kind, a place, a message and perhaps a cause. One pointer wide.
+/// Any error of Ringfeed: a kind, a location, a message and perhaps a cause. It has the size of one pointer.
 ///
-/// It reads `path:line: record N: column "c": expected f32, found "abc"`. The layer that knows a part of the place
-/// adds it (see [`Error::at_path`] and its relatives); a part that is already known is never overwritten.
+/// Its text reads `path:line: record N: column "c": expected f32, found "abc"`. The layer that knows a part of the
+/// location adds it ([`Error::at_path`] and the other `at_` methods); a part that is already known is never
+/// overwritten.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -142,7 +143,7 @@ struct Inner {
 }
 
 impl Error {
-    /// An error without a place.
+    /// An error without a location.
     #[cold]
     pub fn new(kind: ErrorKind, message: impl Into<Cow<'static, str>>) -> Self {
         let (location, message) = (Location::default(), message.into());
@@ -277,17 +278,17 @@ impl Error {
         self.0.kind
     }
 
-    /// The place.
+    /// The location.
     pub fn location(&self) -> &Location {
         &self.0.location
     }
 
-    /// The path part of the place.
+    /// The path of the location.
     pub fn path(&self) -> Option<&Path> {
         self.0.location.path.as_deref()
     }
 
-    /// What happened, without the place.
+    /// What happened, without the location.
     pub fn message(&self) -> &str {
         &self.0.message
     }
@@ -385,15 +386,15 @@ pub(crate) fn missing_path(path: &Path) -> Error {
     let mut parent = path.parent();
     let mut child = path.file_name();
     while let (Some(folder), Some(name)) = (parent, child) {
-        let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
-        if let Ok(entries) = std::fs::read_dir(folder) {
+        let here = if folder.as_os_str().is_empty() { Path::new(".") } else { folder };
+        if let Ok(entries) = std::fs::read_dir(here) {
             let names: Vec<String> =
                 entries.filter_map(|entry| Some(entry.ok()?.file_name().to_string_lossy().into_owned())).collect();
             let wanted = name.to_string_lossy();
             let like = names.iter().map(String::as_str).filter(|name| is_near_file(&wanted, name));
             let hint = match nearest(&wanted, like) {
                 Some(near) => format!("no such file or folder; did you mean {:?}?", folder.join(near)),
-                None => format!("no such file or folder ({} entries in {:?}, none similar)", names.len(), folder),
+                None => format!("no such file or folder ({} entries in {:?}, none similar)", names.len(), here),
             };
             return Error::new(ErrorKind::NotFound, hint).at_path(path);
         }
@@ -438,6 +439,8 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains("train.csv"), "{error}");
         std::fs::write(folder.path().join("home"), "").unwrap();
+        // A path from here is answered with one from here.
+        assert!(missing_path(Path::new("Cargo.tom")).message().ends_with("did you mean \"Cargo.toml\"?"));
         let error = missing_path(&folder.path().join("nope"));
         assert!(error.to_string().contains("none similar"), "{error}");
         for (wanted, is_near) in [

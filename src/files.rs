@@ -1,4 +1,4 @@
-//! Files that a user names: only ordinary ones are opened, and what is written appears whole or not at all.
+//! Files that a user names: only regular files are opened, and files are written completely or not at all.
 
 use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
@@ -78,7 +78,8 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         // The process's umask takes its share; otherwise, temporary files are the owner's alone.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    let mut file = builder.tempfile_in(folder)?;
+    // The name of the temporary file tells nobody anything.
+    let mut file = builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))?;
     parts.iter().try_for_each(|part| file.write_all(part))?;
     file.persist(path)?;
     Ok(())

@@ -8,12 +8,21 @@ use crate::error::{Error, ErrorKind, Result};
 /// Most conditions within conditions.
 const MAX_DEPTH: usize = 64;
 
-/// A condition, such as `label != 3 and (kind == 'cat' or width >= 32)`.
+/// A condition, such as `label != 3 and (kind == 'cat' or len(tokens) >= 32)`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
     condition: Condition,
-    /// The fields that it looks at, in the order of their numbers, and whether each is text; `None` of one that is only missing or not.
-    pub(crate) fields: Vec<(String, Option<bool>)>,
+    /// What it looks at, in the order of their numbers.
+    pub(crate) subjects: Vec<Subject>,
+}
+
+/// What a filter looks at of a record: the value of a field, or its length.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Subject {
+    pub(crate) field: String,
+    pub(crate) is_length: bool,
+    /// Whether it is compared with texts; `None` if it is only missing or not.
+    pub(crate) is_text: Option<bool>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
@@ -21,7 +30,7 @@ enum Condition {
     Any(Vec<Condition>),
     All(Vec<Condition>),
     Not(Box<Condition>),
-    /// A field is one of these values, or not.
+    /// A subject is one of these values, or not.
     Compare(usize, Comparison, Vec<Literal>),
     Missing(usize),
 }
@@ -72,7 +81,8 @@ enum Token {
 const MARKS: [&str; 11] = ["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ","];
 
 fn fault(at: usize, message: impl std::fmt::Display) -> Error {
-    let example = "write conditions such as label != 3 and (kind in ['cat', 'dog'] or `my width` >= 32.5)";
+    let example =
+        "write conditions such as label != 3 and (kind in ['cat', 'dog'] or `my width` >= 32.5 or len(tokens) > 5)";
     Error::new(ErrorKind::Config, format!("character {}: {message}; {example}", at + 1))
 }
 
@@ -113,8 +123,8 @@ struct Parser {
     tokens: Vec<(usize, Token)>,
     next: usize,
     end: usize,
-    fields: Vec<(String, Option<bool>)>,
-    numbers: BTreeMap<String, usize>,
+    subjects: Vec<Subject>,
+    numbers: BTreeMap<(String, bool), usize>,
 }
 
 impl Parser {
@@ -169,21 +179,17 @@ impl Parser {
             return if self.is_mark(")") { Ok(inner) } else { Err(fault(self.at(), "a bracket is never closed")) };
         }
         let at = self.at();
-        let Some(Token::Name(name)) = self.peek().cloned() else {
-            return Err(fault(at, "the name of a field is missing"));
-        };
-        self.next += 1;
-        let field = self.field(name);
+        let subject = self.subject()?;
         if self.is_word("in") {
             let values = self.list()?;
-            return self.compare(field, Comparison::Is, values);
+            return self.compare(subject, Comparison::Is, values);
         }
         if self.is_word("not") {
             if !self.is_word("in") {
                 return Err(fault(self.at(), "`in` is missing behind `not`"));
             }
             let values = self.list()?;
-            return self.compare(field, Comparison::IsNot, values);
+            return self.compare(subject, Comparison::IsNot, values);
         }
         const COMPARISONS: [(&str, Comparison); 6] = [
             ("==", Comparison::Is),
@@ -198,22 +204,43 @@ impl Parser {
         };
         if self.is_word("missing") {
             return match comparison {
-                Comparison::Is => Ok(Condition::Missing(field)),
-                Comparison::IsNot => Ok(Condition::Not(Box::new(Condition::Missing(field)))),
+                Comparison::Is => Ok(Condition::Missing(subject)),
+                Comparison::IsNot => Ok(Condition::Not(Box::new(Condition::Missing(subject)))),
                 _ => Err(fault(at, "a value is missing or not: == or !=")),
             };
         }
         let value = self.literal()?;
-        self.compare(field, comparison, vec![value])
+        self.compare(subject, comparison, vec![value])
     }
 
-    fn field(&mut self, name: String) -> usize {
-        let next = self.fields.len();
-        let number = *self.numbers.entry(name.clone()).or_insert(next);
-        if number == next {
-            self.fields.push((name, None));
+    fn name(&mut self) -> Result<String> {
+        let Some(Token::Name(name)) = self.peek().cloned() else {
+            return Err(fault(self.at(), "the name of a field is missing"));
+        };
+        self.next += 1;
+        Ok(name)
+    }
+
+    /// The number of a field, or of its length.
+    fn subject(&mut self) -> Result<usize> {
+        let at = self.at();
+        let mut field = self.name()?;
+        let is_length = self.is_mark("(");
+        if is_length {
+            if field != "len" {
+                return Err(fault(at, format!("{field} is no function; there is len, for the length of a field")));
+            }
+            field = self.name()?;
+            if !self.is_mark(")") {
+                return Err(fault(self.at(), "a bracket is never closed"));
+            }
         }
-        number
+        let next = self.subjects.len();
+        let number = *self.numbers.entry((field.clone(), is_length)).or_insert(next);
+        if number == next {
+            self.subjects.push(Subject { field, is_length, is_text: None });
+        }
+        Ok(number)
     }
 
     fn list(&mut self) -> Result<Vec<Literal>> {
@@ -239,17 +266,23 @@ impl Parser {
         }
     }
 
-    fn compare(&mut self, field: usize, comparison: Comparison, values: Vec<Literal>) -> Result<Condition> {
+    fn compare(&mut self, subject: usize, comparison: Comparison, values: Vec<Literal>) -> Result<Condition> {
         for value in &values {
             let is_text = matches!(value, Literal::Text(_));
-            let (name, known) = &mut self.fields[field];
-            if known.is_some_and(|known| known != is_text) {
-                let message = format!("{name} is compared with numbers and with texts; it is one of them");
-                return Err(Error::new(ErrorKind::Config, message));
-            }
-            *known = Some(is_text);
+            let Subject { field, is_length, is_text: known } = &mut self.subjects[subject];
+            let message = match known {
+                _ if *is_length && is_text => format!("len({field}) is compared with a text; a length is a number"),
+                Some(known) if *known != is_text => {
+                    format!("{field} is compared with numbers and with texts; it is one of them")
+                }
+                _ => {
+                    *known = Some(is_text);
+                    continue;
+                }
+            };
+            return Err(Error::new(ErrorKind::Config, message));
         }
-        Ok(Condition::Compare(field, comparison, values))
+        Ok(Condition::Compare(subject, comparison, values))
     }
 }
 
@@ -259,12 +292,12 @@ impl Filter {
     /// [`ErrorKind::Config`] with the character where something is wrong.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut parser =
-            Parser { tokens: tokens(text)?, next: 0, end: text.len(), fields: Vec::new(), numbers: BTreeMap::new() };
+            Parser { tokens: tokens(text)?, next: 0, end: text.len(), subjects: Vec::new(), numbers: BTreeMap::new() };
         let condition = parser.any(0)?;
         if parser.peek().is_some() {
             return Err(fault(parser.at(), "`and` or `or` is missing"));
         }
-        Ok(Self { condition, fields: parser.fields })
+        Ok(Self { condition, subjects: parser.subjects })
     }
 
     /// The same with each text that it compares with as `named` has it.
@@ -277,7 +310,7 @@ impl Filter {
         self
     }
 
-    /// Whether a record is wanted whose fields have these values, in the order of [`fields`](Self::fields). What is missing is
+    /// Whether a record is wanted whose [`subjects`](Self::subjects) have these values, in their order. What is missing is
     /// nothing that it is compared with, and not different from it either.
     pub(crate) fn keeps<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
         self.condition.holds(value)
@@ -336,8 +369,9 @@ mod tests {
     fn keeps(text: &str, fields: &[(&str, Known<'_>)]) -> bool {
         let filter = Filter::parse(text).unwrap();
         filter.keeps(&|field| {
-            let name = &filter.fields[field].0;
-            fields.iter().find(|(own, _)| own == name).map_or(Known::Missing, |(_, value)| *value)
+            let Subject { field, is_length, .. } = &filter.subjects[field];
+            let name = if *is_length { format!("len({field})") } else { field.clone() };
+            fields.iter().find(|(own, _)| *own == name).map_or(Known::Missing, |(_, value)| *value)
         })
     }
 
@@ -363,6 +397,29 @@ mod tests {
             ("b == 1", false),
             ("b != 1", false),
             ("not b == 1", true),
+        ] {
+            assert_eq!(keeps(text, &fields), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_field_and_its_length_are_two_things() {
+        let fields = [
+            ("kind", Known::Text("cat")),
+            ("len(kind)", Known::Number(3.0)),
+            ("len(my ids)", Known::Number(0.0)),
+            ("len", Known::Number(7.0)),
+            ("len(len)", Known::Number(1.0)),
+        ];
+        for (text, expected) in [
+            ("len(kind) == 3", true),
+            ("len ( kind )<3", false),
+            ("kind == 'cat' and len(kind) in [2, 3]", true),
+            ("len(kind) not in [2, 3]", false),
+            ("len(`my ids`) == 0 and not len(`my ids`) > 0", true),
+            ("len(/ids) == missing and len(/ids) != 3", false),
+            ("len(/ids) == missing", true),
+            ("len == 7 and len(len) == 1", true),
         ] {
             assert_eq!(keeps(text, &fields), expected, "{text}");
         }
@@ -416,6 +473,11 @@ mod tests {
             ("a in [3", "a list is never closed"),
             ("a < missing", "== or !="),
             ("3 == a", "the name of a field is missing"),
+            ("len() > 3", "character 5: the name of a field is missing"),
+            ("len(a > 3", "character 7: a bracket is never closed"),
+            ("len(a)", "a comparison is missing"),
+            ("size(a) > 3", "character 1: size is no function; there is len"),
+            ("len(a) == 'x'", "len(a) is compared with a text; a length is a number"),
         ] {
             let error = Filter::parse(text).unwrap_err();
             assert!(error.message().contains(part), "{part} in {error}");

@@ -7,7 +7,7 @@ use crate::schema::{Extents, MAX_EXTENTS, Rows, Schema, Shape};
 /// Tensors start at multiples of this many bytes in a slot, as DLPack asks.
 pub const TENSOR_ALIGNMENT: usize = 256;
 
-/// Where each tensor of one batch lies in its slot. Tensors never overlap, nor do rows of one tensor.
+/// Where each tensor of one batch lies in its slot. Neither tensors nor rows of a tensor overlap.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     rows: usize,
@@ -40,8 +40,9 @@ impl Run {
     }
 }
 
-/// Where one tensor of a batch lies: its samples one after another, without gaps. Each is of `row_shape`, unless they are
-/// [ragged](Rows::Ragged): [`Layout::shape`] and [`Layout::range`] are right for all.
+/// Where one tensor of a batch lies: its samples one after another, without gaps. Each sample has the shape
+/// `row_shape`, unless the tensor is [ragged](Rows::Ragged). [`Layout::shape`] and [`Layout::range`] are correct for
+/// all tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct TensorLayout {
     pub(crate) offset: usize,
@@ -61,12 +62,12 @@ impl TensorLayout {
         self.offset
     }
 
-    /// Bytes of one sample; of a ragged tensor, those of the longest.
+    /// Bytes of one sample; in a ragged tensor, of the longest sample.
     pub fn row_bytes(&self) -> usize {
         self.row_bytes
     }
 
-    /// Shape of one sample, padding included; of a ragged tensor, that of the longest.
+    /// Shape of one sample, padding included; in a ragged tensor, of the longest sample.
     pub fn row_shape(&self) -> &Shape {
         &self.row_shape
     }
@@ -76,14 +77,14 @@ impl TensorLayout {
         self.dtype
     }
 
-    /// How its samples lie.
+    /// How its samples are stored.
     pub fn rows(&self) -> Rows {
         self.rows
     }
 }
 
 impl Layout {
-    /// Lays `rows` samples of `schema` out, all of these extents, reusing this layout's memory.
+    /// Computes the layout of `rows` samples of `schema`, all with these extents, reusing this layout's memory.
     ///
     /// # Errors
     ///
@@ -160,7 +161,7 @@ impl Layout {
         self.rows
     }
 
-    /// Bytes of slot that the batch takes.
+    /// Bytes of the slot that the batch uses.
     pub fn bytes(&self) -> usize {
         self.bytes
     }
@@ -175,7 +176,8 @@ impl Layout {
         &self.tensors
     }
 
-    /// Dimensions of the batch's tensor `index`: `[samples, ...]`, of a ragged one `[elements]`, of offsets `[samples + 1]`.
+    /// Shape of the batch's tensor `index`: `[samples, ...]`; `[elements]` for a ragged tensor, `[samples + 1]` for
+    /// offsets.
     ///
     /// # Panics
     ///
@@ -193,7 +195,7 @@ impl Layout {
         }
     }
 
-    /// The bytes of the slot that the batch's tensor `index` takes.
+    /// The range of bytes in the slot that the batch's tensor `index` uses.
     ///
     /// # Panics
     ///

@@ -1,4 +1,5 @@
-#![doc = include_str!("../README.md")]
+// Tests run the examples of the pages below only where there are decoders for their images.
+#![cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("../README.md"))]
 
 mod counters;
 mod dataset;
@@ -28,6 +29,9 @@ mod sync;
 pub mod transform;
 mod tree;
 mod view;
+#[cfg(all(test, not(ringfeed_loom)))]
+#[path = "../tests/common/watchdog.rs"]
+mod watchdog;
 
 pub use dataset::{
     BadLimits, BadRecords, Beyond, Buckets, DataSet, DataSetIterator, Epoch, Epochs, Folds, LastBatch, Part,
@@ -52,7 +56,8 @@ pub mod csv {
 pub mod images {
     pub use crate::decode::{
         AugmentRecipe, CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat,
-        LearnedPolicy, PixelOrder, ResizeFilter,
+        LearnedPolicy, PixelOrder, ResizeFilter, aug_mix, auto_augment, colour_jitter, gaussian_blur, horizontal_flip,
+        rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter, trivial_augment, vertical_flip,
     };
     pub use crate::read::images::{ImageFolder, ImageLabels};
 }
@@ -156,19 +161,19 @@ pub mod guide {
     #[doc = include_str!("guide/bottleneck.md")]
     pub mod bottleneck {}
 
-    #[doc = include_str!("guide/fields.md")]
+    #[cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("guide/fields.md"))]
     pub mod fields {}
 
-    #[doc = include_str!("guide/formats.md")]
+    #[cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("guide/formats.md"))]
     pub mod formats {}
 
-    #[doc = include_str!("guide/gpu.md")]
+    #[cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("guide/gpu.md"))]
     pub mod gpu {}
 
     #[doc = include_str!("guide/long_runs.md")]
     pub mod long_runs {}
 
-    #[doc = include_str!("guide/prepare.md")]
+    #[cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("guide/prepare.md"))]
     pub mod prepare {}
 
     #[doc = include_str!("guide/transforms.md")]
@@ -180,7 +185,7 @@ pub mod guide {
 
 /// Parts of [`LoaderConfig`], as plain data: the contents of settings files.
 pub mod settings {
-    pub use crate::loader::{MemoryConfig, MemoryKind, OnlySource, SourcePath};
+    pub use crate::loader::{MemoryConfig, MemoryKind, Mix, OnlySource, SourcePath};
     pub use crate::normalise::NormaliserConfig;
     pub use crate::prepare::PreparedConfig;
     pub use crate::read::format::SourceConfig;
@@ -197,6 +202,11 @@ pub mod source {
     };
     pub use crate::loader::Chosen;
     pub use crate::storage::ReadLimit;
+}
+
+/// Serving: single records in memory, by the fields and transforms of a loader. See [`Loader::serve`].
+pub mod serve {
+    pub use crate::loader::{Served, ServedRow};
 }
 
 /// Reports of a run, as one page of HTML or as data.

@@ -1,9 +1,9 @@
-//! Randomness that is a pure function of a key: no generator is ever carried from one sample to the next.
+//! Random numbers as a pure function of a key: no generator has a state that is carried from one sample to the next.
 //!
 //! The mixing step is the finaliser of SplitMix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number
 //! generators", OOPSLA 2014), in the variant 13 of Stafford.
 
-/// A key under which random numbers are drawn; derive one for each thing that must differ.
+/// A key for random numbers. Derive a separate key for everything that must differ.
 ///
 /// ```
 /// use ringfeed::order::RandomKey;
@@ -22,7 +22,8 @@ impl RandomKey {
         Self(mix(seed ^ 0x9e37_79b9_7f4a_7c15))
     }
 
-    /// The key below this one for `part`. The order of parts matters, so seed 1 epoch 2 is not seed 2 epoch 1.
+    /// The key that is derived from this one for `part`. The order of parts matters: seed 1 epoch 2 is not seed 2 epoch
+    /// 1.
     #[must_use]
     pub const fn with(self, part: u64) -> Self {
         Self(mix(self.0.rotate_left(23) ^ mix(part.wrapping_add(0xd1b5_4a32_d192_ed03))))

@@ -7,10 +7,10 @@ use serde::{Deserialize, Serialize};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result, nearest};
 
-/// Most dimensions of one sample's tensor (the batch adds one in front).
+/// Maximum number of dimensions of one sample's tensor (the batch adds one in front).
 pub const MAX_RANK: usize = 5;
 
-/// Most lengths of a sample that may differ from sample to sample.
+/// Maximum number of lengths that may differ from sample to sample.
 pub const MAX_EXTENTS: usize = 4;
 
 /// What a tensor is to the trainer.
@@ -19,10 +19,10 @@ pub const MAX_EXTENTS: usize = 4;
 pub enum Role {
     /// Input of the model.
     Feature,
-    /// What the model should answer.
+    /// What the model should predict.
     Label,
-    /// Where another tensor holds data: 1 there and 0 where it holds padding, or where each sample of a [ragged](Rows::Ragged)
-    /// one begins.
+    /// 1 where another tensor holds data and 0 where it holds padding; or the offsets of a [ragged](Rows::Ragged)
+    /// tensor.
     Mask,
 }
 
@@ -32,27 +32,27 @@ pub enum Role {
 pub enum Dim {
     /// The same length in every sample.
     Fixed(usize),
-    /// The sample's extent of this index; a batch takes the longest and pads the others with zeros.
+    /// The sample's extent with this index. A batch uses the longest one and pads the others with zeros.
     Extent(usize),
 }
 
-/// How the samples of a batch lie in a tensor.
+/// How the samples of a batch are stored in a tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Rows {
-    /// Each takes as much room: `[samples, ...]`. The default.
+    /// All samples have the same shape: `[samples, ...]`. The default.
     #[default]
     Even,
-    /// One behind another, each as long as it is, without padding: `[elements of all samples]`. The shape of one sample is its
-    /// extent alone.
+    /// One after another, each with its own length, without padding: `[elements of all samples]`. The shape of one
+    /// sample is its extent alone.
     Ragged,
-    /// Where each sample begins in the ragged tensors of its extent, and where the last one ends: `i64 [samples + 1]`. It is
-    /// written by the loader, not by who decodes a sample.
+    /// Where each sample begins in the ragged tensors of its extent, and where the last one ends: `i64 [samples + 1]`.
+    /// The loader writes it, not the decoder of a sample.
     Offsets,
 }
 
-/// The lengths of one sample that vary from sample to sample, by extent index. Unused ones are 0.
+/// The lengths of one sample that vary from sample to sample, by extent index. Unused lengths are 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Extents(pub [u32; MAX_EXTENTS]);
 
@@ -62,7 +62,7 @@ impl Extents {
         Self([length, 0, 0, 0])
     }
 
-    /// The longest of both, extent by extent.
+    /// The larger of both, extent by extent.
     #[must_use]
     pub fn max(self, other: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].max(other.0[i])))
@@ -121,9 +121,10 @@ pub struct Affine {
     pub scale: Vec<f32>,
     /// Summands, as many as factors.
     pub bias: Vec<f32>,
-    /// What a tensor of f64 goes through instead, as many as factors.
+    /// The steps for a tensor of f64 instead, as many as factors.
     pub steps: Vec<AffineSteps>,
-    /// The dimension of the sample's tensor whose index picks factor and summand; `None` with a single one.
+    /// The dimension of the sample's tensor whose index selects factor and summand; `None` if there is only one of
+    /// each.
     pub axis: Option<usize>,
 }
 
@@ -141,12 +142,12 @@ pub struct AffineSteps {
 }
 
 impl AffineSteps {
-    /// The value that becomes of `x`.
+    /// The transformed value of `x`.
     pub fn apply(self, x: f64) -> f64 {
         (x - self.shift) / self.unit * self.factor + self.start
     }
 
-    /// The value that became `y`.
+    /// The value whose transformed value is `y`.
     pub fn revert(self, y: f64) -> f64 {
         (y - self.start) / self.factor * self.unit + self.shift
     }
@@ -161,7 +162,7 @@ impl AffineSteps {
 }
 
 impl Affine {
-    /// The transformation by these steps, for each index of `axis` or for all elements.
+    /// The transformation with these steps, for each index of `axis` or for all elements.
     pub fn new(steps: Vec<AffineSteps>, axis: Option<usize>) -> Self {
         let (scale, bias) = steps.iter().map(|steps| (steps.scale() as f32, steps.bias() as f32)).unzip();
         Self { scale, bias, steps, axis }
@@ -197,43 +198,43 @@ pub struct TensorSpec {
     pub shape: Vec<Dim>,
     /// The class names that its numbers stand for, in index order.
     pub classes: Option<Arc<[String]>>,
-    /// The names that its codes stand for, a list for each column, if it holds categories.
+    /// The names that its codes stand for, one list per column, if it holds categories.
     pub categories: Option<Arc<[Vec<String>]>>,
-    /// The transformation that its values went through while decoding.
+    /// The transformation that was applied to its values while decoding.
     pub affine: Option<Arc<Affine>>,
-    /// How the samples of a batch lie in it.
+    /// How the samples of a batch are stored in it.
     pub rows: Rows,
 }
 
 impl TensorSpec {
-    /// A tensor of fixed shape; `&[]` is one number a sample.
+    /// A tensor of fixed shape; `&[]` is one number per sample.
     pub fn new(name: impl Into<String>, role: Role, dtype: DType, shape: &[usize]) -> Self {
         Self::with_dims(name, role, dtype, shape.iter().map(|dim| Dim::Fixed(*dim)).collect())
     }
 
-    /// A feature of `f32`, of fixed shape; `[]` is one number a sample.
+    /// A feature of type `f32` and fixed shape; `[]` is one number per sample.
     pub fn f32(name: impl Into<String>, shape: impl AsRef<[usize]>) -> Self {
         Self::new(name, Role::Feature, DType::F32, shape.as_ref())
     }
 
-    /// A feature of `i64`, of fixed shape; `[]` is one number a sample.
+    /// A feature of type `i64` and fixed shape; `[]` is one number per sample.
     pub fn i64(name: impl Into<String>, shape: impl AsRef<[usize]>) -> Self {
         Self::new(name, Role::Feature, DType::I64, shape.as_ref())
     }
 
-    /// The same as this role.
+    /// Sets the role.
     #[must_use]
     pub fn role(mut self, role: Role) -> Self {
         self.role = role;
         self
     }
 
-    /// A tensor some of whose dimensions vary from sample to sample.
+    /// A tensor with some dimensions that vary from sample to sample.
     pub fn with_dims(name: impl Into<String>, role: Role, dtype: DType, shape: Vec<Dim>) -> Self {
         Self { name: name.into(), role, dtype, shape, classes: None, categories: None, affine: None, rows: Rows::Even }
     }
 
-    /// A tensor of samples one behind another, each as long as its extent `extent` says.
+    /// A tensor of samples one after another, each with the length of its extent `extent`.
     pub fn ragged(name: impl Into<String>, role: Role, dtype: DType, extent: usize) -> Self {
         Self { rows: Rows::Ragged, ..Self::with_dims(name, role, dtype, vec![Dim::Extent(extent)]) }
     }
@@ -241,6 +242,14 @@ impl TensorSpec {
     /// Where the samples of the ragged tensors of this extent begin, and where the last one ends.
     pub fn offsets(name: impl Into<String>, extent: usize) -> Self {
         Self { rows: Rows::Offsets, ..Self::with_dims(name, Role::Mask, DType::I64, vec![Dim::Extent(extent)]) }
+    }
+
+    /// The first of its dimensions that vary from sample to sample: what its length is.
+    pub(crate) fn extent(&self) -> Option<usize> {
+        self.shape.iter().find_map(|dim| match dim {
+            Dim::Extent(extent) => Some(*extent),
+            Dim::Fixed(_) => None,
+        })
     }
 
     /// The extent that a tensor goes by whose samples do not take as much room each.
@@ -276,7 +285,7 @@ pub struct Schema {
 }
 
 impl Schema {
-    /// The schema of these tensors.
+    /// A schema of these tensors.
     ///
     /// # Errors
     ///
@@ -317,7 +326,7 @@ impl Schema {
         self.tensors.iter().any(TensorSpec::is_variable)
     }
 
-    /// Whether a tensor's samples lie one behind another, each as long as it is.
+    /// Whether a tensor is ragged: its samples lie one after another, each with its own length.
     pub fn is_ragged(&self) -> bool {
         self.tensors.iter().any(|tensor| tensor.rows != Rows::Even)
     }

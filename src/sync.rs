@@ -26,7 +26,7 @@ type RawMutex<T> = loom::sync::Mutex<T>;
 #[cfg(ringfeed_loom)]
 type RawCondvar = loom::sync::Condvar;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 /// A mutex without poisoning.
 #[derive(Debug)]
@@ -39,6 +39,11 @@ impl<T> Mutex<T> {
 
     pub(crate) fn lock(&self) -> MutexGuard<'_, T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
+    }
+
+    /// The value, without locking: nobody else can have it.
+    pub(crate) fn get_mut(&mut self) -> &mut T {
+        self.0.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 }
 
@@ -62,31 +67,151 @@ impl<T> CounterMutex<T> {
     }
 }
 
-/// A condition variable for [`Mutex`].
+/// A condition variable for [`Mutex`], which calls the kernel only where a thread waits: the standard library's does so for
+/// every notification, which costs more than all else that a hand-over of a batch does.
+///
+/// Whoever notifies has held the waiters' lock since it changed what they wait for, so that it knows of all of them.
 #[derive(Debug)]
-pub(crate) struct Condvar(RawCondvar);
+pub(crate) struct Condvar {
+    raw: RawCondvar,
+    /// Threads that wait. Changed under the lock that they wait with, so that no model looks into it beside that lock.
+    waiting: std::sync::atomic::AtomicUsize,
+    awake: Awake,
+}
+
+/// Waiting without sleep, for what comes sooner than the kernel puts a thread to sleep and wakes it again.
+#[derive(Debug, Default)]
+struct Awake {
+    /// Threads that wait so, and how often they were notified.
+    waiting: std::sync::atomic::AtomicUsize,
+    notified: std::sync::atomic::AtomicUsize,
+    /// How often in a row it was in vain, and how many waits are still to pass before it is tried again.
+    failures: std::sync::atomic::AtomicU32,
+    pause: std::sync::atomic::AtomicU32,
+}
+
+/// About what sleeping and being woken takes together.
+const AWAKE: Duration = Duration::from_micros(50);
+/// At most one wait in `2^MOST_FAILURES` is tried without sleep where that is in vain.
+const MOST_FAILURES: u32 = 6;
 
 impl Condvar {
     pub(crate) fn new() -> Self {
-        Self(RawCondvar::new())
+        Self { raw: RawCondvar::new(), waiting: std::sync::atomic::AtomicUsize::new(0), awake: Awake::default() }
+    }
+
+    fn is_waited_for(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     pub(crate) fn notify_one(&self) {
-        self.0.notify_one();
+        self.awake.notify();
+        if self.is_waited_for() {
+            self.raw.notify_one();
+        }
     }
 
     pub(crate) fn notify_all(&self) {
-        self.0.notify_all();
+        self.awake.notify();
+        if self.is_waited_for() {
+            self.raw.notify_all();
+        }
     }
 
     pub(crate) fn wait<'a, T>(&self, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
-        self.0.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner())
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let guard = self.raw.wait(guard).unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+
+    /// As [`wait`](Self::wait), where the notification may come within microseconds: as long as such waits are short, the
+    /// thread stays awake. May return without a notification.
+    pub(crate) fn wait_awake<'a, T>(&self, mutex: &'a Mutex<T>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
+        self.stay_awake(mutex, guard).unwrap_or_else(|guard| self.wait(guard))
+    }
+
+    /// As [`wait_until`](Self::wait_until) and [`wait_awake`](Self::wait_awake), which may end a moment after `deadline`.
+    pub(crate) fn wait_awake_until<'a, T>(
+        &self,
+        mutex: &'a Mutex<T>,
+        guard: MutexGuard<'a, T>,
+        deadline: Instant,
+    ) -> MutexGuard<'a, T> {
+        self.stay_awake(mutex, guard).unwrap_or_else(|guard| self.wait_until(guard, deadline))
+    }
+
+    /// Gives the guard back at once if it is not worth it.
+    fn stay_awake<'a, T>(
+        &self,
+        mutex: &'a Mutex<T>,
+        guard: MutexGuard<'a, T>,
+    ) -> Result<MutexGuard<'a, T>, MutexGuard<'a, T>> {
+        // A model would try every length of it.
+        if cfg!(ringfeed_loom) || !self.awake.is_worth_it() {
+            return Err(guard);
+        }
+        let notified = self.awake.begin();
+        drop(guard);
+        self.awake.until_after(notified);
+        let guard = mutex.lock();
+        self.awake.end(notified);
+        // What was changed before this thread had the lock again may not be notified any more: the caller looks.
+        Ok(guard)
     }
 
     /// Waits until notified or until `deadline`; the caller looks at the clock again.
     pub(crate) fn wait_until<'a, T>(&self, guard: MutexGuard<'a, T>, deadline: Instant) -> MutexGuard<'a, T> {
         let left = deadline.saturating_duration_since(Instant::now());
-        self.0.wait_timeout(guard, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        let guard = self.raw.wait_timeout(guard, left).unwrap_or_else(|poisoned| poisoned.into_inner()).0;
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        guard
+    }
+}
+
+/// All but `notify` and `until_after` under the lock that the condition is waited for with.
+impl Awake {
+    fn is_worth_it(&self) -> bool {
+        let pause = self.pause.load(Ordering::Relaxed);
+        self.pause.store(pause.saturating_sub(1), Ordering::Relaxed);
+        pause == 0
+    }
+
+    fn begin(&self) -> usize {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        self.notified.load(Ordering::Relaxed)
+    }
+
+    fn until_after(&self, notified: usize) {
+        let begin = Instant::now();
+        let mut looks = 0_u32;
+        while self.notified.load(Ordering::Relaxed) == notified {
+            if looks < 50 {
+                std::hint::spin_loop();
+            } else if begin.elapsed() < AWAKE {
+                // There may be fewer cores than threads that are awake.
+                std::thread::yield_now();
+            } else {
+                return;
+            }
+            looks += 1;
+        }
+    }
+
+    fn end(&self, notified: usize) {
+        self.waiting.fetch_sub(1, Ordering::Relaxed);
+        let is_in_vain = self.notified.load(Ordering::Relaxed) == notified;
+        let failures =
+            if is_in_vain { self.failures.load(Ordering::Relaxed).saturating_add(1).min(MOST_FAILURES) } else { 0 };
+        self.failures.store(failures, Ordering::Relaxed);
+        self.pause.store((1 << failures) - 1, Ordering::Relaxed);
+    }
+
+    fn notify(&self) {
+        if self.waiting.load(Ordering::Relaxed) > 0 {
+            self.notified.fetch_add(1, Ordering::Relaxed);
+        }
     }
 }
 
@@ -124,5 +249,56 @@ impl<T> UnsafeCell<T> {
 
     pub(crate) fn with_mut<R>(&self, f: impl FnOnce(*mut T) -> R) -> R {
         self.0.with_mut(f)
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_waits_awake_misses_no_notification() {
+        const TURNS: u64 = 20_000;
+        let (turn, changed) = (Mutex::new(0_u64), Condvar::new());
+        std::thread::scope(|scope| {
+            for player in 0..2 {
+                let (turn, changed) = (&turn, &changed);
+                scope.spawn(move || {
+                    for mine in (player..TURNS).step_by(2) {
+                        let mut now = turn.lock();
+                        while *now != mine {
+                            now = changed.wait_awake(turn, now);
+                        }
+                        *now += 1;
+                        drop(now);
+                        // Now and then the other one waits in vain, sleeps, and is woken.
+                        if mine % 1000 == 0 {
+                            std::thread::sleep(4 * AWAKE);
+                        }
+                        changed.notify_one();
+                    }
+                });
+            }
+        });
+        assert_eq!(*turn.lock(), TURNS);
+    }
+
+    #[test]
+    fn waiting_awake_in_vain_is_seldom_tried_again() {
+        let awake = Awake::default();
+        let mut tried = 0;
+        for _ in 0..1000 {
+            if awake.is_worth_it() {
+                tried += 1;
+                let notified = awake.begin();
+                awake.end(notified);
+            }
+        }
+        // The first, those 2, 4, 8, 16 and 32 later, and then each 64 later.
+        assert_eq!(tried, 6 + (999 - 62) / 64);
+        let notified = awake.begin();
+        awake.notify();
+        awake.end(notified);
+        assert!(awake.is_worth_it(), "it served");
     }
 }

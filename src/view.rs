@@ -5,7 +5,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::schema::{MAX_RANK, Shape, TensorSpec};
 
-/// One tensor of a batch, borrowed from it: it can't outlive the batch. Row-major, without gaps.
+/// A read-only view of one tensor of a batch, borrowed from it: it can't outlive the batch. Row-major, without gaps.
 #[derive(Clone, Copy)]
 pub struct TensorView<'a> {
     spec: &'a TensorSpec,
@@ -49,13 +49,13 @@ impl<'a> TensorView<'a> {
         self.spec.dtype
     }
 
-    /// Dimensions. A batch's tensor begins with its number of samples: `[samples, ...]`; a ragged one has a single dimension, the
-    /// elements of all samples.
+    /// Shape: `[samples, ...]` for a tensor of a batch. A ragged tensor has a single dimension, the elements of all
+    /// samples.
     pub fn shape(&self) -> &[usize] {
         &self.shape
     }
 
-    /// Elements from one index to the next, for each dimension.
+    /// Number of elements from one index to the next, for each dimension.
     pub fn strides(&self) -> Shape {
         let mut step = 1;
         let mut strides = [1; MAX_RANK + 1];
@@ -71,12 +71,12 @@ impl<'a> TensorView<'a> {
         self.bytes
     }
 
-    /// All elements, in row-major order, of whatever type they are; no copy.
+    /// All elements, in row-major order, of any type. No copy.
     pub fn numbers(&self) -> Numbers<'a> {
         Numbers::of(self.spec.dtype, self.bytes)
     }
 
-    /// All elements, in row-major order; no copy.
+    /// All elements, in row-major order. No copy.
     ///
     /// # Errors
     ///

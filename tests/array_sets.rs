@@ -180,7 +180,7 @@ fn headers_of_safetensors_files_are_lies_until_checked() {
         ("\"y\"", "\"x\"", 10, "\"x\" is in the header twice"),
         ("\"shape\":[2],", "", 10, "missing field `shape`"),
         ("[2,3]", "[2,-3]", 10, "tensor \"x\" in the header"),
-        ("}}", "}", 10, "no JSON as it should be"),
+        ("}}", "}", 10, "not the JSON of such a file"),
     ] {
         let header = good.replacen(from, to, 1);
         let error = read("lie.safetensors", &tensors(&header, data)).unwrap_err();

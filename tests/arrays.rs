@@ -523,3 +523,66 @@ fn fields_say_what_becomes_of_an_array_whatever_its_format() {
         }
     }
 }
+
+#[test]
+fn raw_bytes_in_any_container_are_what_numpy_reads_from_them() {
+    let expected: BTreeMap<String, Vec<Vec<String>>> =
+        serde_json::from_str(&std::fs::read_to_string(fixture("raw/expected.json")).unwrap()).unwrap();
+    assert_eq!(expected.len(), 2 * StoredType::ALL.len());
+    let files = ["raw/raw.tfrecord", "raw/raw.tar", "raw/raw.parquet"];
+    for file in files.into_iter().filter(|file| cfg!(feature = "parquet") || !file.ends_with("parquet")) {
+        for (name, rows) in &expected {
+            if file.ends_with("tar") && !["f32-big", "u8-little"].contains(&name.as_str()) {
+                continue;
+            }
+            let (kind, order) = name.split_once('-').unwrap();
+            let endian = if order == "big" { Endian::Big } else { Endian::Little };
+            let field = Array::raw(kind.parse().unwrap(), &[2, 3]).endian(endian).from(name.as_str());
+            let mut batches = Loader::open(fixture(file)).unwrap().field("x", field).batch_size(3).build().unwrap();
+            let batch = batches.next().unwrap().unwrap();
+            let tensor = batch.tensor("x").unwrap();
+            assert_eq!(tensor.shape(), [3, 2, 3], "{file}: {name}");
+            let rows: Vec<&str> = rows.iter().flatten().map(String::as_str).collect();
+            if let Ok(found) = tensor.as_slice::<i64>() {
+                let found: Vec<String> = found.iter().map(i64::to_string).collect();
+                assert_eq!(found, rows, "{file}: {name}");
+            } else {
+                let bits: Vec<u64> = rows.iter().map(|text| text.parse::<f64>().unwrap().to_bits()).collect();
+                let found: Vec<u64> = numbers(&batch, "x").into_iter().map(f64::to_bits).collect();
+                assert_eq!(found, bits, "{file}: {name}");
+            }
+        }
+    }
+}
+
+#[test]
+fn raw_bytes_of_another_length_are_an_error_that_says_where_and_how_many_there_are() {
+    let open = |file: &str| Loader::open(fixture(file)).unwrap();
+    let long = Array::raw(StoredType::F32, &[7]).from("f32-big");
+    let error = open("raw/raw.tfrecord").field("x", long).build().and_then(|mut all| all.next().unwrap()).unwrap_err();
+    let said = error.to_string();
+    for part in ["raw.tfrecord", "record 0", "\"x\"", "expected 28 bytes, an array of shape [7] of f32, found 24 bytes"]
+    {
+        assert!(said.contains(part), "{said}");
+    }
+    let wide = Array::raw(StoredType::F32, &[6]).dtype(DType::F64).endian(Endian::Big).from("f32-big");
+    let mut batches = open("raw/raw.tar").field("x", wide).batch_size(3).build().unwrap();
+    assert_eq!(batches.next().unwrap().unwrap().tensor("x").unwrap().dtype(), DType::F64);
+    let one = Array::raw(StoredType::U16, &[]).from("u8-little");
+    assert!(open("raw/raw.tar").field("x", one).build().unwrap().next().unwrap().is_err());
+
+    let refused = |file: &str, field: Field| open(file).field("x", field).build().map(drop).unwrap_err();
+    let error = refused("raw/raw.tar", Array::raw(StoredType::F32, &[6]).dtype(DType::I64).from("f32-big"));
+    assert!(error.kind() == ErrorKind::Config && error.to_string().contains("i64 can't hold"), "{error}");
+    for file in ["tfrecord/train-00000-of-00002", "npy/f4-little.npy"] {
+        let error = refused(file, Array::raw(StoredType::F32, &[2]).from("size"));
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    }
+    let field = |text: &str| serde_json::from_str::<Field>(text).map_err(|error| error.to_string());
+    assert!(field(r#"{"array": [2], "endian": "big"}"#).unwrap_err().contains("endian belongs to stored"));
+    assert!(field(r#"{"numbers": "f32", "stored": "u8"}"#).unwrap_err().contains("stored does not belong to numbers"));
+    for made in [Array::raw(StoredType::Bf16, &[]), Array::raw(StoredType::F32, &[2, 3]).endian(Endian::Big)] {
+        let made: Field = made.into();
+        assert_eq!(field(&serde_json::to_string(&made).unwrap()).unwrap(), made);
+    }
+}

@@ -180,7 +180,7 @@ fn only_the_part_that_is_wanted_is_read() {
     let batch = first(loader(&path, audio)).unwrap();
     assert_eq!(batch.tensor("audio").unwrap().as_slice::<i16>().unwrap(), ramp(16_000));
     let error = first(loader(&path, Audio::new(16_000))).unwrap_err();
-    assert!(error.message().contains("take a part of it by `length` and `crop`"), "{error}");
+    assert!(error.message().contains("take a part of it with `length` and `crop`"), "{error}");
 }
 
 /// A folder of two classes with sounds of different lengths.
@@ -219,6 +219,22 @@ fn a_folder_has_classes_and_shorter_sounds_are_padded() {
     assert_eq!(batch.tensor("word").unwrap().shape(), [5, 1000]);
     let error = first(Loader::open(folder.path()).unwrap().field("word", Audio::new(8000).length(1000))).unwrap_err();
     assert!(error.message().contains("1100 frames; at most 1000 fit") && error.to_string().contains("yes"), "{error}");
+}
+
+#[test]
+fn a_class_that_sounds_do_not_have_is_an_error_that_names_the_field() {
+    let folder = words();
+    let flat = tempfile::tempdir().unwrap();
+    let one = AudioFiles::open(&Files::local(), folder.path(), &AudioOptions::default(), &MemoryBudget::unlimited());
+    std::fs::copy(one.unwrap().path(0), flat.path().join("one.wav")).unwrap();
+    let sound = |path: &Path| Loader::open(path).unwrap().field("audio", Audio::new(8000));
+    for class in [Into::<Field>::into(Class), Class::of(["no", "yes"]).into()] {
+        let error = first(sound(flat.path()).field("word", class)).unwrap_err().to_string();
+        assert!(error.contains("column \"word\": there are no classes: the files lie in the folder itself"), "{error}");
+    }
+    let error = first(sound(folder.path()).field("word", Class.from("kind"))).unwrap_err().to_string();
+    assert!(error.contains("word: from: a folder of files has no field \"kind\""), "{error}");
+    assert!(first(sound(folder.path()).field("word", Class.from("label"))).is_ok());
 }
 
 #[test]
@@ -441,7 +457,7 @@ fn other_chunks_are_passed_over_and_odd_ones_are_padded() {
 #[test]
 fn options_that_make_no_sense_are_said_before_anything_is_read() {
     for (audio, says) in [
-        (Audio::new(0), "audio: 0 frames a second"),
+        (Audio::new(0), "audio: 0 frames per second"),
         (Audio::new(8000).length(0), "length: 0 frames"),
         (Audio::new(8000).crop(AudioCrop::Random), "needs a length"),
         (Audio::new(8000).dtype(DType::F64), "dtype: f64; sound is"),

@@ -159,7 +159,7 @@ fn what_a_header_promises_is_not_believed() {
     let path = folder.path().join("long.flac");
     std::fs::write(&path, &bytes).unwrap();
     let error = sound(&path, Audio::new(16_000)).unwrap_err();
-    assert!(error.message().contains("take a part of it by `length` and `crop`"), "{error}");
+    assert!(error.message().contains("take a part of it with `length` and `crop`"), "{error}");
     let error = sound(&path, Audio::new(16_000).length(100).crop(AudioCrop::Centre)).unwrap_err();
     assert!(error.message().contains("FLAC") || error.message().contains("damaged"), "{error}");
     let start = sound(&path, Audio::new(16_000).length(100).crop(AudioCrop::Start)).unwrap();

@@ -11,7 +11,9 @@ use std::path::{Path, PathBuf};
 use common::{Waves, see_all, workspace};
 use ringfeed::field::Image;
 use ringfeed::images::{
-    AugmentRecipe, Edge, ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, LearnedPolicy, PixelOrder,
+    AugmentRecipe, Edge, ImageAugment, ImageFolder, ImageLabels, ImageOptions, Interpolation, LearnedPolicy,
+    PixelOrder, aug_mix, auto_augment, colour_jitter, horizontal_flip, rand_augment, random_crop, random_erasing,
+    random_resized_crop, trivial_augment, vertical_flip,
 };
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Job, MemoryReader, RecordReader, RowMut, RowsMut, Sample, Scratch};
@@ -186,7 +188,7 @@ fn a_crop_takes_the_box_that_torchvision_describes() {
     let mut seen = 0;
     for key in keys(300) {
         let [left, top, width, height] = naive_crop(200, 120, scale, ratio, key);
-        let mut studio = Studio::new(&path, Some((height, width)), &[ImageAugment::random_resized_crop()]);
+        let mut studio = Studio::new(&path, Some((height, width)), &[random_resized_crop()]);
         let picture = studio.picture(key);
         let expected = picture.map(|x, y| [(left as usize + x) as u8, (top as usize + y) as u8, 255]);
         assert_eq!(picture, expected, "{left} {top} {width} {height}");
@@ -320,8 +322,7 @@ fn rotation_takes_each_pixel_from_where_it_was() {
 fn jitter_changes_brightness_evenly_and_colours_in_every_order() {
     let path = fixture("images/rgb.png");
     let original = Studio::new(&path, None, &[]).picture(RandomKey::new(0));
-    let only =
-        |brightness, contrast, saturation, hue| ImageAugment::colour_jitter(brightness, contrast, saturation, hue);
+    let only = |brightness, contrast, saturation, hue| colour_jitter(brightness, contrast, saturation, hue);
     let mut studio = Studio::new(&path, None, &[only(0.4, 0.0, 0.0, 0.0)]);
     let mut factors = Vec::new();
     for sample in keys(2000) {
@@ -352,12 +353,12 @@ fn jitter_changes_brightness_evenly_and_colours_in_every_order() {
 
 fn every_operation() -> Vec<ImageAugment> {
     vec![
-        ImageAugment::random_resized_crop(),
-        ImageAugment::horizontal_flip(),
+        random_resized_crop(),
+        horizontal_flip(),
         ImageAugment::ColourJitter { brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1, probability: 1.0 },
         ImageAugment::Rotation { degrees: 15.0, interpolation: Interpolation::Bilinear },
-        ImageAugment::vertical_flip(),
-        ImageAugment::random_erasing(),
+        vertical_flip(),
+        random_erasing(),
     ]
 }
 
@@ -385,12 +386,7 @@ fn further_operations() -> Vec<ImageAugment> {
 }
 
 fn policies() -> Vec<ImageAugment> {
-    vec![
-        ImageAugment::rand_augment(),
-        ImageAugment::trivial_augment(),
-        ImageAugment::auto_augment(LearnedPolicy::Cifar10),
-        ImageAugment::aug_mix(),
-    ]
+    vec![rand_augment(), trivial_augment(), auto_augment(LearnedPolicy::Cifar10), aug_mix()]
 }
 
 /// Each sample's bytes in the next epoch.
@@ -560,7 +556,7 @@ fn a_padded_crop_is_anywhere_evenly() {
 #[test]
 fn an_operation_draws_the_same_whatever_stands_beside_it() {
     let path = fixture("images/rgb.png");
-    let flip = ImageAugment::horizontal_flip();
+    let flip = horizontal_flip();
     let mut alone = Studio::new(&path, None, std::slice::from_ref(&flip));
     let dark =
         ImageAugment::ColourJitter { brightness: 0.0, contrast: 0.0, saturation: 0.0, hue: 0.0, probability: 1.0 };
@@ -582,7 +578,7 @@ fn two_sources_of_one_loader_are_cropped_and_flipped_alike() {
         fs::rename(path, folder.path().join(format!("left/{name}.bmp"))).unwrap();
     }
     let side = |name: &str| {
-        let augment = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
+        let augment = vec![random_resized_crop(), horizontal_flip()];
         let (size, image_name) = (Some((32, 32)), name.to_owned());
         let options = ImageOptions { size, augment, image_name, ..ImageOptions::default() };
         ImageFolder::open_with(folder.path().join("left"), ImageLabels::None, &options).unwrap()
@@ -642,11 +638,11 @@ fn mirrored_images_of_16_bits_are_those_of_bytes() {
 fn nonsense_is_refused_with_all_of_its_faults() {
     let faults = |size, augment: Vec<ImageAugment>| ImageOptions { size, augment, ..ImageOptions::default() }.faults();
     assert!(faults(Some((8, 8)), every_operation()).is_empty());
-    let crop = ImageAugment::random_resized_crop();
+    let crop = random_resized_crop();
     for (size, list, part) in [
         (None, vec![crop.clone()], "needs a size"),
         (Some((8, 8)), vec![crop.clone(), crop.clone()], "stands first, and once"),
-        (Some((8, 8)), vec![ImageAugment::horizontal_flip(), crop], "stands first"),
+        (Some((8, 8)), vec![horizontal_flip(), crop], "stands first"),
         (None, vec![ImageAugment::HorizontalFlip { probability: 1.5 }], "horizontal_flip: a probability of 1.5"),
         (None, vec![ImageAugment::VerticalFlip { probability: f64::NAN }], "vertical_flip: a probability of NaN"),
         (None, vec![ImageAugment::Rotation { degrees: -1.0, interpolation: Interpolation::Nearest }], "degrees = -1"),
@@ -682,7 +678,7 @@ fn nonsense_is_refused_with_all_of_its_faults() {
             vec![ImageAugment::RandomErasing { probability: 0.5, scale: (0.1, 0.2), ratio: (0.0, 1.0), value: [0; 3] }],
             "a ratio from 0 to 1",
         ),
-        (None, vec![ImageAugment::random_crop(1 << 21)], "padding = 2097152"),
+        (None, vec![random_crop(1 << 21)], "padding = 2097152"),
         (None, vec![ImageAugment::GaussianBlur { kernel: Some(4), sigma: (0.1, 2.0), probability: 1.0 }], "odd"),
         (None, vec![ImageAugment::GaussianBlur { kernel: Some(257), sigma: (0.1, 2.0), probability: 1.0 }], "at most"),
         (
@@ -704,7 +700,7 @@ fn nonsense_is_refused_with_all_of_its_faults() {
     let fit = ringfeed::images::CropFit::CenterCrop { shorter: 9 };
     let options = ImageOptions { size: Some((8, 8)), fit, augment: every_operation(), ..ImageOptions::default() };
     assert!(options.faults()[0].contains("both choose a part"));
-    let error = Loader::csv(fixture("iris.csv")).augment([ImageAugment::horizontal_flip()]).build().err().unwrap();
+    let error = Loader::csv(fixture("iris.csv")).augment([horizontal_flip()]).build().err().unwrap();
     assert!(error.to_string().contains("augment_numbers"), "{error}");
 }
 

@@ -238,11 +238,7 @@ fn a_stuck_reader_that_was_left_behind_is_a_named_error_and_not_an_endless_wait(
         let gate = flaky.gate.clone();
         let source = ReaderSource::new(flaky).batch_size(10);
         // Dropped while its reader is stuck, or left in another thread that is in `next`.
-        let stuck = || {
-            while !gate.waiting.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
-        };
+        let stuck = || gate.until_reached();
         if shielded {
             let mut left = wrap(shield(source), &workspace).unwrap();
             std::thread::spawn(move || drop(left.next()));
@@ -291,9 +287,7 @@ fn figures_of_a_device_iterator_do_not_wait_for_a_stuck_reader() {
     for _ in 0..2 {
         drop(uploaded.next().unwrap().unwrap());
     }
-    while !gate.waiting.load(Ordering::SeqCst) {
-        std::thread::yield_now();
-    }
+    gate.until_reached();
     // The feeding thread may be in `next`, for ever.
     assert!(uploaded.stats().batches <= 2);
     assert!(uploaded.bad_records().is_empty());

@@ -130,9 +130,9 @@ mod parquet {
 
     use ringfeed::columns::{ChunkStats, Columns, ColumnsOptions};
     use ringfeed::csv::ColumnRef;
-    use ringfeed::field::Numbers;
+    use ringfeed::field::{Field, Numbers, Text};
     use ringfeed::memory::MemoryBudget;
-    use ringfeed::read::{Container, FieldInfo, FieldReader, Scratch, Visit};
+    use ringfeed::read::{Container, FieldInfo, FieldReader, Scratch, Visit, VisitColumn};
     use ringfeed::storage::Files;
     use ringfeed::{Location, Result};
 
@@ -160,12 +160,20 @@ mod parquet {
 
         fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
             let fetched = self.0.fetch(records, nth, scratch);
-            *self.1.lock().unwrap() = self.0.chunk_stats();
+            let stats = self.0.chunk_stats();
+            let mut seen = self.1.lock().unwrap();
+            if stats.decoded >= seen.decoded {
+                *seen = stats;
+            }
             fetched
         }
 
         fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
             self.0.read(record, nth, scratch, visit)
+        }
+
+        fn columns(&self, scratch: &mut Scratch, visit: &mut VisitColumn<'_>) {
+            self.0.columns(scratch, visit);
         }
 
         fn chunks(&self) -> Vec<u64> {
@@ -206,5 +214,90 @@ mod parquet {
         println!("{chunks} row groups: decoded {whole} times shuffled as a whole, {blocks} times in blocks of 2");
         assert!(chunks > 20 && whole > 5 * chunks as u64, "{whole} of {chunks}: what is kept is too much to tell");
         assert_eq!(blocks, chunks as u64);
+    }
+
+    /// Reads two epochs of a table whose element `j` of record `i` is `8 i + j`. How many columns of row groups were decoded.
+    fn decoded_columns(cache_bytes: u64, workers: usize, blocks: Option<u64>) -> u64 {
+        let options = ColumnsOptions { cache_bytes, ..ColumnsOptions::default() };
+        let budget = MemoryBudget::unlimited();
+        let paths = [PathBuf::from("fixtures/parquet/wide.parquet")];
+        let columns = Columns::open_parquet(&Files::local(), &paths, &options, &budget).unwrap();
+        let stats = Arc::new(Mutex::new(ChunkStats::default()));
+        let fields: [(String, Field); 3] = [
+            ("features".to_owned(), Numbers::f32().from(["f0", "f1", "f2", "f3", "f4", "whole"])),
+            ("label".to_owned(), Numbers::i64().into()),
+            ("name".to_owned(), Text::new(3).into()),
+        ];
+        let reader = FieldReader::new(Watched(columns, stats.clone()), &fields, &budget).unwrap();
+        let source = ReaderSource::new(reader).batch_size(30).shuffle(3);
+        let source = match blocks {
+            Some(blocks) => source.shuffle_blocks(blocks),
+            None => source,
+        };
+        let mut batches: Box<dyn DataSetIterator> = match workers {
+            0 => Box::new(AsyncShieldDataSetIterator::new(source, &workspace(1, 0)).unwrap()),
+            workers => Box::new(AsyncDataSetIterator::new(source, &workspace(workers, 3)).unwrap()),
+        };
+        for _ in 0..2 {
+            let mut seen = Vec::new();
+            for batch in batches.by_ref() {
+                let batch = batch.unwrap();
+                let features = batch.f32("features").unwrap();
+                let (labels, names) = (batch.i64("label").unwrap(), batch.tensor("name").unwrap().bytes());
+                for (row, id) in batch.sample_ids().iter().copied().enumerate() {
+                    let expected: Vec<f32> = (0..6).map(|at| (8 * id + at) as f32).collect();
+                    assert_eq!(features[6 * row..6 * row + 6], expected, "record {id}");
+                    let name = std::str::from_utf8(&names[3 * row..3 * row + 3]).unwrap();
+                    assert_eq!((labels[row], name.trim_end_matches('\0')), ((id % 10) as i64, id.to_string().as_str()));
+                    seen.push(id);
+                }
+            }
+            seen.sort_unstable();
+            assert_eq!(seen, (0..500).collect::<Vec<u64>>());
+            batches.reset().unwrap();
+        }
+        stats.lock().unwrap().decoded
+    }
+
+    #[test]
+    fn row_groups_that_fit_are_decoded_once_in_any_order_by_any_number_of_workers() {
+        for blocks in [None, Some(1), Some(3)] {
+            for workers in [0, 1, 4] {
+                assert_eq!(decoded_columns(16 << 20, workers, blocks), 9 * 8, "blocks {blocks:?}, {workers} workers");
+            }
+        }
+        // Room for some row groups: each is decoded once an epoch, while its block is read, and the last one may still be there.
+        let decoded = decoded_columns(16_000, 0, Some(2));
+        println!("room for some row groups: {decoded} columns of them decoded in two epochs");
+        assert!((9 * 8 + 1..=2 * 9 * 8).contains(&decoded), "{decoded}");
+        // With room for none, records are the same.
+        assert!(decoded_columns(1, 2, Some(2)) > 2 * 9 * 8);
+    }
+
+    #[test]
+    fn a_plan_says_what_to_do_where_a_shuffle_draws_from_more_than_is_kept() {
+        let config = |cache_bytes: u64| {
+            let source = serde_json::json!({
+                "format": "parquet",
+                "path": "fixtures/parquet/wide.parquet",
+                "options": { "cache_bytes": cache_bytes },
+                "fields": { "x": { "from": ["f0", "f1"], "numbers": "f32" } },
+            });
+            LoaderConfig::from_json(&serde_json::json!({ "sources": [source] }).to_string()).unwrap()
+        };
+        let advice = |loader: Loader| loader.plan().unwrap().advice;
+        // 4000 bytes of two columns, 480 of each row group but the last.
+        assert_eq!(advice(Loader::from(config(3000))), [""; 0]);
+        assert_eq!(advice(Loader::from(config(4000)).shuffle(7)), [""; 0]);
+        let said = advice(Loader::from(config(3000)).shuffle(7));
+        assert!(
+            said.len() == 1 && said[0].contains("about 4000 bytes") && said[0].contains("3000 are kept"),
+            "{said:?}"
+        );
+        assert!(said[0].contains("shuffle = { seed = 7, blocks = 3 }") && said[0].contains("cache_bytes"), "{said:?}");
+        assert_eq!(advice(Loader::from(config(3000)).shuffle(7).shuffle_blocks(3)), [""; 0]);
+        assert_eq!(advice(Loader::from(config(3000)).shuffle(7).shuffle_blocks(8)).len(), 1);
+        // A quarter of the budget is kept at most.
+        assert_eq!(advice(Loader::from(config(1 << 20)).shuffle(7).budget(8000)).len(), 1);
     }
 }

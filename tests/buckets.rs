@@ -7,10 +7,11 @@ use std::collections::BTreeMap;
 
 use common::{Seen, Waves, see_all, workspace};
 use proptest::prelude::*;
+use ringfeed::field::Tokens;
 use ringfeed::order::{RandomKey, Remainder, Subset};
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, Buckets, DataSetIterator, ErrorKind, LastBatch, Loader,
-    LoaderConfig, ReaderSource, Shard, State,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, Buckets, DataSetIterator, ErrorKind,
+    LastBatch, Loader, LoaderConfig, ReaderSource, Shard, State,
 };
 
 const BOUNDS: [u32; 4] = [5, 10, 20, 40];
@@ -204,7 +205,7 @@ fn what_makes_no_sense_is_refused_with_advice() {
         (Buckets::new("wave", []), "the list is empty"),
         (Buckets::new("wave", [5, 5, 40]), "ascending"),
         (Buckets::new("wave", [0, 40]), "1 at least"),
-        (Buckets::new("wave", [40]).tokens_per_batch(39), "hold no sample of 40"),
+        (Buckets::new("wave", [40]).tokens_per_batch(39), "is less than the last bound, 40"),
         (Buckets::new("id", [40]), "the same length in every sample"),
         (Buckets::new("waves", [40]), "there is no tensor \"waves\""),
     ] {
@@ -214,6 +215,38 @@ fn what_makes_no_sense_is_refused_with_advice() {
     let balanced =
         LoaderConfig { bucket: Some(Buckets::new("x", [3])), samples_per_epoch: Some(3), ..LoaderConfig::default() };
     assert!(balanced.faults().iter().any(|fault| fault.starts_with("bucket: ")), "{:?}", balanced.faults());
+}
+
+#[test]
+fn what_cannot_be_measured_is_a_bad_record_and_does_not_vanish() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    let line = |i: usize| {
+        if i == 11 { "{\"ids\": [1, 2}\n".into() } else { format!("{{\"ids\": {:?}}}\n", vec![i; 1 + i % 7]) }
+    };
+    std::fs::write(&path, (0..20).map(line).collect::<String>()).unwrap();
+    let lists = || Loader::open(&path).unwrap().field("ids", Tokens::from("ids")).bucket("ids", [4, 8]).batch_size(4);
+    let error = lists().build().unwrap().find_map(Result::err).unwrap();
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(11)), "{error}");
+    let mut skipped = lists().bad_records(BadRecords::Skip(BadLimits::default())).build().unwrap();
+    let mut samples: Vec<u64> = skipped.by_ref().flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect();
+    samples.sort_unstable();
+    assert_eq!(samples, (0..20).filter(|id| *id != 11).collect::<Vec<_>>());
+    assert_eq!(skipped.bad_records().len(), 1);
+}
+
+#[test]
+fn each_epoch_has_another_order() {
+    let mut batches = AsyncShieldDataSetIterator::new(source(100, 4, Some(3)), &workspace(1, 0)).unwrap();
+    let first = check(&see_all(&mut batches));
+    batches.reset().unwrap();
+    let second = check(&see_all(&mut batches));
+    assert_ne!(first, second);
+    let sorted = |mut samples: Vec<u64>| {
+        samples.sort_unstable();
+        samples
+    };
+    assert_eq!(sorted(first), sorted(second));
 }
 
 #[test]

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Seen, see_all, workspace};
 use proptest::prelude::*;
+use ringfeed::csv::CsvOptions;
 use ringfeed::field::Numbers;
 use ringfeed::order::{RandomKey, Subset};
 use ringfeed::prepare::{Recipe, number};
@@ -118,7 +119,55 @@ fn what_a_filter_can_not_be_is_said_before_anything_is_read_or_with_its_record()
         assert!(error.kind() == ErrorKind::Data && error.location().record == Some(0), "{error}");
     }
     let error = open(&csv, r#""group": "kind""#);
-    assert!(error.message().contains("neither split nor folds"), "{error}");
+    assert!(error.message().contains("add `split` or `folds`"), "{error}");
+}
+
+#[test]
+fn what_is_missing_is_missing_to_every_condition_and_to_recipes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "i,v\n0,\n1,nan\n2,NA\n3,NaN\n4,1.5\n5,null\n6, \n7,-999\n8,NAN\n9,\"NA\"\n").unwrap();
+    let tokens = ["", "NA", "nan", "null", "-999.0"].map(str::to_owned).to_vec();
+    let plain = CsvOptions::default();
+    for (options, there) in [(plain.clone(), &[4, 7][..]), (CsvOptions { missing_tokens: tokens, ..plain }, &[4])] {
+        let loader = || Loader::csv_with(&path, options.clone()).field("i", Numbers::i64()).batch_size(3);
+        let of_loader = |loader: &Loader| samples(&see_all(&mut *loader.build().unwrap()));
+        let gone: Vec<u64> = (0..10).filter(|id| !there.contains(id)).collect();
+        for (condition, expected) in [
+            ("v != missing", there),
+            ("v == missing", &gone),
+            ("v != missing and i >= 0", there),
+            ("v != missing and (v < 100 or v >= 100)", there),
+            ("v == missing or v > 1e9", &gone),
+            ("v == missing or v == 'x'", &gone),
+            ("v != 'x'", there),
+            ("v == 'NA' or v == 'null' or v == ' '", &[]),
+        ] {
+            assert_eq!(of_loader(&loader().filter(condition)), expected, "{condition}");
+            let recipe = Recipe::new().filter(condition).column("i", number());
+            if !expected.is_empty() {
+                let fitted = recipe.fit(&loader()).unwrap();
+                assert_eq!(fitted.records(), expected.len() as u64, "{condition}");
+            }
+        }
+        assert_eq!(of_loader(&loader().filter_by(["v"], |chosen| chosen.text("v").is_some())), there);
+        let v = Numbers::f32().missing(ringfeed::csv::Missing::Value(-5.0));
+        let batches: Vec<_> = loader().field("v", v).batch_size(10).build().unwrap().collect();
+        let values: Vec<f32> = batches[0].as_ref().unwrap().f32("v").unwrap().to_vec();
+        let numbers: Vec<u64> = (0..).zip(values).filter(|(_, value)| *value != -5.0).map(|(id, _)| id).collect();
+        assert_eq!(numbers, there);
+    }
+    // Elsewhere what is missing is null, or a text of blanks.
+    let path = folder.path().join("t.jsonl");
+    let lines =
+        "{\"i\":0,\"v\":null}\n{\"i\":1,\"v\":\"NA\"}\n{\"i\":2,\"v\":\" \"}\n{\"i\":3}\n{\"i\":4,\"v\":\"\"}\n";
+    std::fs::write(&path, lines).unwrap();
+    let loader = || Loader::open(&path).unwrap().field("i", Numbers::i64());
+    for condition in ["v != missing", "v != missing and v != 'x'"] {
+        assert_eq!(samples(&see_all(&mut *loader().filter(condition).build().unwrap())), [1]);
+        let recipe = Recipe::new().filter(condition).column("i", number());
+        assert_eq!(recipe.fit(&loader()).unwrap().records(), 1, "{condition}");
+    }
 }
 
 /// Three records of each of two people, whose numbers are one as f64.
@@ -169,6 +218,85 @@ fn integers_of_64_bits_are_never_taken_for_each_other() {
 }
 
 #[test]
+fn a_filter_goes_by_the_lengths_of_lists_and_texts() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_loader =
+        |loader: Loader, condition: &str| samples(&see_all(&mut *loader.filter(condition).build().unwrap()));
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        Loader::open(path).unwrap()
+    };
+    let lines = "{\"n\": 0, \"ids\": [1, 2, 3], \"text\": \"zwölf\"}\n{\"n\": 1, \"ids\": [], \"text\": \"\"}\n\
+                 {\"n\": 2, \"text\": null}\n{\"n\": 3, \"ids\": [[1, 2], [\"3\", 4]], \"text\": \"naïve 😀\"}\n";
+    let jsonl = || write("t.jsonl", lines).field("n", Numbers::i64());
+    for (condition, expected) in [
+        ("len(ids) >= 2", &[0, 3][..]),
+        ("len(`/ids`) == 0", &[1]),
+        ("len(ids) == missing", &[2]),
+        ("len(ids) != missing and n > 0", &[1, 3]),
+        ("not len(ids) > 0", &[1, 2]),
+        // Characters, and not bytes; a text without any is missing.
+        ("len(text) == 5", &[0]),
+        ("len(text) in [7, 9]", &[3]),
+        ("len(text) == missing", &[1, 2]),
+        ("len(text) > 5 or text == 'zwölf'", &[0, 3]),
+    ] {
+        assert_eq!(of_loader(jsonl(), condition), expected, "{condition}");
+    }
+    let csv = || write("t.csv", "n,text\n0,zwölf\n1,\n2,NA\n3,\"a,b\"\n").field("n", Numbers::i64());
+    assert_eq!(of_loader(csv(), "len(text) == 3"), [3]);
+    assert_eq!(of_loader(csv(), "len(text) == missing"), [1, 2]);
+    std::fs::write(folder.path().join("t.txt"), "one\nzwei ä\n").unwrap();
+    let text = serde_json::json!({ "source": { "format": "text", "path": folder.path().join("t.txt") } });
+    let text = Loader::from(LoaderConfig::from_json(&text.to_string()).unwrap());
+    assert_eq!(of_loader(text.field("line", ringfeed::field::Text::new(20)), "len(line) == 6"), [1]);
+    let sparse = || write("t.svm", "1 1:0.5 7:2\n-1 2:1e3\n1 3:1 4:1 5:1\n");
+    assert_eq!(of_loader(sparse(), "len(indices) != 1"), [0, 2]);
+    let fixture = |path: &str| Loader::open(common::fixture(path)).unwrap();
+    let boxes = || fixture("tfrecord/train-00000-of-00002").field("n", Numbers::i64().from("image/class/label"));
+    assert_eq!(of_loader(boxes(), "len(image/object/bbox/xmin) == 2"), [2, 5]);
+    assert_eq!(of_loader(boxes(), "len(image/object/bbox/xmin) == 1"), [1, 4]);
+    if cfg!(feature = "parquet") {
+        for path in ["parquet/types.parquet", "arrow/types.arrow"] {
+            // A list of 0, one of 1, and so on; the one of 5 is missing.
+            let lists = || fixture(path).field("list", Numbers::i64().ragged());
+            assert_eq!(of_loader(lists(), "len(list) > 7"), [8, 9, 10], "{path}");
+            assert_eq!(of_loader(lists(), "len(list) in [0, 4, 5]"), [0, 4], "{path}");
+            assert_eq!(of_loader(lists(), "len(list) == missing"), [5], "{path}");
+        }
+    }
+
+    let error = |loader: Loader, condition: &str| loader.filter(condition).build().map(|_| ()).unwrap_err();
+    let single = error(jsonl(), "len(n) > 1");
+    assert!(single.kind() == ErrorKind::Config && single.message().contains("it is a single number"), "{single}");
+    let mixed = || write("m.jsonl", "{\"n\": 0, \"x\": \"ab\"}\n{\"n\": 1, \"x\": 5}\n").field("n", Numbers::i64());
+    let mixed = error(mixed(), "len(x) > 1");
+    assert!(mixed.message().contains("expected a list or a text, which have a length, found 5"), "{mixed}");
+    assert!(mixed.kind() == ErrorKind::Data && mixed.location().record == Some(1), "{mixed}");
+    let unknown = error(csv(), "len(texts) > 1");
+    assert!(unknown.kind() == ErrorKind::NotFound && unknown.message().contains("text"), "{unknown}");
+    let several = jsonl().field("both", Numbers::i64().from(["n", "n"]));
+    assert!(error(several, "len(both) > 1").message().contains("several fields"));
+    let fixed = error(fixture("small/array.npy"), "len(features) > 1");
+    assert!(fixed.message().contains("\"features\" has no length that differs"), "{fixed}");
+    let recipe = Recipe::new().filter("len(text) > 1").column("n", number());
+    let error = recipe.fit(&csv()).unwrap_err();
+    assert!(error.message().contains("filter: len(text) is for the filter of a loader"), "{error}");
+}
+
+#[test]
+fn weights_of_chosen_samples_are_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    let rows: String = (0..20).map(|n| format!("{n},{}\n", if n == 19 { 0 } else { n + 1 })).collect();
+    std::fs::write(&path, format!("n,w\n{rows}")).unwrap();
+    let rows = Loader::open(&path).unwrap().field("n", Numbers::i64()).filter("n >= 15");
+    let drawn = samples(&see_all(&mut *rows.weight_by("w").shuffle(1).samples_per_epoch(400).build().unwrap()));
+    assert_eq!(drawn.iter().copied().collect::<BTreeSet<_>>(), (15..19).collect());
+}
+
+#[test]
 fn a_filter_goes_before_a_split() {
     let (_folder, [csv, _]) = tables();
     let parts = ["train", "test"].map(|part| {
@@ -185,6 +313,7 @@ fn a_filter_goes_before_a_split() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn classes_that_are_known_without_reading_can_be_chosen_by() {
     let folder = tempfile::tempdir().unwrap();
     for (class, count) in [("cat", 12), ("dog", 6), ("newt", 3)] {
@@ -383,6 +512,12 @@ fn a_function_of_ones_own_keeps_what_it_says() {
 
     let panics = rows().filter_by(["n"], |row| row.number("m").is_some()).build().map(|_| ()).unwrap_err();
     assert_eq!((panics.kind(), panics.location().record), (ErrorKind::Panicked, Some(0)), "{panics}");
+    let failing = rows().try_filter_by(["n"], |row| match row.number("n") {
+        Some(7.0) => Err(ringfeed::Error::new(ErrorKind::Data, "seven")),
+        _ => Ok(true),
+    });
+    let error = failing.build().map(|_| ()).unwrap_err();
+    assert_eq!((error.kind(), error.message(), error.location().record), (ErrorKind::Data, "seven", Some(7)));
     let counted = ringfeed::prepare::Recipe::new().column("n", ringfeed::prepare::number());
     assert_eq!(counted.fit(&odd()).unwrap().records(), expected.len() as u64);
 }
@@ -462,6 +597,9 @@ fn a_mix_is_dealt_resumed_planned_and_verified_as_any_source() {
     assert_eq!((plan.samples, plan.sources.len(), plan.tensors.map(|tensors| tensors.len())), (Some(100), 2, Some(2)));
     let filtered = settings(r#""mix": [0.5, 0.5], "filter": "kind == 'odd'""#);
     assert_eq!(Loader::from(filtered.clone()).plan().unwrap().samples, Some(of(&filtered).len() as u64));
+    let by_code =
+        Loader::from(settings(r#""mix": [0.5, 0.5]"#)).filter_by(["kind"], |row| row.text("kind") == Some("odd"));
+    assert_eq!(by_code.plan().unwrap().samples, Some(of(&filtered).len() as u64));
     assert_eq!(Loader::from(mixed("")).verify(|_| ()).unwrap().samples, 50);
 }
 

@@ -174,7 +174,7 @@ fn a_text_that_is_not_utf_8_spoils_its_own_record_alone() {
     for record in 0..container.len() {
         container.fetch(&[record], 0, &mut scratch).unwrap();
         if let Err(error) = container.read(record, 0, &mut scratch, &mut |_, _| Ok(())) {
-            assert!(error.to_string().contains("column \"text\": byte 0 of the text is 0xff: no UTF-8"), "{error}");
+            assert!(error.to_string().contains("column \"text\": byte 0 of the text is 0xff: not UTF-8"), "{error}");
             bad.push(record);
         }
     }
@@ -186,12 +186,12 @@ fn a_text_that_is_not_utf_8_spoils_its_own_record_alone() {
 fn what_is_no_such_file_is_told_by_name() {
     let bench = Bench::new();
     for (name, bytes, expected) in [
-        ("x.parquet", b"".as_slice(), "0 bytes are no Parquet file"),
-        ("x.parquet", b"a,b\n1,2\n3,4\n5,6\n", "this is no Parquet file"),
+        ("x.parquet", b"".as_slice(), "a file of 0 bytes is not a Parquet file"),
+        ("x.parquet", b"a,b\n1,2\n3,4\n5,6\n", "this is not a Parquet file"),
         ("x.parquet", b"PAR1 and then nothing", "the file does not end as a Parquet file does"),
         ("x.parquet", b"PAREPAREPAREPARE", "the file is encrypted"),
         ("x.parquet", b"PAR1\xff\xff\xff\x7fPAR1", "a footer of 2147483647 bytes in a file of 12"),
-        ("x.parquet", b"PAR1\0\0\0\0\0\0\0\0PAR1", "its schema is no tree"),
+        ("x.parquet", b"PAR1\0\0\0\0\0\0\0\0PAR1", "its schema is not a tree"),
         ("x.arrow", b"", "this is neither an Arrow file nor a stream"),
         ("x.arrow", b"a,b\n1,2\n3,4\n", "this is neither an Arrow file nor a stream"),
         ("x.arrow", b"FEA1....FEA1", "Feather version 1"),
@@ -216,7 +216,8 @@ fn damage_that_the_decoder_does_not_foresee_is_an_error_of_the_data() {
         damaged[at..at + 12].fill(0xff);
         let Some(error) = bench.read("endless.parquet", &damaged).1 else { continue };
         assert!(matches!(error.kind(), ErrorKind::Data | ErrorKind::Format | ErrorKind::Limit), "{at}: {error:?}");
-        if error.message().contains("does not foresee") {
+        assert!(!error.message().contains("panicked"), "{error}");
+        if error.message().starts_with("the file is damaged: what stands here can't be decoded") {
             unforeseen += 1;
             assert!(error.location().column.is_some() && error.path().is_some(), "{error}");
         }
@@ -295,7 +296,8 @@ fn lengths_of_records_that_a_file_only_claims_take_no_memory() {
         let places = (0..bytes.len() - 8).filter(|at| bytes[*at..*at + 8] == 777u64.to_le_bytes());
         places.for_each(|at| lie[at..at + 8].copy_from_slice(&claim.to_le_bytes()));
         let error = read(&lie).unwrap_err();
-        assert!(error.message().contains("damaged") && error.path().is_some(), "{error}");
+        let message = format!("a batch says that it has {claim} records, but ");
+        assert!(error.message().contains(&message) && error.path().is_some(), "{error}");
     }
 }
 
@@ -305,4 +307,100 @@ fn a_time_that_no_64_bits_of_nanoseconds_count_is_no_other_time() {
     let error = error.unwrap();
     assert_eq!((good, error.kind()), (0, ErrorKind::Data));
     assert!(error.to_string().contains("a point in time 2932896 days from 1970, stored as INT96"), "{error}");
+}
+
+/// A batch that says of `values` records that there are `claim`: in its own count, and where `in_columns` is set, in those of its
+/// columns, too.
+fn claiming(batch: &RecordBatch, claim: i64, in_columns: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema()).unwrap();
+    writer.write(batch).unwrap();
+    writer.finish().unwrap();
+    drop(writer);
+    let own = (batch.num_rows() as i64).to_le_bytes();
+    let places: Vec<usize> = (0..bytes.len() - 8).filter(|at| bytes[*at..*at + 8] == own).collect();
+    // The batch's own count stands in the table that the vectors of its columns' lengths follow.
+    for at in places.into_iter().take(if in_columns { usize::MAX } else { 1 }) {
+        bytes[at..at + 8].copy_from_slice(&claim.to_le_bytes());
+    }
+    bytes
+}
+
+#[test]
+fn a_batch_of_more_records_than_its_columns_hold_does_not_open() {
+    use arrow_array::{BooleanArray, Float32Array, NullArray, StringArray};
+    let bench = Bench::new();
+    let numbers = || Arc::new(Float32Array::from(vec![0.5; 777])) as ArrayRef;
+    let nothing = || Arc::new(NullArray::new(777)) as ArrayRef;
+    let texts = Arc::new(StringArray::from(vec!["word"; 777])) as ArrayRef;
+    let truths = Arc::new(BooleanArray::from(vec![true; 777])) as ArrayRef;
+    let columns: [(&str, Vec<ArrayRef>); 5] = [
+        ("numbers", vec![numbers()]),
+        ("texts", vec![texts]),
+        ("truths", vec![truths]),
+        ("null", vec![nothing()]),
+        ("both", vec![nothing(), numbers()]),
+    ];
+    for (name, columns) in columns {
+        let batch =
+            RecordBatch::try_from_iter(columns.into_iter().enumerate().map(|(nth, array)| (nth.to_string(), array)));
+        let batch = batch.unwrap();
+        let error = bench.read("true.arrows", &claiming(&batch, 777, true)).1;
+        assert!(error.is_none(), "{name}: {error:?}");
+        for (claim, in_columns) in [(1 << 39, true), (1 << 39, false), (1_095_216_660_491, true)] {
+            let path = bench.write("claims.arrows", &claiming(&batch, claim, in_columns));
+            let options = ColumnsOptions::default();
+            let opened = Columns::open_arrow(&Files::local(), &[path], &options, &MemoryBudget::unlimited());
+            let error = opened.err().unwrap_or_else(|| panic!("{name} of {claim} records opens")).to_string();
+            assert!(error.contains(&format!("a batch says that it has {claim} records, but ")), "{name}: {error}");
+            assert!(error.contains("claims.arrows") && error.contains("byte "), "{error}");
+        }
+    }
+    // A single byte, which makes one record a trillion.
+    let mut bytes = fixture("arrow/feather.feather");
+    assert_eq!((bytes[3656], bytes[3660]), (1, 0));
+    bytes[3660] = 255;
+    let error = bench.read("damaged.feather", &bytes).1.unwrap();
+    assert_eq!(error.kind(), ErrorKind::Format, "{error}");
+    assert!(error.message().contains("a batch says that it has "), "{error}");
+}
+
+#[test]
+fn row_groups_of_more_records_than_their_columns_hold_do_not_open() {
+    let bench = Bench::new();
+    let whole = fixture("parquet/hostile-fewer.parquet");
+    let len = u32::from_le_bytes(*whole[..whole.len() - 4].last_chunk().unwrap()) as usize;
+    let (pages, footer) = whole[..whole.len() - 8].split_at(whole.len() - 8 - len);
+    // Of the file, the values of its column, and its only row group, in this order: 64-bit fields of the footer's.
+    let places: Vec<usize> = (0..footer.len() - 1).filter(|at| footer[*at..*at + 2] == [0x16, 98]).collect();
+    assert_eq!(places.len(), 3);
+    let claiming = |claims: [u64; 3]| {
+        let (mut bytes, mut at) = (pages.to_vec(), 0);
+        for (place, claim) in places.iter().zip(claims) {
+            bytes.extend_from_slice(&footer[at..=*place]);
+            let mut rest = claim * 2;
+            while rest >= 128 {
+                bytes.push(rest as u8 | 128);
+                rest >>= 7;
+            }
+            bytes.push(rest as u8);
+            at = place + 2;
+        }
+        bytes.extend_from_slice(&footer[at..]);
+        let footer_len = (bytes.len() - pages.len()) as u32;
+        bytes.extend(footer_len.to_le_bytes().iter().chain(b"PAR1"));
+        bytes
+    };
+    assert!(claiming([49; 3]) == whole);
+    const MANY: u64 = 1 << 35;
+    for (claims, expected) in [
+        ([MANY, 49, MANY], "row group 0 has 34359738368 records, but column \"x\" 49 values"),
+        ([MANY; 3], "row group 0 has 34359738368 records, but column \"x\" "),
+        ([48, 49, 48], "row group 0 has 48 records, but column \"x\" 49 values"),
+    ] {
+        let (good, error) = bench.read("lies.parquet", &claiming(claims));
+        let error = error.unwrap();
+        assert_eq!((good, error.kind()), (0, ErrorKind::Format), "{error}");
+        assert!(error.to_string().contains(expected), "{error}");
+    }
 }

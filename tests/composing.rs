@@ -8,8 +8,12 @@ use ringfeed::{
     ReaderSource, Result, Role, TensorSpec, Workspace,
 };
 
+#[path = "common/numbered.rs"]
+mod numbered;
 #[path = "common/watchdog.rs"]
 mod watchdog;
+
+use numbered::Numbered;
 
 /// Record `i` is `factor * i + 1` numbers, all of them `i`; or with a factor of 0 a single number without a dimension.
 struct Varying {
@@ -99,29 +103,11 @@ impl RecordStream for Ten {
     }
 }
 
-struct Number([TensorSpec; 1]);
-
-impl RecordDecoder for Number {
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.0
-    }
-
-    fn decode(&self, _: Sample, record: &Record, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        row.tensor(0).as_mut_slice::<i64>()?[0] = record.index as i64;
-        Ok(())
-    }
-
-    fn place(&self, record: &Record) -> Location {
-        Location { record: Some(record.index), ..Location::default() }
-    }
-}
-
 #[test]
 fn a_stream_that_knows_its_length_tells_its_batches() -> Result<()> {
     watchdog::watch();
     for (last_batch, batches, samples) in [(LastBatch::Keep, 3, 10), (LastBatch::Drop, 2, 8)] {
-        let number = Number([TensorSpec::new("number", Role::Feature, DType::I64, &[])]);
-        let source = StreamSource::new(Ten(0), number).batch_size(4).last_batch(last_batch);
+        let source = StreamSource::new(Ten(0), Numbered::new("number")).batch_size(4).last_batch(last_batch);
         let workspace = Workspace::builder().workers(1).build()?;
         let mut iterator = AsyncDataSetIterator::new(source, &workspace)?;
         assert_eq!(iterator.batches_per_epoch(), Some(batches));
@@ -153,8 +139,8 @@ impl RecordStream for Uncounted {
     }
 }
 
-/// As [`Number`], but the last three are bad.
-struct Seven(Number);
+/// As [`Numbered`], but the last three are bad.
+struct Seven(Numbered);
 
 impl RecordDecoder for Seven {
     fn tensors(&self) -> &[TensorSpec] {
@@ -177,7 +163,7 @@ impl RecordDecoder for Seven {
 fn a_share_of_bad_records_is_checked_at_the_end_of_a_short_stream() -> Result<()> {
     watchdog::watch();
     for (share, expected) in [(0.35, vec![]), (0.25, vec![ErrorKind::TooManyBad])] {
-        let seven = Seven(Number([TensorSpec::new("number", Role::Feature, DType::I64, &[])]));
+        let seven = Seven(Numbered::new("number"));
         let policy = BadRecords::Skip(BadLimits::share(share));
         let source = StreamSource::new(Uncounted(Ten(0)), seven).batch_size(4).bad_records(policy);
         let workspace = Workspace::builder().workers(1).build()?;

@@ -20,8 +20,9 @@ use ringfeed::read::{Concat, Record, RecordDecoder, RecordReader, RecordStream, 
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::{SavedIndex, SourceConfig};
 use ringfeed::storage::{Access, Mapping};
-use ringfeed::tensor::{Affine, AffineSteps, Dim, Element, Extents, Layout, Schema};
-use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result, Role, TensorSpec};
+use ringfeed::tensor::{Affine, AffineSteps, Dim, Element, Extents, Layout, Schema, bf16, f16};
+use ringfeed::{BadLimits, BadRecords, DType, ErrorKind, Loader, LoaderConfig, Result, Role, TensorSpec};
+use serde_json::json;
 use tempfile::TempDir;
 
 // SAFETY: the tests change no file that is open for mapping.
@@ -250,6 +251,14 @@ fn delimiters_are_detected() {
         ("a.TSV", "a,b\tc\td\n1,2\t3\n", '\t'),
         ("a.csv", "one\ntwo\n", ','),
         ("a.csv", "a;b;c\n1;2;3\n4;5\n", ';'),
+        // A comma that cuts numbers in two parts no fields.
+        ("a.csv", "1,5;2,5\n3,5;4,5\n", ';'),
+        ("a.csv", "\"1,5\";\"2,5\"\n\"3,5\";\"4,5\"\n", ';'),
+        ("a.csv", "1,5|2,5|3\n3,5|4,5|\n", '|'),
+        ("a.csv", "1,5;2,5;3,5\n3,5;4,5;1,5\n7,5;1,5\n", ';'),
+        ("a.csv", "x;y\n1,5;2\n3;4,5\n", ';'),
+        ("a.csv", "x,1;y,2\n3,a;b,4\n", ','),
+        ("a.csv", "id,tags\n1,2;3\n2,4;5\n", ','),
     ] {
         let (_folder, path) = named(name, text);
         match CsvSummary::of(&path, &CsvOptions::default()) {
@@ -470,6 +479,13 @@ fn text_that_is_not_utf8_is_refused_where_it_is_needed() {
     assert_eq!((error.location().line, error.location().record, error.location().byte), (Some(3), Some(1), Some(13)));
     let error = open([0xff, 0xfe, b'a', 0], &CsvOptions::default()).err().unwrap();
     assert!(error.to_string().contains("set encoding to \"utf-16le\""), "{error}");
+    let units = || "ä,b\n1,2\n3,4\n".encode_utf16();
+    let (little, big) = (units().flat_map(u16::to_le_bytes), units().flat_map(u16::to_be_bytes));
+    for (bytes, name) in [(little.collect::<Vec<u8>>(), "utf-16le"), (big.collect(), "utf-16be")] {
+        let error = open(&bytes, &CsvOptions::default()).err().unwrap();
+        assert_eq!((error.kind(), error.path().is_some()), (ErrorKind::Format, true), "{error}");
+        assert!(error.message().contains(&format!("without a byte-order mark; set encoding to {name:?}")), "{error}");
+    }
     let options = CsvOptions { encoding: Some("shift_jis".into()), ..CsvOptions::default() };
     let error = open(b"a,b\n1,2\n3,\x81\n", &options).err().unwrap();
     assert!(error.to_string().contains("not valid Shift_JIS"), "{error}");
@@ -610,19 +626,15 @@ fn a_file_without_records_says_so() {
 
 #[test]
 fn options_that_contradict_are_refused() {
-    let two =
-        |column: &str| [one("p", Numbers::f32().from(["a", "b"])), one("q", Numbers::f32().from([column]))].concat();
+    let two = || [one("p", Numbers::f32().from(["a", "b"])), one("q", Numbers::f32().from(["a"]))].concat();
     let plain = CsvOptions::default;
     let others = || Numbers::f32().from("*");
-    let by_position: Fields = [one("p", Numbers::f32().from("b")), one("q", Numbers::f32().from(1))].concat();
     let cases: Vec<(&str, Fields, CsvOptions, ErrorKind)> = vec![
         ("nearest", labelled("aa"), plain(), ErrorKind::NotFound),
         ("position", features(others().except([7])), plain(), ErrorKind::NotFound),
         ("delimiter", vec![], CsvOptions { delimiter: Some('"'), ..plain() }, ErrorKind::Config),
         ("delimiter", vec![], CsvOptions { delimiter: Some('e'), ..plain() }, ErrorKind::Config),
-        ("two tensors", two("b"), plain(), ErrorKind::Config),
-        ("one column by name and position", by_position, plain(), ErrorKind::Config),
-        ("nothing left", [two("a"), features(others())].concat(), plain(), ErrorKind::Config),
+        ("nothing left", [two(), features(others())].concat(), plain(), ErrorKind::Config),
         ("no numbers", one("x", Class.from("*")), plain(), ErrorKind::Config),
         ("twice", with_labels(Class::of(["x", "x"]).from("a")), plain(), ErrorKind::Config),
     ];
@@ -709,6 +721,9 @@ fn number() -> impl Strategy<Value = String> {
         " {0,2}[0-9]{1,3} {0,2}",
         "[+-]?(inf|Infinity)",
     ]
+    .prop_filter("f32 has it, or it is written as a word", |text| {
+        text.trim().parse::<f32>().is_ok_and(f32::is_finite) || text.ends_with(char::is_alphabetic)
+    })
 }
 
 proptest! {
@@ -1144,4 +1159,226 @@ fn a_summary_sums_integers_exactly_and_has_infinities() {
     let (_folder, path) = file("x\n-inf\n1\ninf\n");
     let json = serde_json::to_value(CsvSummary::of(&path, &CsvOptions::default()).unwrap()).unwrap();
     assert_eq!((&json["fields"][0]["min"], &json["fields"][0]["mean"]), (&"-inf".into(), &"nan".into()));
+}
+
+#[test]
+fn a_nul_is_no_table_unless_the_format_is_given_and_then_a_character() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("nul.csv");
+    std::fs::write(&path, b"x,t\n1,a\0b\n2\0,c\n3,\0\n").unwrap();
+    let error = Loader::open(&path).map(drop).unwrap_err();
+    assert_eq!((error.kind(), error.location().byte), (ErrorKind::Format, Some(7)), "{error}");
+    let fields = [("x".to_owned(), Numbers::f32().into()), ("t".to_owned(), Text::new(4).into())];
+    let options = CsvOptions { header: Header::Yes, delimiter: Some(','), ..CsvOptions::default() };
+    let reader = CsvReader::with_fields(&path, &fields, &options).unwrap();
+    let batch = decode(&reader, &[0, 2]).unwrap();
+    assert_eq!(batch.values::<u8>("t"), b"a\0b\0\0\0\0\0");
+    assert_eq!(batch.values::<i64>("t_len"), [3, 1]);
+    let error = decode(&reader, &[1]).map(drop).unwrap_err().to_string();
+    assert!(error.contains("nul.csv:3") && error.contains(r#"expected f32, found "2\0""#), "{error}");
+    // What a file holds beyond its first 64 KiB is not looked at to tell its format.
+    let mut long = b"x,t\n".to_vec();
+    (0..10_000).for_each(|_| long.extend_from_slice(b"1,abcd\n"));
+    long.extend_from_slice(b"2,\0\n");
+    std::fs::write(&path, &long).unwrap();
+    assert_eq!(Loader::open(&path).unwrap().build().unwrap().count(), 10_001_usize.div_ceil(32));
+}
+
+#[test]
+fn a_number_beyond_the_largest_is_an_error_that_names_it() {
+    let (_folder, path) = file("a,b,c\n1,3.4e38,1\n1,1e39,1\n1,2,-1e400\ninf,-Infinity,1\n1,70000,2\n");
+    let fields = |dtype| [("x".to_owned(), Numbers::of(dtype).from(["a", "b", "c"]))];
+    let options = CsvOptions { header: Header::Yes, delimiter: Some(','), ..CsvOptions::default() };
+    for (dtype, faults) in [
+        (DType::F64, vec![(2, "c", "-1e400")]),
+        (DType::F32, vec![(1, "b", "1e39"), (2, "c", "-1e400")]),
+        (DType::Bf16, vec![(0, "b", "3.4e38"), (1, "b", "1e39"), (2, "c", "-1e400")]),
+        (DType::F16, vec![(0, "b", "3.4e38"), (1, "b", "1e39"), (2, "c", "-1e400"), (4, "b", "70000")]),
+    ] {
+        let reader = CsvReader::with_fields(&path, &fields(dtype), &options).unwrap();
+        for record in 0..5 {
+            let decoded = decode(&reader, &[record]).map(drop);
+            match faults.iter().find(|fault| fault.0 == record) {
+                None => decoded.unwrap(),
+                Some((_, column, text)) => {
+                    let error = decoded.unwrap_err();
+                    let message = format!("expected {dtype}, found {text:?}, which is too large for it");
+                    assert_eq!((error.message(), error.location().column.as_deref()), (&*message, Some(*column)));
+                    assert_eq!(error.location().line, Some(record + 2), "{error}");
+                }
+            }
+        }
+    }
+    // Read from a mapping, by whole columns of halves, and by those who verify, too.
+    let (_halves, halves) = file(format!("a,b\n{}65519,1\n1,65520\n-65520,2\n", "1,2\n".repeat(70)));
+    for access in [Access::Read, MAPPED] {
+        let options = CsvOptions { access, ..CsvOptions::default() };
+        let field = || Numbers::of(DType::F16).from(["a", "b"]);
+        let reader = CsvReader::with_fields(&halves, &one("x", field()), &options).unwrap();
+        let bad: Vec<u64> = (0..73).filter(|id| decode(&reader, &[*id]).is_err()).collect();
+        assert_eq!(bad, [71, 72]);
+        let report =
+            Loader::csv_with(&halves, options).field("x", field()).verify(|_| ControlFlow::Continue(())).unwrap();
+        let bad: Vec<Option<u64>> = report.bad.iter().map(|bad| bad.location().record).collect();
+        assert_eq!(bad, [Some(71), Some(72)]);
+    }
+    // Without fields, and where two are made of one column, too.
+    let open = || Loader::csv(&path).batch_size(1);
+    let twice = open().field("x", Numbers::f32().from("b")).field("y", Numbers::f32().from("b"));
+    for loader in [open(), twice] {
+        let batches: Vec<_> = loader.bad_records(BadRecords::Skip(BadLimits::default())).build().unwrap().collect();
+        let sizes: Vec<usize> = batches.iter().map(|batch| batch.as_ref().unwrap().len()).collect();
+        assert_eq!(sizes[1], 0, "{sizes:?}");
+    }
+}
+
+#[test]
+fn files_that_are_read_as_one_are_inspected_as_one() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.csv"), "x,t\n1,u\n,v\n").unwrap();
+    std::fs::write(folder.path().join("b.csv"), "x;t\n2.5;\"w;w\"\n-4;u\n").unwrap();
+    let inspect = || ringfeed::formats::Formats::new().inspect(folder.path().join("*.csv"));
+    let inspection = inspect().unwrap();
+    let x = &inspection.fields[0];
+    assert_eq!((inspection.records, x.dtype.as_str(), x.count, x.missing), (4, "f32", 3, 1));
+    assert_eq!((x.sum, x.min, x.max, x.mean), (Some(-0.5), Some(-4.0), Some(2.5), Some(-0.5 / 3.0)));
+    let json = serde_json::to_value(&inspection).unwrap();
+    assert_eq!(
+        (&json["first"], &json["last"]),
+        (&json!({"x": "1", "t": "u"}), &json!({"x": "-4", "t": "u"})),
+        "{json}"
+    );
+    std::fs::write(folder.path().join("c.csv"), "x,y\n1,2\n").unwrap();
+    let error = inspect().unwrap_err();
+    assert!(error.kind() == ErrorKind::Schema && error.to_string().contains("c.csv"), "{error}");
+}
+
+/// What becomes of a field: its tensor's names and what each record gives, or why it is refused.
+fn outcome(text: &str, fields: &Fields, name: &str) -> std::result::Result<(String, Vec<Option<String>>), String> {
+    let options = CsvOptions { header: Header::Yes, ..CsvOptions::default() };
+    let reader = open_as(text, fields, &options).map_err(|error| error.message().to_owned())?;
+    let spec = reader.tensors().iter().find(|spec| spec.name == name).unwrap();
+    let value = |batch: Batch| match spec.dtype {
+        DType::I64 => format!("{:?}", batch.values::<i64>(name)),
+        DType::U8 => format!("{:?}", batch.values::<u8>(name)),
+        DType::F64 => format!("{:?}", batch.values::<f64>(name)),
+        _ => format!("{:?}", batch.values::<f32>(name)),
+    };
+    let all = (0..reader.len()).map(|id| decode(&reader, &[id]).map(value).ok()).collect();
+    Ok((format!("{:?} {:?} {:?}", spec.shape, spec.classes, spec.categories), all))
+}
+
+#[test]
+fn a_field_means_the_same_whatever_else_is_made_of_its_column() {
+    let text = "k,n,m,w\n007,4.0,1,9999999999\n7,1e2,a,5\n 7,inf,NA,6\n8 ,3,-2,7\n\"8 \",nan,01,\n";
+    let of = |column: &str| -> Vec<Field> {
+        vec![
+            Class.from(column),
+            Class::of(["7", "8 ", "a"]).from(column),
+            Class.one_hot().from(column),
+            Category::new().from([column]),
+            Category::new().missing(-1).from([column, "k", column]),
+            Numbers::i64().from(column),
+            Numbers::f32().from(column),
+            Numbers::f32().missing(Missing::Value(-5.0)).from(["n", column, column]),
+            Text::new(12).from(column),
+        ]
+    };
+    let mut compared = 0;
+    for column in ["k", "n", "m", "w"] {
+        for field in of(column) {
+            let alone = outcome(text, &one("x", field.clone()), "x");
+            for other in of(column).into_iter().chain([Text::new(12).from(["w", "k"]), Numbers::f64().from(0)]) {
+                let beside = [one("x", field.clone()), one("other", other.clone())].concat();
+                let other = outcome(text, &one("other", other), "other");
+                for fields in [beside.iter().rev().cloned().collect(), beside] {
+                    // What the other one refuses is refused of both.
+                    match (&alone, &other, outcome(text, &fields, "x")) {
+                        (Ok((alone, records)), Ok((_, others)), Ok((names, found))) => {
+                            assert_eq!(*alone, names, "{fields:?}");
+                            let expected =
+                                records.iter().zip(others).map(|(own, other)| own.clone().filter(|_| other.is_some()));
+                            assert_eq!(found, expected.collect::<Vec<_>>(), "{fields:?}");
+                            compared += found.iter().flatten().count();
+                        }
+                        (Err(alone), Ok(_), found) => assert_eq!(Err(alone.clone()), found, "{fields:?}"),
+                        (_, other, found) => assert!(other.is_err() && found.is_err(), "{fields:?}: {found:?}"),
+                    }
+                }
+            }
+        }
+    }
+    assert!(compared > 500, "{compared}");
+    let beside = [one("t", Text::new(9).from("k")), one("y", Category::new().from(["k"]))].concat();
+    for (specs, error) in both_ways("k,n\n007,1\n7,2\n8,3\n", &beside) {
+        assert_eq!(specs[2].categories.as_ref().unwrap()[0], ["007", "7", "8"]);
+        assert!(error.is_none());
+    }
+    let reader = open_fields("k,n\n007,1\n7,2\n8,3\n", &beside).unwrap();
+    assert_eq!(decode_all(&reader).unwrap().values::<i64>("y"), [0, 1, 2]);
+    // A column by its name and its position is one, too.
+    let twice = [one("p", Numbers::f32().from(["b", "a"])), one("q", Numbers::i64().from(1))].concat();
+    let batch = decode_all(&open_fields("a,b\n1,2\n3,4\n", &twice).unwrap()).unwrap();
+    assert_eq!((batch.values::<f32>("p"), batch.values::<i64>("q")), (vec![2.0, 1.0, 4.0, 3.0], vec![2, 4]));
+}
+
+#[test]
+fn a_word_for_a_number_may_stand_for_a_missing_value_however_it_is_spelt() {
+    let text = "a,b\n1,2\n2,inf\n3,-Infinity\n4,NAN\n5,+INF\n6,-3\n7,-nan\n";
+    let (five, inf, nan) = (5.0, f32::INFINITY, f32::NAN);
+    let cases: [(&[&str], [f32; 7]); 4] = [
+        (&["inf", "-inf", "nan"], [2.0, five, five, five, five, -3.0, five]),
+        (&["Infinity", "-3.0"], [2.0, five, -inf, nan, five, five, nan]),
+        (&["-INF", "-999"], [2.0, inf, five, nan, inf, -3.0, nan]),
+        (&["NaN"], [2.0, inf, -inf, five, inf, -3.0, five]),
+    ];
+    for (tokens, expected) in cases {
+        let missing_tokens = tokens.iter().map(|token| (*token).to_owned()).collect();
+        let options = CsvOptions { missing_tokens, ..CsvOptions::default() };
+        for dtype in [DType::F32, DType::F64, DType::F16, DType::Bf16, DType::I64] {
+            let field = Numbers::of(dtype).missing(Missing::Value(5.0)).from("b");
+            let reader = open_as(text, &one("b", field), &options).unwrap();
+            for (id, expected) in (0..).zip(expected) {
+                let found = decode(&reader, &[id]).map(|batch| match dtype {
+                    DType::F32 => batch.values::<f32>("b")[0],
+                    DType::F64 => batch.values::<f64>("b")[0] as f32,
+                    DType::F16 => batch.values::<f16>("b")[0].to_f32(),
+                    DType::Bf16 => batch.values::<bf16>("b")[0].to_f32(),
+                    _ => batch.values::<i64>("b")[0] as f32,
+                });
+                match found {
+                    Err(_) => assert!(dtype == DType::I64 && !expected.is_finite(), "{tokens:?} {dtype} {id}"),
+                    Ok(found) => assert_eq!(found.to_string(), expected.to_string(), "{tokens:?} {dtype} {id}"),
+                }
+            }
+        }
+        // What is inferred of the columns, and what is counted, says the same.
+        let fives = expected.iter().filter(|number| **number == five).count() as u64;
+        let (_folder, path) = file(text);
+        assert_eq!(CsvSummary::of(&path, &options).unwrap().fields[1].missing, fives, "{tokens:?}");
+    }
+}
+
+#[test]
+fn a_number_that_only_people_read_is_told_what_to_do() {
+    let point = "; numbers have a decimal point: convert the file";
+    for (text, parts) in [
+        ("1,5;2,5\n3,5;4,5\n", ["column \"column_1\" has \"1,5\"", point]),
+        ("price;mass\n1,5;2,5\n3,5;4,5\n", ["column \"price\" has \"1,5\"", point]),
+        ("price\n$3\n$4\n", ["column \"price\" has \"$3\"", "take \"$\" out of the column"]),
+        (
+            "name,city\nann,rome\nbob,oslo\n",
+            ["column \"name\" has \"ann\"; say in `fields`", "no column holds numbers alone"],
+        ),
+    ] {
+        let error = open(text, &CsvOptions::default()).err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Schema);
+        assert!(parts.iter().all(|part| error.message().contains(part)), "{error}");
+    }
+    for (field, part) in [("1,5", point), ("1 000", "; a number is digits with a sign")] {
+        let reader = open_fields(format!("x;y\n1;2\n{field};3\n"), &one("x", Numbers::f32())).unwrap();
+        let error = decode_all(&reader).err().unwrap();
+        let message = format!("expected f32, found {field:?}{part}");
+        assert!(error.message().starts_with(&message), "{error}");
+    }
 }

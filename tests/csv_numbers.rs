@@ -107,10 +107,14 @@ fn nearest_half(text: &str, (infinity, beyond): (u16, f64), value: impl Fn(u16) 
     }
 }
 
+/// Infinity is what is written as a word; a number beyond the largest is none.
 fn parsed(text: &str, dtype: DType) -> Option<Vec<u8>> {
+    let is_too_large = |infinite: bool| infinite && text.bytes().any(|byte| byte.is_ascii_digit());
     macro_rules! parse {
         ($($dtype:ident: $type:ty),*) => {
             match dtype {
+                DType::F32 if is_too_large(text.parse::<f32>().is_ok_and(f32::is_infinite)) => None,
+                DType::F64 if is_too_large(text.parse::<f64>().is_ok_and(f64::is_infinite)) => None,
                 $(DType::$dtype => text.parse::<$type>().ok().map(|number| number.to_ne_bytes().to_vec()),)*
                 _ => {
                     text.parse::<f64>().ok()?;
@@ -118,7 +122,8 @@ fn parsed(text: &str, dtype: DType) -> Option<Vec<u8>> {
                         DType::F16 => nearest_half(text, (0x7c00, 65536.0), |bits| f16::from_bits(bits).into()),
                         _ => nearest_half(text, (0x7f80, 2f64.powi(128)), |bits| bf16::from_bits(bits).into()),
                     };
-                    Some(bits.to_ne_bytes().to_vec())
+                    let is_infinite = bits & 0x7fff == if dtype == DType::F16 { 0x7c00 } else { 0x7f80 };
+                    (!is_too_large(is_infinite)).then(|| bits.to_ne_bytes().to_vec())
                 }
             }
         };

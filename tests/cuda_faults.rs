@@ -7,11 +7,14 @@ mod given;
 #[path = "common/simulated.rs"]
 #[expect(dead_code, reason = "one of several test files that use it")]
 mod simulated;
+#[path = "common/until.rs"]
+mod until;
 
 use std::ffi::{CString, c_char, c_void};
 use std::mem::ManuallyDrop;
 use std::process::Command;
 use std::ptr::{null_mut, with_exposed_provenance, with_exposed_provenance_mut};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::Duration;
 
@@ -23,6 +26,7 @@ use ringfeed::memory::PageSource;
 use ringfeed::transform::{Operation, cast, layout};
 use ringfeed::{AsyncDataSetIterator, DType, Error, ErrorKind, ReaderSource, Result, Role, TensorSpec, Workspace};
 use simulated::{Simulated, simulated};
+use until::until;
 
 const OUT_OF_MEMORY: i32 = 2;
 const UNKNOWN: i32 = 999;
@@ -107,9 +111,7 @@ fn run(registered: bool, checked: bool) -> Result<Vec<Result<Vec<u64>>>> {
     }
     drop(uploaded);
     // Each slot of the ring came home.
-    while workspace.ring().leased > 0 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+    until("each slot of the ring is at home", || workspace.ring().leased == 0);
     Ok(items)
 }
 
@@ -118,15 +120,10 @@ fn ended(simulated: &Simulated, what: &str, registered: bool) -> Result<Vec<Resu
     let checked = simulated.has_kernels;
     let (send, result) = mpsc::channel();
     let thread = std::thread::spawn(move || send.send(run(registered, checked)).unwrap());
-    let result = result.recv_timeout(Duration::from_secs(60)).unwrap_or_else(|error| panic!("{what}: {error}"));
+    let result = result.recv_timeout(Duration::from_secs(200)).unwrap_or_else(|error| panic!("{what}: {error}"));
     thread.join().unwrap();
-    for _ in 0..20_000 {
-        if alive(simulated) == 0 {
-            return result;
-        }
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    panic!("{what}: {} things were left behind", alive(simulated));
+    until(&format!("{what} leaves nothing behind"), || alive(simulated) == 0);
+    result
 }
 
 /// Errors that came, wherever they did.
@@ -247,8 +244,10 @@ fn a_device_that_breaks_ends_every_wait_and_leaves_nothing() {
 /// Breaks a rule of CUDA, by the words that the simulated driver has for it.
 #[expect(clippy::undocumented_unsafe_blocks, clippy::multiple_unsafe_ops_per_block, reason = "it is wrong on purpose")]
 fn misuse(rule: &str) {
+    /// Behind it, the copies are done that come after the rule was broken.
+    static IS_BROKEN: AtomicBool = AtomicBool::new(false);
     extern "C" fn wait(_: *mut c_void) {
-        std::thread::sleep(Duration::from_millis(100));
+        until("the rule is broken", || IS_BROKEN.load(Ordering::SeqCst));
     }
 
     let device = CudaDevice::open(0).unwrap();
@@ -299,6 +298,7 @@ fn misuse(rule: &str) {
             // A device's address on the host.
             _ => println!("{}", with_exposed_provenance::<u8>(address as usize).read()),
         }
+        IS_BROKEN.store(true, Ordering::SeqCst);
         // For those that something must follow.
         sys::cuMemcpyHtoDAsync_v2(address, host, 8, first);
         sys::cuStreamSynchronize(first);

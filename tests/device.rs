@@ -2,11 +2,14 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+#[path = "common/panicking.rs"]
+mod panicking;
 
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
-use common::{Flaky, Seen, Trouble, Waves, see_all, workspace, xs};
+use common::{Flaky, Seen, Trouble, Waves, see_all, workspace};
+use panicking::Panicking;
 use proptest::prelude::*;
 use ringfeed::device::{Device, DeviceDataSet, DeviceDataSetIterator, HostDevice, HostStream, Upload};
 use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, ReaderSource, Workspace, shield, wrap};
@@ -75,11 +78,17 @@ impl Gate {
     }
 }
 
-/// Sleeps until `condition` holds; it always comes to hold, or the test hangs.
-fn until(condition: impl Fn() -> bool) {
-    while !condition() {
-        std::thread::sleep(Duration::from_millis(1));
-    }
+/// Two workers, four slots, and as much time as it takes until one of them comes home.
+fn patient() -> Workspace {
+    let builder = Workspace::builder().workers(2).prefetch(2).poison(0xa5);
+    builder.lease_wait(Duration::from_secs(200)).close_wait(Duration::from_secs(200)).build().unwrap()
+}
+
+/// Holds so many slots of the ring at once, for which it waits until nobody else holds them.
+fn take_slots(workspace: &Workspace, slots: usize) {
+    let others = wrap(shield(numbers(1000)), workspace).unwrap();
+    let held: Vec<_> = others.take(slots).map(Result::unwrap).collect();
+    assert_eq!((held.len(), workspace.ring().slots), (slots, 4));
 }
 
 proptest! {
@@ -127,7 +136,7 @@ fn devices_take_turns() {
     assert_eq!(batches.iter().map(DeviceDataSet::index).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
     let broken = batches[0].device().stream().unwrap();
     broken.run(|| panic!("on the first device")).unwrap();
-    until(|| broken.run(|| {}).is_err());
+    assert!(broken.synchronize().is_err());
     let works: Vec<bool> = batches.iter().map(|batch| batch.wait().is_ok()).collect();
     assert_eq!(works, [false, true, false, true, false, true]);
 }
@@ -168,6 +177,7 @@ fn a_slot_is_not_written_before_every_stream_has_read_it() {
 fn a_slot_is_not_written_while_streams_that_it_knows_nothing_of_may_read_it() {
     let device = HostDevice::new();
     let (unknown, gate, (send, read)) = (device.stream().unwrap(), Gate::default(), mpsc::channel());
+    common::watchdog::watch();
     let workspace = workspace(2, 2);
     let mut uploaded = Upload::to(device).slots(2).start(loaded(numbers(60), &workspace)).unwrap();
     let first = uploaded.next().unwrap().unwrap();
@@ -178,14 +188,22 @@ fn a_slot_is_not_written_while_streams_that_it_knows_nothing_of_may_read_it() {
     let from = Mutex::new(unsafe { std::slice::from_raw_parts(from, shape[0]) });
     gate.close_on(&unknown);
     unknown.run(move || send.send(from.lock().unwrap().to_vec()).unwrap()).unwrap();
+    let has_waiting = |commands: &str| format!("{unknown:?}").contains(commands);
+    while !has_waiting("(1 commands") {
+        std::thread::yield_now();
+    }
     first.used_elsewhere();
     drop(first);
     assert_eq!(uploaded.next().unwrap().unwrap().index(), 1);
-    // What comes next has its place in the first one's slot.
-    assert!(!uploaded.ready_within(Duration::from_millis(20)));
+    // What comes next has its place in the first one's slot. The upload thread waits for all work that the device has: for that,
+    // it puts a mark behind the reading.
+    while !has_waiting("(2 commands") {
+        assert!(!uploaded.ready_within(Duration::ZERO), "it was written while it may be read");
+        std::thread::yield_now();
+    }
     gate.open();
     assert_eq!(read.recv().unwrap(), range(0, 10));
-    while !uploaded.ready_within(Duration::from_millis(5)) {}
+    assert!(uploaded.ready_within(Duration::MAX));
     let rest: Vec<_> = uploaded.by_ref().map(|batch| batch.unwrap().index()).collect();
     assert_eq!(rest, [2, 3, 4, 5]);
     assert!(uploaded.ready_within(Duration::ZERO));
@@ -223,13 +241,13 @@ fn a_step_on_a_stream_sees_its_batch_whole_under_load() {
 
 #[test]
 fn host_slots_go_home_while_batches_stay_on_the_device() {
-    let workspace = workspace(2, 2);
+    let workspace = patient();
     let mut uploaded = upload().start(loaded(numbers(1000), &workspace)).unwrap();
     let held: Vec<_> = uploaded.by_ref().take(3).map(Result::unwrap).collect();
     // One batch waits for a device slot, and one for the upload thread.
-    until(|| workspace.ring().leased <= 2);
+    take_slots(&workspace, 2);
     drop(uploaded);
-    until(|| workspace.ring().leased == 0);
+    take_slots(&workspace, 4);
     assert_eq!(held.iter().flat_map(xs_of).collect::<Vec<_>>(), range(0, 30));
 }
 
@@ -353,69 +371,23 @@ fn a_run_goes_on_from_a_state_in_the_middle() {
 fn a_broken_device_says_so_in_band_and_gives_every_host_slot_back() {
     let device = HostDevice::new();
     let step = device.stream().unwrap();
-    let workspace = workspace(2, 2);
+    let workspace = patient();
     let mut uploaded = Upload::to(device.clone()).start(loaded(numbers(1000), &workspace)).unwrap();
     let batch = uploaded.next().unwrap().unwrap();
     batch.on(&step).unwrap().run(|_| panic!("an illegal address")).unwrap();
-    until(|| step.synchronize().is_err());
+    assert!(step.synchronize().is_err());
     drop(batch);
     let error = uploaded.by_ref().find_map(Result::err).unwrap();
     assert_eq!(error.kind(), ErrorKind::Device);
     assert!(error.to_string().contains("an illegal address"), "{error}");
     assert!(device.stream().is_err());
     drop(uploaded);
-    until(|| workspace.ring().leased == 0);
+    take_slots(&workspace, 4);
 }
 
 #[test]
 fn a_panic_in_the_iterator_is_an_item_of_the_stream() {
-    struct Panicking(Box<dyn DataSetIterator>);
-
-    impl Iterator for Panicking {
-        type Item = ringfeed::Result<ringfeed::DataSet>;
-
-        fn next(&mut self) -> Option<Self::Item> {
-            let batch = self.0.next()?;
-            assert_ne!(xs(batch.as_ref().unwrap())[0], 20, "batch 2");
-            Some(batch)
-        }
-    }
-
-    impl DataSetIterator for Panicking {
-        fn begin_epoch(&mut self) -> ringfeed::Result<()> {
-            self.0.begin_epoch()
-        }
-
-        fn reset(&mut self) -> ringfeed::Result<()> {
-            self.0.reset()
-        }
-
-        fn seek(&mut self, state: &ringfeed::State) -> ringfeed::Result<()> {
-            self.0.seek(state)
-        }
-
-        fn schema(&self) -> &Arc<ringfeed::tensor::Schema> {
-            self.0.schema()
-        }
-
-        fn state(&self) -> ringfeed::State {
-            self.0.state()
-        }
-
-        fn batches_per_epoch(&self) -> Option<u64> {
-            self.0.batches_per_epoch()
-        }
-
-        fn stats(&self) -> ringfeed::Stats {
-            self.0.stats()
-        }
-
-        fn bad_records(&self) -> Vec<ringfeed::inspect::BadRecord> {
-            self.0.bad_records()
-        }
-    }
-
-    let mut uploaded = upload().start(Panicking(wrap(numbers(50), &workspace(1, 1)).unwrap())).unwrap();
+    let mut uploaded = upload().start(Panicking(wrap(numbers(50), &workspace(1, 1)).unwrap(), 2)).unwrap();
     let items: Vec<_> =
         uploaded.by_ref().map(|item| item.map_err(|error| error.kind()).map(|b| xs_of(&b)[0])).collect();
     assert_eq!(items, [Ok(0), Ok(10), Err(ErrorKind::Panicked), Ok(30), Ok(40)]);
@@ -430,7 +402,7 @@ fn everything_can_be_dropped_in_every_state() {
         for taken in 0..4 {
             let device = HostDevice::new();
             let (gate, step) = (Gate::default(), device.stream().unwrap());
-            let workspace = workspace(2, 2);
+            let workspace = patient();
             let upload = Upload::to(device.clone()).close_wait(Duration::ZERO);
             let mut uploaded = upload.start(loaded(numbers(1000), &workspace)).unwrap();
             let (send, seen) = mpsc::channel();
@@ -448,7 +420,7 @@ fn everything_can_be_dropped_in_every_state() {
             gate.open();
             step.synchronize().unwrap();
             assert_eq!(seen.try_iter().flatten().collect::<Vec<_>>(), range(0, 10 * taken));
-            until(|| workspace.ring().leased == 0);
+            take_slots(&workspace, 4);
         }
     }
 }
@@ -471,7 +443,7 @@ fn a_loader_that_hangs_does_not_keep_a_drop_waiting() {
     let inside = loaded(ReaderSource::new(reader).batch_size(10), &workspace);
     let mut uploaded = Upload::to(HostDevice::new()).close_wait(Duration::from_millis(1)).start(inside).unwrap();
     assert_eq!(xs_of(&uploaded.next().unwrap().unwrap()), range(0, 10));
-    until(|| gate.waiting.load(std::sync::atomic::Ordering::SeqCst));
+    gate.until_reached();
     assert_eq!(xs_of(&uploaded.next().unwrap().unwrap()), range(10, 20));
     assert_eq!(uploaded.reset().unwrap_err().kind(), ErrorKind::TimedOut);
     assert!(uploaded.next().is_none());

@@ -358,7 +358,7 @@ fn what_can_not_be_converted_is_refused_by_name() {
         (refusal(&[x(DType::F32, &[])], &classes(3, DType::F32)), "holds f32"),
         (refusal(&[x(DType::I64, &[])], &[one_hot("x")]), "say how many there are"),
         (refusal(&[x(DType::F32, &[3])], &[dense("x", "at", 3)]), "no tensor \"at\""),
-        (refusal(&[x(DType::F32, &[3])], &[clip("x", 0.0, 1.0)]), "on the host alone"),
+        (refusal(&[x(DType::F32, &[3])], &[clip("x", 0.0, 1.0)]), "only on the host"),
         (refusal(&[x(DType::U16, &[3])], &[cast("x", DType::F16), linear()]), "rounded twice"),
         (refusal(&[x(DType::U16, &[3])], &[cast("x", DType::F16), cast("x", DType::Bf16)]), "rounded twice"),
     ];

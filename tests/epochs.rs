@@ -7,7 +7,7 @@ mod common;
 use common::{Flaky, Trouble, Waves, see, workspace, xs};
 use ringfeed::device::{HostDevice, Upload};
 use ringfeed::read::{Array, SampleStream};
-use ringfeed::source::{ByEpoch, StreamSource};
+use ringfeed::source::{ByEpoch, Replay, StreamSource};
 use ringfeed::transform::Operation;
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Epoch,
@@ -89,6 +89,19 @@ fn a_forgotten_reset_is_an_error_and_no_empty_epoch() {
         train.reset().unwrap();
         assert_eq!(places(train.by_ref()), [(1, 0), (1, 4), (1, 8)]);
     }
+}
+
+#[test]
+fn a_replay_ends_its_epochs_as_what_it_replays_does() {
+    let mut train = wrap(shuffled(), &workspace(2, 2)).unwrap();
+    let mut replay = Replay::new(&mut *train, 2).unwrap();
+    for _ in 0..2 {
+        assert_eq!(replay.by_ref().map(Result::unwrap).count(), 3);
+        assert_eq!(replay.next().unwrap().unwrap_err().kind(), ErrorKind::Ended);
+        assert!(replay.next().is_none());
+        replay.reset().unwrap();
+    }
+    assert_eq!(replay.epoch().unwrap().count(), 3);
 }
 
 #[test]

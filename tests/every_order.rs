@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use common::{Seen, see_all, watchdog};
 use formats::{Sample, Told, samples};
-use ringfeed::{DataSetIterator, Loader, LoaderConfig};
+use ringfeed::{DataSetIterator, ErrorKind, Loader, LoaderConfig};
 use serde_json::{Value, json};
 
 /// How often the files of a sample are there: a data set that is more than a few records.
@@ -19,6 +19,14 @@ const COPIES: usize = 6;
 
 /// Formats whose files are one record each, in a folder for each class.
 const OF_CLASSES: [&str; 2] = ["images", "audio"];
+
+/// Formats of arrays, whose records have no fields to make classes of.
+const ARRAYS: [&str; 2] = ["idx", "npy"];
+
+/// Whether this build reads a format whose records have fields.
+fn is_decoded(format: &str) -> bool {
+    cfg!(feature = "images") || format != "images"
+}
 
 /// Several copies of a sample as one data set.
 struct DataSet {
@@ -59,14 +67,16 @@ impl DataSet {
         data
     }
 
-    fn open(&self, more: &Value) -> Box<dyn DataSetIterator> {
+    fn loader(&self, more: &Value) -> Loader {
         let mut settings = self.settings.clone();
         let keys = more.as_object().unwrap().clone();
         settings.as_object_mut().unwrap().extend(keys);
-        let what = || format!("{}, {more}", self.what);
-        let config =
-            LoaderConfig::from_json(&settings.to_string()).unwrap_or_else(|error| panic!("{}: {error}", what()));
-        Loader::from(config).build().unwrap_or_else(|error| panic!("{}: {error}", what()))
+        let config = LoaderConfig::from_json(&settings.to_string());
+        config.unwrap_or_else(|error| panic!("{}, {more}: {error}", self.what)).into()
+    }
+
+    fn open(&self, more: &Value) -> Box<dyn DataSetIterator> {
+        self.loader(more).build().unwrap_or_else(|error| panic!("{}, {more}: {error}", self.what))
     }
 
     /// The batches of an epoch, or those behind its first ones.
@@ -191,6 +201,15 @@ fn samples_of_every_format_are_shuffled_split_and_mixed() {
 fn samples_of_every_format_with_fields_are_chosen_by_them() {
     let mut chosen_by = BTreeSet::new();
     for (sample, data) in data_sets() {
+        if ["tokens", "text_tokens"].contains(&sample.format) {
+            for (filter, message) in [
+                ("length > 1", "no single value \"length\""),
+                ("len(tokens) > 1", "\"tokens\" has no length that differs"),
+            ] {
+                let error = data.loader(&json!({"filter": filter})).build().err().unwrap();
+                assert!(error.message().contains(message), "{}: {error}", data.what);
+            }
+        }
         let Some((field, first)) = sample.by else { continue };
         chosen_by.insert(sample.format);
         let like_first: Vec<usize> =
@@ -216,16 +235,75 @@ fn samples_of_every_format_with_fields_are_chosen_by_them() {
         }
     }
     let others: BTreeSet<&str> = samples().iter().map(|sample| sample.format).collect();
-    let others: Vec<&str> = others.difference(&chosen_by).copied().collect();
-    assert_eq!(others, ["csv_sequences", "raw", "text_tokens", "tokens"], "records without a field of a single value");
+    let others: Vec<&str> = others.difference(&chosen_by).copied().filter(|format| is_decoded(format)).collect();
+    assert_eq!(others, ["text_tokens", "tokens"], "windows of one long text have no field");
 }
 
 #[test]
-fn samples_of_every_format_with_lengths_come_in_buckets() {
+fn samples_of_every_format_with_fields_are_drawn_by_weights_and_with_their_classes_balanced() {
+    let (mut weighted, mut balanced) = (BTreeSet::new(), BTreeSet::new());
+    let mut refused = BTreeSet::new();
+    for (sample, mut data) in data_sets() {
+        let Some((field, first)) = sample.by else { continue };
+        let count = data.records.len();
+        // Classes are whole numbers from 0, or names.
+        let mut are_classes = !first.contains('.') && !ARRAYS.contains(&sample.format);
+        let order = json!({"weight_by": field, "shuffle": 3, "samples_per_epoch": 20 * count});
+        match data.loader(&order).build() {
+            Ok(_) => {
+                weighted.insert(sample.format);
+                let drawn = data.order(order);
+                assert_eq!(drawn.len(), 20 * count, "{}", data.what);
+                let of_first = drawn.iter().filter(|nth| data.records[**nth] == data.records[0]).count();
+                assert_eq!(of_first == 0, first.trim_matches('\'') == "0", "{}: {of_first} of {drawn:?}", data.what);
+            }
+            // Texts, and numbers below 0.
+            Err(error) => {
+                assert_eq!(error.kind(), ErrorKind::Data, "{}: {error}", data.what);
+                assert!(error.path().is_some() && error.location().record.is_some(), "{}: {error}", data.what);
+                are_classes &= !error.message().starts_with("a weight of -");
+                refused.insert(sample.format);
+            }
+        }
+        // Of a single kind of record there is nothing to balance.
+        if data.kinds(&(0..count).collect::<Vec<_>>()).len() < 2 || !are_classes {
+            continue;
+        }
+        let is_label = OF_CLASSES.contains(&sample.format);
+        if !is_label {
+            data.settings["fields"] = json!({"label": {"from": field, "class": []}});
+            data.records = data.run(json!({"shield": true}), None).into_iter().map(|batch| batch.tensors).collect();
+        }
+        balanced.insert(sample.format);
+        let drawn = data.order(json!({"class_balanced": true, "shuffle": 3, "samples_per_epoch": 60 * count}));
+        let kinds = data.kinds(&drawn);
+        let each = drawn.len() as f64 / kinds.len() as f64;
+        let is_even = kinds.values().all(|count| (count / each - 1.0).abs() < 0.25);
+        assert!(is_even, "{}: {:?} of {each}", data.what, kinds.values());
+    }
+    assert_eq!(refused.into_iter().collect::<Vec<_>>(), ["libsvm", "text", "text_files", "tfrecord"]);
+    // Of the others all records are alike, or they have no classes.
+    let with_classes = ["csv", "csv_sequences", "jsonl", "litdata", "mds", "npz", "raw", "safetensors", "text"];
+    assert!(with_classes.iter().all(|format| balanced.contains(format)), "{balanced:?}");
+    assert!(weighted.is_superset(&BTreeSet::from(["csv", "csv_sequences", "idx", "jsonl", "npy", "raw", "tar"])));
+}
+
+#[test]
+fn samples_of_every_format_with_lengths_come_in_buckets_and_are_chosen_by_them() {
     let mut bucketed = BTreeSet::new();
     for (sample, data) in data_sets() {
         let Some(tensor) = sample.length else { continue };
         bucketed.insert(sample.format);
+        let length = |batch: ringfeed::Result<ringfeed::DataSet>| -> usize {
+            batch.unwrap().tensor(tensor).unwrap().shape().iter().product()
+        };
+        let lengths: Vec<usize> = data.open(&json!({})).map(length).collect();
+        assert!(lengths.iter().all(|length| *length > 0), "{}", data.what);
+        for length in BTreeSet::from_iter(&lengths) {
+            let like: Vec<usize> = (0..lengths.len()).filter(|nth| lengths[*nth] == *length).collect();
+            let chosen = data.order(json!({"filter": format!("len({tensor}) == {length}")}));
+            assert_eq!(chosen, like, "{}: {length}", data.what);
+        }
         for shuffle in [json!(null), json!(5)] {
             let mut order = json!({"bucket": {"by": tensor, "bounds": [1, 4, 20]}});
             if !shuffle.is_null() {

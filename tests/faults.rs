@@ -236,9 +236,7 @@ fn dropping_or_resetting_with_a_stuck_reader_ends_in_bounded_time() {
         ringfeed::Workspace::builder().workers(1).prefetch(2).close_wait(Duration::from_millis(20)).build().unwrap();
     let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(flaky).batch_size(10), &workspace).unwrap();
     let held = iterator.next().unwrap().unwrap();
-    while !gate.waiting.load(std::sync::atomic::Ordering::SeqCst) {
-        std::thread::yield_now();
-    }
+    gate.until_reached();
     let error = iterator.reset().unwrap_err();
     assert_eq!(error.kind(), ErrorKind::TimedOut);
     assert!(error.to_string().contains("stuck"), "{error}");
@@ -255,9 +253,7 @@ fn a_reset_that_timed_out_can_be_tried_again() {
     let workspace = ringfeed::Workspace::builder().workers(2).close_wait(Duration::from_millis(20)).build().unwrap();
     let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(flaky).batch_size(10), &workspace).unwrap();
     drop(iterator.next().unwrap().unwrap());
-    while !gate.waiting.load(std::sync::atomic::Ordering::SeqCst) {
-        std::thread::yield_now();
-    }
+    gate.until_reached();
     assert_eq!(iterator.reset().unwrap_err().kind(), ErrorKind::TimedOut);
     gate.open();
     while iterator.reset().is_err() {}

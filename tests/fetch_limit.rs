@@ -2,17 +2,20 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+#[path = "common/numbered.rs"]
+mod numbered;
 
 use std::sync::Arc;
 
 use common::{Gate, Waves, watchdog};
-use ringfeed::read::{Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
+use numbered::Numbered;
+use ringfeed::read::{Record, RecordReader, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::source::StreamSource;
 use ringfeed::tensor::Extents;
 use ringfeed::workspace::FetchLimit;
 use ringfeed::{
-    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, ErrorKind, Location, ReaderSource,
-    Result, Role, TensorSpec, Workspace,
+    AsyncDataSetIterator, BadLimits, BadRecords, DataSet, DataSetIterator, ErrorKind, Location, ReaderSource, Result,
+    TensorSpec, Workspace,
 };
 
 fn within(replacements: usize) -> Workspace {
@@ -117,27 +120,9 @@ impl RecordStream for Hanging {
     }
 }
 
-struct Numbers([TensorSpec; 1]);
-
-impl RecordDecoder for Numbers {
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.0
-    }
-
-    fn decode(&self, _: Sample, record: &Record, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        row.tensor(0).as_mut_slice::<i64>()?[0] = record.index as i64;
-        Ok(())
-    }
-
-    fn place(&self, record: &Record) -> Location {
-        Location { record: Some(record.index), ..Location::default() }
-    }
-}
-
 fn stream(at: u64) -> (StreamSource, Arc<Gate>) {
     let gate = Arc::<Gate>::default();
-    let numbers = Numbers([TensorSpec::new("x", Role::Feature, DType::I64, &[])]);
-    (StreamSource::new(Hanging { next: 0, at, gate: gate.clone() }, numbers).batch_size(10), gate)
+    (StreamSource::new(Hanging { next: 0, at, gate: gate.clone() }, Numbered::new("x")).batch_size(10), gate)
 }
 
 #[test]

@@ -316,9 +316,9 @@ fn what_a_source_does_not_have_is_said() {
     let train = || Loader::open(folder.path().join("train")).unwrap();
     let table = || Loader::open(folder.path().join("table.csv")).unwrap();
     let found = error(train().field("x", Numbers::f32()));
-    assert!(found.contains("column \"x\": a folder of images has two fields"), "{found}");
+    assert!(found.contains("fields.x: a folder of images has two fields"), "{found}");
     let found = error(table().field("photo", Image::rgb(8, 8).from("path")));
-    assert!(found.contains("column \"photo\": a column holds no image; if it names files, say `file`"), "{found}");
+    assert!(found.contains("fields.photo: a column holds no image; if it names files, say `file`"), "{found}");
     let found = error(table().field("photo", Image::rgb(8, 8).from("paht").file()));
     assert!(found.contains("did you mean \"path\"?"), "{found}");
     let found = error(table().field("x", Numbers::f32()).field("x", Numbers::f32()));
@@ -331,7 +331,7 @@ fn what_a_source_does_not_have_is_said() {
     let found = settings("[source]\npath = \"train\"\n[fields]\nimage = { image = [8, 8], agument = [] }\n");
     assert!(found.contains("loader.toml:4:") && found.contains("augment"), "{found}");
     let found = settings("[source]\npath = \"train\"\n[fields]\nimage = { from = \"x\" }\n");
-    assert!(found.contains("says not exactly one of what it becomes: image, index_map, audio, class"), "{found}");
+    assert!(found.contains("a field has exactly one of image, index_map, audio, class"), "{found}");
     let found = settings("[source]\npath = \"train\"\n[fields]\nlabel = \"clas\"\n");
     assert!(found.contains("loader.toml:4:") && found.contains("\"class\""), "{found}");
 }

@@ -26,7 +26,7 @@ impl Format for Shouting {
     }
 
     fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
-        Ok(Lines::index(at.files, at.path, at.budget)?.map(|line| line.to_ascii_uppercase()))
+        Lines::index(at, |line| line.to_ascii_uppercase())
     }
 }
 

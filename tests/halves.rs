@@ -344,6 +344,7 @@ fn halves_fit_no_integers_and_have_names() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn settings_ask_for_halves() {
     let config: LoaderConfig = toml::from_str(
         "[[sources]]\nformat = \"npy\"\npath = \"fixtures/npy/row.npy\"\nfields.x = \"bf16\"\n\

@@ -11,7 +11,7 @@ use std::time::Duration;
 use common::{Flaky, Trouble, Waves, workspace, xs};
 use ringfeed::memory::{AnonymousPages, Block, MemoryBudget, PageSource, TempFilePages};
 use ringfeed::order::RandomKey;
-use ringfeed::read::{Array, Fingerprint, RowMut, SampleStream, Scratch};
+use ringfeed::read::{Array, Fingerprint, Job, RowMut, RowsMut, SampleStream, Scratch};
 use ringfeed::source::{BatchPlan, Filler, Opened, Planner, Source, StreamSource};
 use ringfeed::tensor::{Dim, Extents, Schema};
 use ringfeed::workspace::Overflow;
@@ -40,7 +40,7 @@ fn a_test_that_hangs_is_named_and_ended() {
 fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, ended) = mpsc::channel();
     let worker = std::thread::spawn(move || done.send(work()));
-    match ended.recv_timeout(Duration::from_secs(60)) {
+    match ended.recv_timeout(Duration::from_secs(250)) {
         Ok(value) => value,
         Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for ever"),
         Err(mpsc::RecvTimeoutError::Disconnected) => {
@@ -64,6 +64,8 @@ struct Custom {
     measure: Option<fn(u64) -> Result<Extents>>,
     any_sample: fn(u64) -> Option<u64>,
     policy: BadRecords,
+    /// How many rows of a job are decoded, and the others are passed over in silence.
+    decodes: usize,
     /// Once set, nobody learns the schema.
     hides_schema: Arc<AtomicBool>,
 }
@@ -77,6 +79,7 @@ impl Custom {
             measure: None,
             any_sample: |bits| Some(bits % 20),
             policy: BadRecords::Fail,
+            decodes: usize::MAX,
             hides_schema: Arc::default(),
         }
     }
@@ -161,6 +164,21 @@ impl Filler for CustomFiller {
         out.zero();
         out.tensor(0).as_mut_slice::<i64>()?[0] = plan.samples[row] as i64;
         Ok(())
+    }
+
+    fn decode_all(
+        &self,
+        plan: &BatchPlan,
+        rows: Range<usize>,
+        job: &mut Job<'_>,
+        scratch: &mut Scratch,
+        out: &mut RowsMut<'_>,
+    ) {
+        for _ in 0..self.custom.decodes.min(rows.len()) {
+            if let Some(nth) = job.advance() {
+                job.report(self.decode(plan, rows.start + nth, nth, scratch, &mut out.row(nth)));
+            }
+        }
     }
 
     fn any_sample(&self, bits: u64) -> Option<u64> {
@@ -313,6 +331,66 @@ fn a_row_reported_bad_twice_is_skipped_once_and_hides_no_other() {
 }
 
 #[test]
+fn rows_that_a_decoder_passes_over_are_bad_ones() {
+    let policy = BadRecords::Skip(BadLimits::default());
+    for decodes in [0, 1] {
+        every_way(&Custom { decodes, policy, ..Custom::new(good) }, |iterator| {
+            let mut iterator = iterator.unwrap();
+            let mut seen = 0;
+            for batch in iterator.by_ref() {
+                let batch = batch.unwrap();
+                assert_eq!(xs(&batch), batch.sample_ids().iter().map(|id| *id as i64).collect::<Vec<_>>());
+                seen += batch.len() as u64;
+            }
+            let bad = iterator.bad_records();
+            assert_eq!(seen + bad.len() as u64, 20);
+            assert!(bad.iter().all(|bad| bad.error.contains("decode_all did not go through all records")), "{bad:?}");
+        });
+    }
+    every_way(&Custom { decodes: 0, ..Custom::new(good) }, |iterator| {
+        let (seen, error) = epoch(&mut *iterator.unwrap());
+        assert_eq!((seen, error.unwrap().kind()), (Vec::new(), ErrorKind::Data));
+    });
+}
+
+#[test]
+fn what_could_not_be_replaced_spoils_no_other_row_when_its_batch_is_filled_again() {
+    /// Behind the samples that are planned lie those that stand in for them, and none of them can be decoded at first.
+    const SPARE: u64 = 50;
+    static IS_BROKEN: AtomicBool = AtomicBool::new(true);
+    static TRIED: AtomicU64 = AtomicU64::new(0);
+    ends(|| {
+        let custom = Custom {
+            decode: |sample| {
+                let is_spare = sample >= SPARE;
+                TRIED.fetch_add(is_spare.into(), Ordering::SeqCst);
+                match sample == 6 || is_spare && IS_BROKEN.load(Ordering::SeqCst) {
+                    true => Err(Error::new(ErrorKind::Data, "bad")),
+                    false => Ok(()),
+                }
+            },
+            any_sample: |bits| Some(SPARE + bits % 50),
+            policy: BadRecords::Replace(BadLimits::default()),
+            ..Custom::new(good)
+        };
+        let workspace = workspace(1, 2);
+        let mut iterator = AsyncDataSetIterator::new(custom, &workspace).unwrap();
+        let mut other = AsyncDataSetIterator::new(numbers(50), &workspace).unwrap();
+        // As many as are tried: the second batch is an error from here on, and is taken back before anybody asks for it.
+        while TRIED.load(Ordering::SeqCst) < 32 {
+            std::thread::yield_now();
+        }
+        drop(other.next().unwrap().unwrap());
+        IS_BROKEN.store(false, Ordering::SeqCst);
+        let (seen, error) = epoch(&mut iterator);
+        assert!(error.is_none(), "{error:?}");
+        let own: Vec<i64> = seen.iter().copied().filter(|sample| *sample < SPARE as i64).collect();
+        assert_eq!((seen.len(), own), (20, (0..20).filter(|sample| *sample != 6).collect()));
+        assert_eq!(iterator.bad_records().iter().map(|bad| bad.sample).collect::<Vec<_>>(), [6]);
+    });
+}
+
+#[test]
 fn lengths_that_differ_each_time_they_are_measured_harm_nobody() {
     static ASKED: AtomicU64 = AtomicU64::new(0);
     let measure =
@@ -370,9 +448,7 @@ fn batches_whose_filling_was_given_up_are_never_handed_out() {
             let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(flaky).batch_size(10), &workspace).unwrap();
             let mut other = AsyncDataSetIterator::new(numbers(100), &workspace).unwrap();
             assert_eq!(xs(&iterator.next().unwrap().unwrap()), (0..10).collect::<Vec<_>>());
-            while !gate.waiting.load(Ordering::SeqCst) {
-                std::thread::yield_now();
-            }
+            gate.until_reached();
             let refused = if turn == 0 { iterator.reset().err() } else { other.next().unwrap().err() };
             assert_eq!(refused.unwrap().kind(), ErrorKind::TimedOut);
             assert_eq!(iterator.next().unwrap().err().map(|error| error.kind()), Some(ErrorKind::TimedOut));
@@ -416,9 +492,7 @@ fn an_iterator_resets_and_another_is_made_while_a_third_waits_for_its_reader() {
         let gate = flaky.gate.clone();
         let mut waiting = AsyncDataSetIterator::new(ReaderSource::new(flaky).batch_size(10), &workspace).unwrap();
         let waiting = std::thread::spawn(move || xs(&waiting.next().unwrap().unwrap()));
-        while !gate.waiting.load(Ordering::SeqCst) {
-            std::thread::yield_now();
-        }
+        gate.until_reached();
         idle.reset().unwrap();
         let another = AsyncDataSetIterator::new(numbers(50), &workspace).unwrap();
         gate.open();
@@ -509,9 +583,7 @@ fn a_filler_that_panics_when_it_drops_takes_no_worker_with_it() {
         let gate = flaky.gate.clone();
         let workspace = Workspace::builder().workers(1).close_wait(Duration::from_millis(20)).build().unwrap();
         let stuck = AsyncDataSetIterator::new(ReaderSource::new(Bomb(flaky)).batch_size(10), &workspace).unwrap();
-        while !gate.waiting.load(Ordering::SeqCst) {
-            std::thread::yield_now();
-        }
+        gate.until_reached();
         drop(stuck);
         gate.open();
         let mut next = AsyncDataSetIterator::new(numbers(100), &workspace).unwrap();

@@ -4,16 +4,20 @@ use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
 use std::path::Path;
 
-use ringfeed::DType;
 use ringfeed::field::Image;
 use ringfeed::formats::Images;
-use ringfeed::images::{ImageAugment, ImageFolder, ImageLabels, ImageOptions, PixelOrder};
+use ringfeed::images::{
+    ImageAugment, ImageFolder, ImageLabels, ImageOptions, PixelOrder, aug_mix, gaussian_blur, rand_augment,
+    random_crop, random_erasing, random_resized_crop,
+};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
-use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::read::{RecordReader, RowMut, Sample, Scratch, Value};
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
 use ringfeed::tensor::{Extents, Layout, Schema};
+use ringfeed::transform::clip;
+use ringfeed::{DType, Loader, Normaliser};
 
 thread_local! {
     static ALLOCATIONS: Cell<(usize, usize)> = const { Cell::new((0, 0)) };
@@ -109,6 +113,19 @@ fn a_baseline_jpeg_allocates_nothing_after_warm_up() {
 }
 
 #[test]
+fn a_baseline_jpeg_is_served_without_an_allocation_after_warm_up() {
+    let file = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos/china.jpg")).unwrap();
+    let image = Image::rgb(427, 640).dtype(DType::F32).order(PixelOrder::Nhwc);
+    let loader = Loader::images("nowhere").field("image", image).normalise("image", Normaliser::imagenet());
+    let served = loader.transform(clip("image", -1.0, 1.0)).serve().unwrap();
+    let mut row = served.row();
+    for round in 0..3 {
+        let counted = allocations(|| served.apply([("image", Value::Bytes(&file))], &mut row).unwrap());
+        assert!(round == 0 || counted == (0, 0), "round {round}: {} allocations", counted.0);
+    }
+}
+
+#[test]
 fn two_views_of_a_baseline_jpeg_allocate_nothing_after_warm_up() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos/china.jpg");
     let view = || Image::rgb(427, 640).dtype(DType::U8).order(PixelOrder::Nhwc);
@@ -124,18 +141,18 @@ fn two_views_of_a_baseline_jpeg_allocate_nothing_after_warm_up() {
 fn augmentation_allocates_nothing_of_its_own() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos/chelsea.png");
     let augment = [
-        ImageAugment::random_resized_crop(),
+        random_resized_crop(),
         ImageAugment::HorizontalFlip { probability: 1.0 },
         ImageAugment::ColourJitter { brightness: 0.4, contrast: 0.4, saturation: 0.4, hue: 0.1, probability: 1.0 },
         ImageAugment::Rotation { degrees: 15.0, interpolation: ringfeed::images::Interpolation::Bilinear },
-        ImageAugment::random_erasing(),
-        ImageAugment::random_crop(9),
-        ImageAugment::gaussian_blur(),
+        random_erasing(),
+        random_crop(9),
+        gaussian_blur(),
         ImageAugment::Sharpness { factor: 2.0, probability: 1.0 },
         ImageAugment::Equalise { probability: 1.0 },
         ImageAugment::Autocontrast { probability: 1.0 },
-        ImageAugment::rand_augment(),
-        ImageAugment::aug_mix(),
+        rand_augment(),
+        aug_mix(),
     ];
     // The operations after the crop allocate nothing on top of decoding and resizing, which the crop alone does too.
     let count = |augment: &[ImageAugment]| {

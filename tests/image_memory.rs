@@ -11,12 +11,15 @@ use std::path::{Path, PathBuf};
 use image::{ExtendedColorType, ImageEncoder};
 use libjpeg_turbo_rs::{Encoder, PixelFormat, Subsampling};
 use ringfeed::field::Image;
-use ringfeed::images::{ImageAugment, ImageColour, ImageFolder, ImageLabels, ImageOptions};
+use ringfeed::formats::{FolderOptions, Images};
+use ringfeed::images::{
+    ImageAugment, ImageColour, ImageFolder, ImageLabels, ImageOptions, aug_mix, gaussian_blur, random_resized_crop,
+};
 use ringfeed::inspect::summarise_image;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
-use ringfeed::settings::SavedIndex;
+use ringfeed::settings::{Paths, SavedIndex, SourceConfig};
 use ringfeed::tensor::Schema;
 use ringfeed::{Error, ErrorKind, Loader};
 
@@ -233,10 +236,9 @@ fn no_decoder_takes_more_than_is_counted() {
     let native = ImageOptions::default();
     let small = ImageOptions { size: Some((64, 80)), ..ImageOptions::default() };
     let rotation = ImageAugment::Rotation { degrees: 9.0, interpolation: Default::default() };
-    let blur = ImageAugment::gaussian_blur();
-    let crop =
-        ImageOptions { augment: vec![ImageAugment::random_resized_crop(), rotation.clone(), blur], ..small.clone() };
-    let mix = ImageOptions { augment: vec![ImageAugment::aug_mix()], ..native.clone() };
+    let blur = gaussian_blur();
+    let crop = ImageOptions { augment: vec![random_resized_crop(), rotation.clone(), blur], ..small.clone() };
+    let mix = ImageOptions { augment: vec![aug_mix()], ..native.clone() };
     let grey = ImageOptions { colour: ImageColour::Grey, augment: vec![rotation], ..native.clone() };
     for (name, bytes) in &files {
         let folder = tempfile::tempdir().unwrap();
@@ -284,4 +286,19 @@ fn workers_take_turns_where_the_budget_holds_one_picture_at_a_time() {
     let error = run(700_000).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget);
     assert!(error.to_string().contains("decoding an image"), "{error}");
+}
+
+#[test]
+fn images_that_are_named_one_by_one_count_against_the_budget_as_those_of_a_folder_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bomb.jpg");
+    fs::write(&path, jpeg(10_000)).unwrap();
+    let options = ImageOptions { size: Some((32, 32)), ..ImageOptions::default() };
+    let list = Loader::new(SourceConfig::new(Images, Paths::from_iter([&path, &path]), FolderOptions::default()));
+    for loader in [Loader::images(folder.path()), Loader::images(&path), list] {
+        let loader = loader.field("image", Image::with(options.clone())).batch_size(1).workers(1).budget(4 << 20);
+        let error = loader.build().and_then(|mut batches| batches.try_for_each(|batch| batch.map(|_| ()))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget, "{error}");
+        assert!(error.to_string().contains("decoding an image"), "{error}");
+    }
 }

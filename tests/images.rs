@@ -6,6 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ringfeed::field::{Class, Field, Image};
 use ringfeed::images::{
     CropFit, ImageColour, ImageFolder, ImageLabels, ImageOptions, JpegDecoder, LabelFormat, PixelOrder,
 };
@@ -13,7 +14,7 @@ use ringfeed::inspect::summarise_image;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::tensor::{Affine, AffineSteps, Extents, Layout, Schema, bf16, f16};
-use ringfeed::{DType, Error, ErrorKind, Result, Role, TensorSpec};
+use ringfeed::{DType, Error, ErrorKind, Loader, Result, Role, TensorSpec};
 
 const WIDTH: usize = 24;
 const HEIGHT: usize = 16;
@@ -339,7 +340,7 @@ fn shrinking_while_decoding_changes_pixels_by_a_few_levels_and_only_large_images
 #[test]
 fn a_grey_jpeg_in_one_channel_is_what_three_equal_channels_give() {
     use libjpeg_turbo_rs::{Encoder, PixelFormat};
-    use ringfeed::images::ImageAugment;
+    use ringfeed::images::{ImageAugment, random_resized_crop};
 
     let folder = tempfile::tempdir().unwrap();
     let (width, height) = (83, 61);
@@ -349,7 +350,7 @@ fn a_grey_jpeg_in_one_channel_is_what_three_equal_channels_give() {
     fs::write(&path, jpeg).unwrap();
     let flips =
         vec![ImageAugment::HorizontalFlip { probability: 0.5 }, ImageAugment::VerticalFlip { probability: 0.5 }];
-    let crop = [vec![ImageAugment::random_resized_crop()], flips.clone()].concat();
+    let crop = [vec![random_resized_crop()], flips.clone()].concat();
     for augment in [Vec::new(), flips, crop] {
         for (size, fit) in [
             (Some((20, 31)), CropFit::Stretch),
@@ -997,6 +998,49 @@ fn pnm_files_are_what_pillow_reads() {
     }
     let above = bench.decode(b"P2 2 2 7 1 2 8 3\n").err().unwrap();
     assert!(above.to_string().contains("above the largest"), "{above}");
+}
+
+#[test]
+fn a_class_that_a_folder_of_images_does_not_have_is_an_error_that_names_the_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("one.png");
+    fs::copy(fixture("images/rgb.png"), &path).unwrap();
+    let image = || Image::rgb(8, 8);
+    let build = |path: &Path, name: &str, class: Field| {
+        Loader::images(path)
+            .field("image", image())
+            .field(name, class)
+            .build()
+            .map(|_| ())
+            .map_err(|error| error.to_string())
+    };
+    let classes = || Class::of(["a", "b"]);
+    for (name, class) in [("label", Class.into()), ("kind", Class.into()), ("label", classes().into())] {
+        let error = build(folder.path(), name, class).unwrap_err();
+        assert!(
+            error.contains(&format!("column {name:?}: there are no classes: the files lie in the folder itself")),
+            "{error}"
+        );
+        assert!(error.contains("leave this field out"), "{error}");
+    }
+    let error = build(&path, "label", Class.into()).unwrap_err();
+    assert!(error.contains("column \"label\": a file that is named by itself has no class"), "{error}");
+    // What nobody asked for by name is not missed.
+    assert!(Loader::images(folder.path()).size(8, 8).build().is_ok());
+    // The class is the folder's, and comes from nowhere else.
+    let sorted = tempfile::tempdir().unwrap();
+    fs::create_dir(sorted.path().join("a")).unwrap();
+    fs::copy(&path, sorted.path().join("a/one.png")).unwrap();
+    build(sorted.path(), "label", Class.into()).unwrap();
+    build(sorted.path(), "kind", Class.from("label")).unwrap();
+    let error = build(sorted.path(), "label", Class.from("kind")).unwrap_err();
+    assert!(error.contains("label: from: a folder of files has no field \"kind\""), "{error}");
+    assert!(error.contains("say \"label\""), "{error}");
+    let photo = Loader::images(sorted.path()).field("photo", image().from("photo")).build().map(|_| ()).unwrap_err();
+    assert!(
+        photo.to_string().contains("has no field \"photo\"") && photo.to_string().contains("say \"image\""),
+        "{photo}"
+    );
 }
 
 #[test]

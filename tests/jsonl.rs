@@ -127,7 +127,7 @@ fn what_is_wrong_names_record_line_byte_and_key() {
     let read = values(&mut open(file.path()).unwrap(), &["x"]);
     let at = |wanted: &[u8]| text.windows(wanted.len()).position(|window| window == wanted).map(|at| at as u64);
     let shown: Vec<_> = read.iter().map(|row| row.as_ref().map_err(|error| (place(error.location()), error))).collect();
-    assert_eq!(shown.len(), 9);
+    assert_eq!(shown.len(), 8);
     for (nth, value) in [(0, 1), (1, 2)] {
         assert_eq!(shown[nth].as_ref().unwrap(), &&vec![json!(value)]);
     }
@@ -135,10 +135,9 @@ fn what_is_wrong_names_record_line_byte_and_key() {
         (2, 5, None, at(b"NaN"), "write null"),
         (3, 6, None, at(b"\xff"), "0xff: the line is not UTF-8"),
         (4, 7, Some("x"), at(b"{\"y"), "found an object"),
-        (5, 8, None, at(b" \n{\"x\": 1}{").map(|at| at + 1), "expected a value, found the end"),
-        (6, 9, None, at(b"{}"), "each record stands on a line of its own"),
-        (7, 10, Some("x"), at(b"\"\\ud800"), "half of a surrogate pair"),
-        (8, 11, None, Some(text.len() as u64), "expected a comma or }, found the end"),
+        (5, 9, None, at(b"{}"), "each record stands on a line of its own"),
+        (6, 10, Some("x"), at(b"\"\\ud800"), "half of a surrogate pair"),
+        (7, 11, None, Some(text.len() as u64), "expected a comma or }, found the end"),
     ] {
         let (found, error) = shown[nth].as_ref().unwrap_err();
         assert_eq!(*found, (Some(nth as u64), Some(line), column, byte), "{error}");
@@ -217,6 +216,7 @@ fn a_null_in_a_list_is_one_of_its_numbers_whatever_else_is_in_the_batch() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn settings_open_lines_that_name_pictures() {
     let folder = tempfile::tempdir().unwrap();
     let photos = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/photos");
@@ -257,6 +257,16 @@ fn any_value_may_be_a_record() {
     assert_eq!(values(&mut numbers, &[""]).len(), 2);
     let (_file, mut none) = lines("\n\n");
     assert_eq!((none.len(), none.find(&"x".into()).unwrap()), (0, 0));
+}
+
+#[test]
+fn lines_of_blanks_are_no_records() {
+    let (_file, mut spaced) = lines(" \n{\"x\": 1}\n\n \t\r\n\r\n  {\"x\": 2} \n   \nno JSON\n \t");
+    let read = values(&mut spaced, &["x"]);
+    assert_eq!((spaced.len(), read.len()), (3, 3));
+    assert_eq!([&read[0], &read[1]].map(|values| values.as_ref().unwrap()[0].clone()), [json!(1), json!(2)]);
+    let error = read[2].as_ref().unwrap_err();
+    assert_eq!((error.location().record, error.location().line), (Some(2), Some(8)), "{error}");
 }
 
 #[test]
@@ -332,7 +342,7 @@ proptest! {
                 let records: Vec<u64> = (0..lines.len()).collect();
                 for nth in 0..records.len() {
                     lines.fetch(&records, nth, &mut scratch).unwrap();
-                    let line = text.split(|byte| *byte == b'\n').filter(|line| !line.is_empty() && *line != b"\r").nth(nth);
+                    let line = text.split(|byte| *byte == b'\n').filter(|line| !line.trim_ascii().is_empty()).nth(nth);
                     let judge = line.map(|line| serde_json::from_slice::<Json>(line.strip_suffix(b"\r").unwrap_or(line)));
                     let read = lines.read(nth as u64, nth, &mut scratch, &mut |_, value| {
                         let _ = value.describe();
@@ -362,4 +372,33 @@ fn objects_among_the_values_are_neither_bad_nor_in_the_way() -> Result<()> {
     let fields: Vec<_> = inspection.fields.iter().map(|field| (field.name.as_str(), field.sum)).collect();
     assert_eq!((inspection.records, fields[0]), (2, ("a", Some(4.0))));
     Ok(())
+}
+
+#[test]
+fn a_file_without_records_says_so() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in
+        [("e.jsonl", ""), ("blank.jsonl", "\n\r\n \t\n"), ("mark.jsonl", "\u{feff}"), ("e.tfrecord", "")]
+    {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        let error = Loader::open(&path).unwrap().build().map(drop).unwrap_err();
+        let said = error.to_string();
+        assert!(said.contains(name) && said.contains("there are no records"), "{said}");
+        // Who names fields has an epoch without batches.
+        let named = Loader::open(&path).unwrap().field("x", Numbers::f32());
+        assert!(named.build().unwrap().next().is_none());
+    }
+    let path = folder.path().join("bare.jsonl");
+    std::fs::write(&path, "{}\n{}\n").unwrap();
+    let error = Loader::open(&path).unwrap().build().map(drop).unwrap_err();
+    assert!(error.to_string().contains("bare.jsonl") && error.to_string().contains("have no fields"), "{error}");
+    // What is wrong with all that was looked at is said, and not that a field is missing.
+    let path = folder.path().join("pretty.jsonl");
+    std::fs::write(&path, "{\n  \"x\": 1\n}\n").unwrap();
+    let open = || Loader::open(&path).unwrap();
+    for loader in [open(), open().field("x", Numbers::f32())] {
+        let said = loader.build().map(drop).unwrap_err().to_string();
+        assert!(said.contains("pretty.jsonl:1") && said.contains("not JSON"), "{said}");
+    }
 }

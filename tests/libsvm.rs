@@ -199,7 +199,7 @@ fn what_is_wrong_names_record_line_and_byte() {
     let text = "# two comments\n1 1:1\n\n# here\n2 1:1 0x2:3\n";
     let error = error_of(text, LibsvmOptions::default(), 1);
     assert_eq!((error.location().line, error.location().byte), (Some(5), Some(35)));
-    assert!(error.message().contains("\"0x2\" is no index"), "{error}");
+    assert!(error.message().contains("\"0x2\" is not the index"), "{error}");
     let error = error_of("1 0:1\n", LibsvmOptions::default(), 0);
     assert!(error.message().contains("set zero_based"), "{error}");
     let error = error_of("1 3:1\n1 9:1 10:1\n", dense(false), 1);

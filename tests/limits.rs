@@ -200,6 +200,7 @@ fn raw_files_and_tokens_take_the_largest_options() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn images_take_the_largest_limits() {
     let largest =
         ImageOptions { max_pixels: u64::MAX, max_file_bytes: u64::MAX, size: Some((8, 8)), ..ImageOptions::default() };

@@ -9,7 +9,6 @@ use common::{Seen, see, see_all};
 use ringfeed::formats::{Format, Formats, Open, Opened};
 use ringfeed::inspect::verify_with;
 use ringfeed::read::Lines;
-use ringfeed::settings::Paths;
 use ringfeed::{ErrorKind, Loader, LoaderConfig, Part, Result, Shard};
 use tempfile::TempDir;
 
@@ -310,7 +309,7 @@ fn parquet_and_arrow_files_are_read_by_a_pattern_or_a_list() {
         let one = of(&names[0]);
         assert_eq!((one.sources[0].format(), len(&of("p"))), (format, 3 * len(&one)));
         are_one(&of("p"), &of(&format!("p/train-*.{extension}")));
-        let list: Paths = names.iter().map(|name| folder.path().join(name)).collect();
+        let list: ringfeed::settings::Paths = names.iter().map(|name| folder.path().join(name)).collect();
         are_one(&of("p"), &read_as(Formats::new().detect_all(&list).unwrap()));
     }
 }
@@ -326,7 +325,7 @@ impl Format for Shouting {
     }
 
     fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
-        Ok(Lines::index(at.files, at.path, at.budget)?.map(|line| line.to_ascii_uppercase()))
+        Lines::index(at, |line| line.to_ascii_uppercase())
     }
 }
 

@@ -10,7 +10,9 @@ use std::path::Path;
 use common::{Seen, fixture, see, see_all};
 use ringfeed::field::{Class, Image};
 use ringfeed::formats::{FolderOptions, Images};
-use ringfeed::images::{CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation};
+use ringfeed::images::{
+    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, horizontal_flip, random_crop, vertical_flip,
+};
 use ringfeed::settings::SourceConfig;
 use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result, Role};
 use serde_json::Value;
@@ -109,7 +111,7 @@ fn a_map_goes_the_way_of_its_picture() {
     let folder = tempfile::tempdir().unwrap();
     ramps(folder.path(), 40);
     let crop = ImageAugment::RandomResizedCrop { scale: (0.2, 1.0), ratio: (0.75, 1.34) };
-    let flips = [ImageAugment::horizontal_flip(), ImageAugment::vertical_flip()];
+    let flips = [horizontal_flip(), vertical_flip()];
     let rotation = ImageAugment::Rotation { degrees: 30.0, interpolation: Interpolation::Bilinear };
     let affine = ImageAugment::Affine {
         degrees: 20.0,
@@ -125,7 +127,7 @@ fn a_map_goes_the_way_of_its_picture() {
         ("centre", (CropFit::CenterCrop { shorter: 60 }, Some((37, 53))), flips.to_vec()),
         ("crop and flips", stretch, [std::slice::from_ref(&crop), &flips[..]].concat()),
         ("all", stretch, [&[crop], &flips[..], std::slice::from_ref(&rotation), &flips[..]].concat()),
-        ("affine", stretch, [vec![ImageAugment::random_crop(7), affine], flips.to_vec()].concat()),
+        ("affine", stretch, [vec![random_crop(7), affine], flips.to_vec()].concat()),
         ("native", (CropFit::Stretch, None), [&[rotation], &flips[..]].concat()),
     ] {
         let options = ImageOptions { size, fit, augment, ..ImageOptions::default() };
@@ -216,10 +218,13 @@ fn settings_and_the_builder_say_the_same() {
         map = { index_map = [64, 48], dtype = "u8", augment = [{ kind = "horizontal_flip" }] }
     "#;
     let config: LoaderConfig = toml::from_str(text).unwrap();
-    let loader = Loader::images("photos").size(64, 48).augment([ImageAugment::horizontal_flip()]).maps("maps");
+    let loader = Loader::images("photos").size(64, 48).augment([horizontal_flip()]).maps("maps");
     assert_eq!(*loader.batch_size(4).config(), config);
     let faults = Loader::csv("x.csv").maps("maps").faults();
-    assert!(faults.iter().any(|fault| fault.contains("maps: they belong to a folder of images")), "{faults:?}");
+    assert!(
+        faults.iter().any(|fault| fault.contains("maps: name the folder of images that they belong to")),
+        "{faults:?}"
+    );
     for dtype in [DType::F16, DType::I8, DType::F64] {
         let faults = ImageOptions { colour: ImageColour::Index, dtype, ..ImageOptions::default() }.faults();
         assert!(faults[0].contains("maps of indices are u8"), "{faults:?}");

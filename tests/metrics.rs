@@ -1,15 +1,21 @@
 //! The figures of a run as Prometheus scrapes them: over HTTP by a plain client, and read by a parser that takes the format at its
-//! word.
+//! word; and by Prometheus itself and its own check of names, where they are installed.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "common/until.rs"]
+mod until;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::time::{Duration, Instant};
+use std::process::{Child, Command, Stdio};
 
 use ringfeed::device::{HostDevice, Upload};
 use ringfeed::stats::{StatsHandle, serve_metrics};
 use ringfeed::{DataSetIterator, ErrorKind, Loader, LoaderConfig};
+use serde_json::Value;
+use tempfile::TempDir;
+use until::until;
 
 fn loader() -> Loader {
     Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(50).workers(2)
@@ -63,16 +69,9 @@ fn parsed(text: &str) -> BTreeMap<String, f64> {
     values
 }
 
-/// Whether nobody listens there any more, which may take a moment.
-fn is_closed(address: SocketAddr) -> bool {
-    let given_up = Instant::now() + Duration::from_secs(60);
-    while Instant::now() < given_up {
-        if TcpStream::connect(address).is_err() {
-            return true;
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    false
+/// Waits until nobody listens there any more.
+fn until_closed(address: SocketAddr) {
+    until("nobody listens there", || TcpStream::connect(address).is_err());
 }
 
 #[test]
@@ -107,7 +106,7 @@ fn a_scrape_has_the_figures_and_ends_with_the_iterator() {
     assert_eq!(ask(address, "HEAD", "/metrics").0, 200);
     assert_eq!((ask(address, "GET", "/").0, ask(address, "POST", "/metrics").0), (404, 405));
     drop(iterator);
-    assert!(is_closed(address));
+    until_closed(address);
 }
 
 #[test]
@@ -135,16 +134,145 @@ fn settings_serve_while_the_iterator_lives_and_the_address_is_free_for_the_next(
     let taken = loader().metrics(address).build().err().unwrap();
     assert!(taken.kind() == ErrorKind::Io && taken.to_string().contains("give another address"), "{taken}");
     drop(iterator);
-    let again = loader().metrics(address).build().unwrap();
+    // The server that was there may take some time to end.
+    let again = (0..50).find_map(|_| loader().metrics(address).build().ok()).unwrap();
     assert_eq!(parsed(&ask(address, "GET", "/metrics").2)["ringfeed_samples_total"], 0.0);
     drop(again);
-    assert!(is_closed(address));
+    until_closed(address);
 }
 
 #[test]
 fn without_an_iterator_nothing_is_served() {
     let address = serve_metrics(StatsHandle::default(), 0.into()).unwrap();
-    assert!(is_closed(address));
+    until_closed(address);
     let wrong = toml::from_str::<LoaderConfig>("metrics = \"nowhere\"").unwrap_err();
     assert!(wrong.to_string().contains("give a port, such as 9184"), "{wrong}");
+}
+
+/// Whether a program is installed; says which test is skipped otherwise.
+fn has(program: &str) -> bool {
+    let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+    let is_there = version.is_ok_and(|status| status.success());
+    if !is_there {
+        println!("skipped: there is no {program}");
+    }
+    is_there
+}
+
+#[test]
+fn names_units_and_help_are_as_prometheus_wants_them() {
+    if !has("promtool") {
+        return;
+    }
+    let mut uploaded = Upload::to(HostDevice::new()).start(loader().build().unwrap()).unwrap();
+    let address = serve_metrics(uploaded.stats_handle(), 0.into()).unwrap();
+    uploaded.by_ref().for_each(|batch| drop(batch.unwrap()));
+    let mut promtool = Command::new("promtool");
+    promtool.args(["check", "metrics"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut check = promtool.spawn().unwrap();
+    check.stdin.take().unwrap().write_all(ask(address, "GET", "/metrics").2.as_bytes()).unwrap();
+    let checked = check.wait_with_output().unwrap();
+    assert!(checked.status.success() && checked.stderr.is_empty(), "{checked:?}");
+}
+
+/// A Prometheus that scrapes one address, and ends with this.
+struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+    scraped: SocketAddr,
+    folder: TempDir,
+}
+
+impl Prometheus {
+    fn start(scraped: SocketAddr) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let config = folder.path().join("prometheus.yml");
+        let settings = format!(
+            "global: {{ scrape_interval: 500ms }}\nscrape_configs:\n  - job_name: ringfeed\n    static_configs: [{{ targets: \
+             [\"{scraped}\"] }}]\n"
+        );
+        std::fs::write(&config, settings).unwrap();
+        let child = Command::new("prometheus")
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", folder.path().join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap();
+        Self { child, address, scraped, folder }
+    }
+
+    /// What a query gives: labels and values. `None` while it does not answer.
+    fn query(&self, query: &str) -> Option<Vec<(Value, f64)>> {
+        let encoded: String = query.bytes().map(|byte| format!("%{byte:02X}")).collect();
+        TcpStream::connect(self.address).ok()?;
+        let (status, _, body) = ask(self.address, "GET", &format!("/api/v1/query?query={encoded}"));
+        if status == 503 {
+            // It has not begun.
+            return None;
+        }
+        let answer: Value = serde_json::from_str(&body).unwrap();
+        assert_eq!((status, &answer["status"]), (200, &"success".into()), "{query}: {body}");
+        let rows = answer["data"]["result"].as_array().unwrap().iter();
+        let value = |row: &Value| row["value"][1].as_str().unwrap().parse().unwrap();
+        Some(rows.map(|row| (row["metric"].clone(), value(row))).collect())
+    }
+
+    /// Waits until a query gives something that is as it should be; `meanwhile` is done before each time of asking.
+    fn wait_for(&mut self, query: &str, is_right: impl Fn(&[(Value, f64)]) -> bool, mut meanwhile: impl FnMut()) {
+        let what = format!("{query} in {}", self.folder.path().display());
+        until(&what, || {
+            if self.child.try_wait().unwrap().is_some() {
+                // Somebody else was given its port meanwhile.
+                *self = Self::start(self.scraped);
+            }
+            meanwhile();
+            self.query(query).is_some_and(|found| is_right(&found))
+        });
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// The queries of the guide.
+fn queries() -> Vec<String> {
+    let guide = std::fs::read_to_string("src/guide/bottleneck.md").unwrap();
+    let block = guide.split("```text\n").map(|block| block.split("```").next().unwrap());
+    let block = block.filter(|block| block.starts_with("rate(")).map(str::to_owned);
+    block.flat_map(|block| block.lines().map(str::to_owned).collect::<Vec<_>>()).collect()
+}
+
+#[test]
+fn prometheus_scrapes_a_run_and_answers_the_queries_of_the_guide() {
+    if !has("prometheus") {
+        return;
+    }
+    let mut iterator = loader().build().unwrap();
+    let address = serve_metrics(iterator.stats_handle(), 0.into()).unwrap();
+    let mut prometheus = Prometheus::start(address);
+    prometheus.wait_for("up{job=\"ringfeed\"}", |up| matches!(up, [(_, 1.0)]), || ());
+    for epochs in 1..=2u32 {
+        iterator.epoch().unwrap().for_each(|batch| drop(batch.unwrap()));
+        let samples = 150.0 * f64::from(epochs);
+        prometheus.wait_for("ringfeed_samples_total", |found| matches!(found, [(_, n)] if *n == samples), || ());
+    }
+    // A histogram is one to it, too.
+    let waits = "histogram_quantile(0.5, ringfeed_trainer_wait_seconds_bucket)";
+    prometheus.wait_for(waits, |found| matches!(found, [(_, wait)] if *wait >= 0.0), || ());
+    let queries = queries();
+    assert_eq!(queries.len(), 3);
+    for query in queries {
+        let is_right = |found: &[(Value, f64)]| !found.is_empty() && found.iter().all(|(_, value)| *value >= 0.0);
+        prometheus.wait_for(&query, is_right, || iterator.epoch().unwrap().for_each(|batch| drop(batch.unwrap())));
+    }
+    let stages = prometheus.query("ringfeed_stage_samples_total").unwrap();
+    assert!(stages.iter().any(|(labels, count)| labels["stage"] == "decode" && *count >= 300.0), "{stages:?}");
 }

@@ -6,7 +6,7 @@ use std::fs;
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use ringfeed::normalise::NormaliserFit;
+use ringfeed::normalise::{NormaliserFit, QuantileFit};
 use ringfeed::order::RandomKey;
 use ringfeed::read::RowMut;
 use ringfeed::tensor::{Dim, Element, Extents, Layout, Numbers, Schema, write_numbers};
@@ -70,6 +70,72 @@ proptest! {
             prop_assert!((deviation[column] - expected_deviation).abs() <= 1e-8 * (1.0 + expected_deviation));
             prop_assert_eq!(low[column], values.iter().copied().fold(f64::INFINITY, f64::min));
             prop_assert_eq!(high[column], values.iter().copied().fold(f64::NEG_INFINITY, f64::max));
+        }
+    }
+}
+
+proptest! {
+    /// However the rows are shared out, and in whatever order the fits are merged, they find what a fit of all rows finds.
+    #[test]
+    fn fits_of_shards_merge_to_the_fit_of_the_whole(
+        rows in proptest::collection::vec((proptest::array::uniform3(-1e3f64..1e3), 0usize..5, 0u8..10), 1..120),
+        offset in -1e6f64..1e6,
+        first in 0usize..5,
+    ) {
+        // Some are missing.
+        let rows: Vec<([f64; 3], usize)> = rows
+            .into_iter()
+            .map(|(row, shard, missing)| {
+                let mut row = row.map(|value| value + offset);
+                row.iter_mut().skip(usize::from(missing)).take(1).for_each(|value| *value = f64::NAN);
+                (row, shard)
+            })
+            .collect();
+        let observed = |fit: &mut dyn FnMut(&[f64], &[usize]), is_taken: &dyn Fn(usize) -> bool| {
+            let taken: Vec<f64> = rows.iter().filter(|(_, shard)| is_taken(*shard)).flat_map(|(row, _)| *row).collect();
+            // In batches that split shards anywhere.
+            taken.chunks(21).for_each(|batch| fit(batch, &[batch.len() / 3, 3]));
+        };
+        let new = [NormaliserFit::standardise as fn(_) -> _, |axis| NormaliserFit::min_max(axis, (0.0, 1.0))];
+        for new in new {
+            let fit = |is_taken: &dyn Fn(usize) -> bool| {
+                let mut fit: NormaliserFit = new(Some(0));
+                observed(&mut |batch, shape| fit.observe_numbers(Numbers::F64(batch), shape, None).unwrap(), is_taken);
+                fit
+            };
+            let whole = fit(&|_| true);
+            let mut merged = fit(&|shard| shard == first);
+            (0..5).filter(|shard| *shard != first).for_each(|own| merged.merge(&fit(&|shard| shard == own)).unwrap());
+            prop_assert_eq!(merged.missing(), whole.missing());
+            match (merged.finish(), whole.finish()) {
+                (
+                    Ok(Normaliser::Standardise { mean, deviation, .. }),
+                    Ok(Normaliser::Standardise { mean: m, deviation: d, .. }),
+                ) => {
+                    let near = |a: f64, b: f64, of: f64| (a - b).abs() <= 1e-14 * of;
+                    prop_assert!(mean.iter().zip(&m).all(|(a, b)| near(*a, *b, b.abs())), "{:?} {:?}", mean, m);
+                    // Of a deviation that is nearly 0, the squares' rounding shows.
+                    let large = |d: f64, mean: f64| d + 1e-7 * mean.abs();
+                    let deviations = deviation.iter().zip(&d).zip(&m);
+                    prop_assert!(deviations.into_iter().all(|((a, b), m)| near(*a, *b, large(*b, *m))), "{:?} {:?}", deviation, d);
+                }
+                (Ok(merged), Ok(whole)) => prop_assert_eq!(merged, whole),
+                (Err(one), Err(other)) => prop_assert_eq!(one.to_string(), other.to_string()),
+                (one, other) => prop_assert!(false, "{:?} {:?}", one, other),
+            }
+        }
+        let fit = |is_taken: &dyn Fn(usize) -> bool| {
+            let mut fit = QuantileFit::new(Some(0));
+            observed(&mut |batch, shape| fit.observe_numbers(Numbers::F64(batch), shape, None).unwrap(), is_taken);
+            fit
+        };
+        let whole = fit(&|_| true);
+        let mut merged = fit(&|shard| shard == first);
+        (0..5).filter(|shard| *shard != first).for_each(|own| merged.merge(&fit(&|shard| shard == own)).unwrap());
+        prop_assert_eq!(merged.missing(), whole.missing());
+        match (merged.finish(), whole.finish()) {
+            (Ok(merged), Ok(whole)) => prop_assert_eq!(merged, whole),
+            (one, other) => prop_assert!(one.is_err() && other.is_err()),
         }
     }
 }

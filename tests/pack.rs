@@ -474,7 +474,7 @@ fn what_can_not_be_packed_is_said_by_name() {
     fs::create_dir(out("5")).unwrap();
     fs::write(out("5").join("manifest.json"), "{}").unwrap();
     let foreign = error(lines("b.jsonl", "{\"abc\": 1}\n"), PackInto::Tar, "5");
-    assert!(foreign.message().contains("is no manifest of a pack"), "{foreign}");
+    assert!(foreign.message().contains("is not the manifest of a pack"), "{foreign}");
     #[cfg(feature = "parquet")]
     {
         let later =

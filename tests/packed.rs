@@ -336,6 +336,7 @@ fn codes_and_telephone_numbers_stay_text() {
 
 #[cfg(unix)]
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn a_link_to_nothing_is_a_bad_record() {
     let folder = tempfile::tempdir().unwrap();
     let photos = folder.path().join("photos");

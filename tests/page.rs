@@ -3,10 +3,14 @@
 #![cfg(unix)]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/latency.rs"]
+mod latency;
+
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use latency::latency;
 use ringfeed::{DataSetIterator, Loader};
 use serde_json::Value;
 
@@ -91,7 +95,7 @@ fn a_person_sees_the_page_as_a_whole_wide_and_narrow_in_light_and_dark() {
     for epoch in iterator.epochs(20) {
         epoch.unwrap().for_each(|batch| {
             drop(batch.unwrap());
-            std::thread::sleep(Duration::from_millis(1));
+            latency(Duration::from_millis(1));
         });
     }
     let folder = tempfile::tempdir().unwrap();

@@ -66,6 +66,39 @@ fn numbers_names_and_dates_become_features_and_codes() {
 }
 
 #[test]
+fn what_is_imputed_counts_as_often_as_it_stands_in() {
+    let fit = |column: Column, values: &[Value<'_>]| {
+        let mut fit = RecipeFit::new(&Recipe::new().column("x", column)).unwrap();
+        values.iter().for_each(|value| fit.observe(&[*value]).unwrap());
+        fit.finish().unwrap()
+    };
+    // As in a table whose gaps were filled before: b is there four times, and a three times.
+    let [a, b] = ["a", "b"].map(Value::Text);
+    let names = [a, b, Value::Missing, a, b, a, Value::Missing];
+    let named = fit(category().impute("b").by_frequency().one_hot().into(), &names);
+    assert_eq!(named.feature_names(), ["x=b", "x=a"]);
+    // numpy: x = [2010, 2020, 2000, 2000]; (2000 - x.mean()) / x.std()
+    let dates = [Value::Text("2010-05-01"), Value::Text("2020-01-01"), Value::Missing, Value::Missing];
+    let years = fit(date().part(DatePart::Year).impute("2000-01-01").standardise().into(), &dates);
+    let mut row = years.row();
+    years.apply([("x", Value::Missing)], &mut row).unwrap();
+    assert!((row.f32("features").unwrap()[0] + 0.904_534).abs() < 1e-5, "{:?}", row.f32("features"));
+}
+
+#[test]
+fn another_header_is_read_anew() {
+    let recipe = Recipe::new().column("x", number()).column("y", number());
+    let mut fit = RecipeFit::new(&recipe).unwrap();
+    fit.observe(&[Value::I64(0), Value::I64(0)]).unwrap();
+    let prepared = fit.finish().unwrap();
+    let mut row = prepared.row();
+    for (header, line) in [("x,y", "1,2"), ("x,y", "1,2"), ("y,x", "2,1"), ("z,y,x", "0,2,1"), ("x,y", "1,2")] {
+        prepared.apply_csv(header, line, &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), [1.0, 2.0], "{header}");
+    }
+}
+
+#[test]
 fn what_is_saved_is_loaded_to_the_bit() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("prepared.json");
@@ -180,16 +213,16 @@ fn faults_of_a_recipe_are_all_named() {
         .column("g", number().quantile(1))
         .dtype(ringfeed::DType::I64);
     let parts = [
-        "columns.a.number.mask: say by impute",
-        "columns.a: it is there twice",
+        "columns.a.number.mask: also give impute",
+        "columns.a: it is listed twice",
         "columns.a.number.clip",
         "columns.a.number.impute: \"x\" is not allowed; it is \"mean\", \"median\" or \"most_frequent\", or a number",
         "columns.b.category: most, at_least",
         "columns.c.category.impute: names have",
         "columns.d.hash.buckets",
-        "columns.e.date.parts: name at least one",
-        "columns.f.date.cyclic: year never comes again",
-        "columns.f.date.format: %q stands for nothing",
+        "columns.e.date.parts: list at least one",
+        "columns.f.date.cyclic: year does not repeat",
+        "columns.f.date.format: %q is not known",
         "columns.g.number.scale: 1 quantiles",
         "dtype: i64",
     ];
@@ -365,6 +398,97 @@ proptest! {
             (one, other) => prop_assert!(false, "{:?} {:?}", one.is_ok(), other.is_ok()),
         }
     }
+}
+
+/// More numbers than are told apart: quantiles are off by no more than is said, however the records were shared out.
+#[test]
+fn quantiles_of_very_many_numbers_are_as_near_as_is_said() {
+    let numbers = 300_000u64;
+    // From 1e-3 to 1e4, and below 0; no two are equal.
+    let number_of = |nth: u64| {
+        ((nth * 7919 % numbers) as f64 / numbers as f64 * 16.0 - 7.0).exp()
+            * if nth.is_multiple_of(4) { -2.0 } else { 1.0 }
+    };
+    let recipe = Recipe::new()
+        .dtype(ringfeed::DType::F64)
+        .column("median", number().impute(Median))
+        .column("quantile", number().quantile(101));
+    let mut shards: Vec<RecipeFit> = (0..3).map(|_| RecipeFit::new(&recipe).unwrap()).collect();
+    for nth in 0..numbers {
+        let value = Value::F64(number_of(nth));
+        shards[nth as usize % 3].observe(&[value, value]).unwrap();
+    }
+    let mut merged = shards.pop().unwrap();
+    assert!(
+        shards.iter().all(|shard| shard.clone().finish().unwrap().quantile_error() == 0.0),
+        "few enough by themselves"
+    );
+    shards.iter().for_each(|shard| merged.merge(shard).unwrap());
+    let prepared = merged.finish().unwrap();
+    let error = prepared.quantile_error();
+    assert!(error > 0.0 && error < 2e-4, "{error:e}");
+
+    let mut exact: Vec<f64> = (0..numbers).map(number_of).collect();
+    exact.sort_unstable_by(f64::total_cmp);
+    assert!(exact.windows(2).all(|pair| pair[0] < pair[1]));
+    let mut row = prepared.row();
+    prepared.apply([("median", Value::Missing), ("quantile", Value::F64(exact[0]))], &mut row).unwrap();
+    let (median, wanted) = (
+        row.tensor("features").unwrap().as_slice::<f64>().unwrap()[0],
+        exact[numbers as usize / 2 - 1].midpoint(exact[numbers as usize / 2]),
+    );
+    assert!((median - wanted).abs() <= error * wanted.abs(), "{median} for {wanted}");
+    assert_ne!(median, wanted, "the error is a bound of something");
+    let json: serde_json::Value = serde_json::from_str(&prepared.to_json().unwrap()).unwrap();
+    let quantiles = find_list(&json, "quantiles").unwrap();
+    assert_eq!(quantiles.len(), 101);
+    for (nth, found) in quantiles.iter().enumerate() {
+        let place = nth as f64 / 100.0 * (numbers - 1) as f64;
+        let (low, high) = (exact[place.floor() as usize], exact[place.ceil() as usize]);
+        let (wanted, near) = (low + (high - low) * place.fract(), error * low.abs().max(high.abs()));
+        let found = found.as_f64().unwrap();
+        assert!((found - wanted).abs() <= near * (1.0 + 1e-6), "{nth}: {found} for {wanted}");
+    }
+}
+
+/// The list of this name, wherever it stands.
+fn find_list<'a>(json: &'a serde_json::Value, name: &str) -> Option<&'a Vec<serde_json::Value>> {
+    match json {
+        serde_json::Value::Object(table) => match table.get(name) {
+            Some(list) => list.as_array(),
+            None => table.values().find_map(|value| find_list(value, name)),
+        },
+        serde_json::Value::Array(list) => list.iter().find_map(|value| find_list(value, name)),
+        _ => None,
+    }
+}
+
+#[test]
+fn fits_of_other_columns_types_or_options_are_not_merged() {
+    let fit = |(recipe, fields): (&Recipe, usize)| {
+        let mut fit = RecipeFit::new(recipe).unwrap();
+        fit.observe(&vec![Value::I64(3); fields]).unwrap();
+        fit
+    };
+    let of = |name: &str, column: Column| Recipe::new().column(name, column);
+    let own = of("age", number().standardise().into());
+    let others = [
+        of("agee", number().standardise().into()),
+        of("age", number().robust().into()),
+        of("age", number().impute(Mean).standardise().into()),
+        of("age", category().into()),
+        own.clone().dtype(ringfeed::DType::F64),
+        own.clone().column("more", number()),
+        own.clone().filter("age > 1"),
+    ];
+    let mut merged = fit((&own, 1));
+    for (nth, other) in others.iter().enumerate() {
+        let error = merged.merge(&fit((other, if nth == 5 { 2 } else { 1 }))).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    }
+    assert_eq!(merged.records(), 1, "what was refused does not count");
+    merged.merge(&fit((&own, 1))).unwrap();
+    assert_eq!(merged.records(), 2);
 }
 
 /// The same table as CSV and as JSON Lines, with a price behind each record.

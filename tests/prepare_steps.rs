@@ -198,6 +198,20 @@ fn shards_of_a_table_are_fitted_as_the_whole() {
         row.f32("features").unwrap()[0]
     };
     assert_eq!(scale(&by_recipe), scale(&filtered));
+    // By the name of a tensor, and where the source has the fields, too.
+    let named =
+        table().field("cost", Numbers::f32().missing(ringfeed::csv::Missing::Nan).from("price")).filter("cost > 3");
+    assert_eq!(some.fit(&named).unwrap().records(), filtered.records());
+    let path = folder.path().join("houses.csv");
+    let settings = format!(
+        r#"{{"source": {{"format": "csv", "path": {path:?}, "fields": {{"cost": {{"from": "price", "numbers": "f32", "missing": "nan"}}}}}},
+            "filter": "cost > 3"}}"#
+    );
+    let of_source = Loader::from(LoaderConfig::from_json(&settings).unwrap());
+    assert_eq!(some.fit(&of_source).unwrap().records(), filtered.records());
+    let both = of_source.prepare(&by_recipe).build().unwrap();
+    let names: Vec<&str> = both.schema().tensors().iter().map(|spec| spec.name.as_str()).collect();
+    assert_eq!(names, ["features", "cost"]);
 }
 
 #[test]
@@ -215,13 +229,13 @@ fn faults_of_the_steps_are_all_named() {
         .faults();
     for part in [
         "join.t.table: fixtures/iris.scv",
-        "join.t: it is there twice",
+        "join.t: it is listed twice",
         "join.t.on: two is derived",
-        "derive.one: it is made of two columns or numbers at least",
-        "derive.two: it is made of numbers alone",
+        "derive.one: it needs at least two columns or numbers",
+        "derive.two: it has only numbers",
         "derive.three: four is derived after it",
-        "derive.four: it is made of two columns or numbers, not of 3",
-        "derive.two: it is there twice",
+        "derive.four: it needs two columns or numbers, not 3",
+        "derive.two: it is listed twice",
         "derive.two: 3 is neither a name nor a date",
         "filter: character 3",
     ] {
@@ -291,6 +305,10 @@ fn what_cannot_be_joined_or_derived_names_its_column() {
     let mut row = prepared.row();
     prepared.apply_json(r#"{"a": 3}"#, &mut row).unwrap();
     assert_eq!(row.f32("features").unwrap(), [0.5], "what is made of a missing value is missing");
+    prepared.apply_json(r#"{"a": 3, "b": 2}"#, &mut row).unwrap();
+    assert_eq!(row.f32("features").unwrap(), [6.0]);
+    prepared.apply_json(r#"{"a": 3}"#, &mut row).unwrap();
+    assert_eq!(row.f32("features").unwrap(), [0.5], "nothing is left of the record before it");
     for (record, part) in [
         (r#"{"a": "x", "b": 1}"#, "expected a number, found \"x\""),
         (r#"{"a": 1e200, "b": 1e200}"#, "becomes inf, which is further than numbers reach"),
@@ -302,6 +320,11 @@ fn what_cannot_be_joined_or_derived_names_its_column() {
     }
     let error = prepared.apply([("c", Value::I64(3))], &mut row).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
+    // Keys are names: 1.0 is 1.
+    table("k,x\n1.0,5\n");
+    let numbered = fitted(&joined(), &[Value::Text("1")]).unwrap();
+    let mut row = numbered.row();
+    numbered.apply_json(r#"{"k": 1}"#, &mut row).unwrap();
     // A record that is left out by its own fields need not be in any table.
     table("k,x\na,1\n");
     let filtered = fitted(&joined().filter("k in ['a', 'b']"), &[Value::Text("a")]).unwrap();

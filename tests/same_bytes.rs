@@ -7,7 +7,11 @@ mod common;
 use std::collections::BTreeMap;
 
 use common::{Seen, Waves, fixture, see, see_all, workspace};
-use ringfeed::images::{ImageAugment, ImageFolder, ImageLabels, ImageOptions, LearnedPolicy, PixelOrder};
+use ringfeed::images::{
+    ImageAugment, ImageFolder, ImageLabels, ImageOptions, LearnedPolicy, PixelOrder, aug_mix, auto_augment,
+    colour_jitter, horizontal_flip, rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter,
+    trivial_augment, vertical_flip,
+};
 use ringfeed::read::MemoryReader;
 use ringfeed::source::Transformed;
 use ringfeed::transform::{
@@ -155,6 +159,8 @@ fn every_transform_gives_the_same_bytes_however_it_is_run() {
             let seen = check(&kind, by_batch, &|shard| tensors(shard, list()));
             assert!(seen != plain, "{kind} does nothing here");
         }
+        let guide = include_str!("../src/guide/transforms.md");
+        assert!(guide.contains(&format!("`{kind}`")), "{kind} is not in the guide");
     }
 }
 
@@ -192,6 +198,7 @@ fn pictures(shard: Shard, augment: Vec<ImageAugment>) -> Transformed<ReaderSourc
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn every_operation_on_images_gives_the_same_bytes_however_it_is_run() {
     let settings = r#"[
         {"kind": "affine", "degrees": 20, "translate": [0.2, 0.1], "scale": [0.8, 1.2], "shear": [5, 5]},
@@ -207,17 +214,17 @@ fn every_operation_on_images_gives_the_same_bytes_however_it_is_run() {
     ]"#;
     let mut operations: Vec<ImageAugment> = serde_json::from_str(settings).unwrap();
     operations.extend([
-        ImageAugment::random_resized_crop(),
-        ImageAugment::scale_jitter(),
-        ImageAugment::horizontal_flip(),
-        ImageAugment::vertical_flip(),
-        ImageAugment::colour_jitter(0.4, 0.4, 0.4, 0.1),
-        ImageAugment::random_erasing(),
-        ImageAugment::random_crop(3),
-        ImageAugment::rand_augment(),
-        ImageAugment::trivial_augment(),
-        ImageAugment::auto_augment(LearnedPolicy::Imagenet),
-        ImageAugment::aug_mix(),
+        random_resized_crop(),
+        scale_jitter(),
+        horizontal_flip(),
+        vertical_flip(),
+        colour_jitter(0.4, 0.4, 0.4, 0.1),
+        random_erasing(),
+        random_crop(3),
+        rand_augment(),
+        trivial_augment(),
+        auto_augment(LearnedPolicy::Imagenet),
+        aug_mix(),
     ]);
     const OTHER_NAMES: [&str; 6] =
         ["solarize", "posterize", "equalize", "randaugment", "trivial_augment_wide", "augmix"];
@@ -227,5 +234,7 @@ fn every_operation_on_images_gives_the_same_bytes_however_it_is_run() {
         let own = own.unwrap_or_else(|| panic!("{kind} is in no test of its bytes; add it to the operations above"));
         let seen = check(&kind, false, &|shard| pictures(shard, vec![own.clone()]));
         assert!(seen != plain, "{kind} does nothing here");
+        let guide = include_str!("../src/guide/fields.md");
+        assert!(guide.contains(&format!("`{kind}`")), "{kind} is not in the guide");
     }
 }

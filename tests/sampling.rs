@@ -348,6 +348,7 @@ fn classes_are_drawn_equally_often_whatever_the_label_looks_like() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn image_folders_know_names_and_labels_without_reading() {
     let folder = tempfile::tempdir().unwrap();
     for (class, count) in [("a", 6), ("b", 2)] {
@@ -485,6 +486,7 @@ fn another_choice_of_samples_is_another_source() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn settings_split_and_fold() {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/iris.csv");
     let load = |settings: &str| {

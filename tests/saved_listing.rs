@@ -133,7 +133,7 @@ fn a_folder_that_has_just_been_changed_is_not_saved_yet() {
     photos.add("dogs/4.png");
     fs::File::open(photos.root().join("dogs"))
         .unwrap()
-        .set_modified(SystemTime::now() + Duration::from_secs(3))
+        .set_modified(SystemTime::now() + Duration::from_secs(3600))
         .unwrap();
     assert_eq!(photos.open().len(), 4);
     assert!(!photos.saved().exists());

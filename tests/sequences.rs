@@ -13,7 +13,7 @@ use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::sequences::{Align, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired};
 use ringfeed::storage::Files;
 use ringfeed::tensor::{Element, Extents, Layout, Schema};
-use ringfeed::{ErrorKind, Result, Role, TensorSpec};
+use ringfeed::{ErrorKind, Loader, LoaderConfig, Result, Role, TensorSpec};
 use tempfile::TempDir;
 
 /// A padded batch, made as a trainer's would be: measured, laid out, fetched, decoded. The memory is poisoned first.
@@ -136,6 +136,47 @@ fn a_sequence_may_be_labelled_as_a_whole() {
     assert_eq!((error.kind(), error.location().record, error.location().line), (ErrorKind::Data, Some(0), Some(3)));
     assert!(error.to_string().contains("the label differs"), "{error}");
     assert_eq!(Batch::of(&constant, &[1]).unwrap().values::<f32>("labels"), [2.5]);
+}
+
+#[test]
+fn sequences_are_chosen_by_the_label_of_the_whole() {
+    let kinds = ["calm", "wild", "calm", "calm", "wild", "calm"];
+    let texts: Vec<String> = kinds
+        .iter()
+        .enumerate()
+        .map(|(nth, kind)| {
+            let rows: String = (0..=nth).map(|step| format!("{step},{kind},{}\n", nth % 3)).collect();
+            format!("x,kind,often\n{rows}")
+        })
+        .collect();
+    let names: Vec<String> = (0..kinds.len()).map(|nth| format!("{nth}.csv")).collect();
+    let files: Vec<(&str, &[u8])> =
+        names.iter().map(String::as_str).zip(texts.iter().map(|text| text.as_bytes())).collect();
+    let folder = folder(&files);
+    let taken = |more: &str| -> ringfeed::Result<Vec<u64>> {
+        let settings = format!(
+            r#"{{"source": {{"format": "csv_sequences", "path": {:?}, "options": {{"label": "last"}}}},
+                "fields": {{"x": "f32", "kind": "class", "often": {{"numbers": "f32", "role": "label"}}}}, {more}}}"#,
+            folder.path()
+        );
+        let loader = Loader::from(LoaderConfig::from_json(&settings)?);
+        Ok(loader.build()?.flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect())
+    };
+    assert_eq!(taken(r#""filter": "kind == 'wild'""#).unwrap(), [1, 4]);
+    assert_eq!(taken(r#""filter": "often > 0 and kind != 'wild'""#).unwrap(), [2, 5]);
+    let part = |part: &str| {
+        taken(&format!(r#""stratify": "kind", "split": {{"train": 0.5, "test": 0.5, "part": "{part}"}}"#)).unwrap()
+    };
+    let (train, test) = (part("train"), part("test"));
+    let wild = |part: &[u64]| part.iter().filter(|nth| kinds[**nth as usize] == "wild").count();
+    assert_eq!((train.len(), test.len(), wild(&train), wild(&test)), (3, 3, 1, 1));
+    let drawn = taken(r#""weight_by": "often", "shuffle": 1, "samples_per_epoch": 300"#).unwrap();
+    let count = |rest: u64| drawn.iter().filter(|nth| **nth % 3 == rest).count();
+    assert!(count(0) == 0 && (70..130).contains(&count(1)) && (170..230).contains(&count(2)), "{}", count(1));
+    // A step's number is no value of the sequence.
+    let error = taken(r#""filter": "x > 0""#).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+    assert!(error.message().contains("no single value \"x\""), "{error}");
 }
 
 #[test]

@@ -386,16 +386,16 @@ fn an_index_that_lies_is_an_error_and_takes_no_memory() {
     is(
         error("mds/plain", "\"basename\": \"shard.00000.mds\"", "\"basename\": \"../shard.mds\""),
         format,
-        "no file in its folder",
+        "not a file in its folder",
     );
     is(
         error("mds/plain", "\"basename\": \"shard.00000.mds\"", "\"basename\": \"/etc/hosts\""),
         format,
-        "no file in its folder",
+        "not a file in its folder",
     );
     is(error("mds/plain", "\"version\": 2}", "\"version\": 3}"), ErrorKind::Unsupported, "version 3");
     is(error("mds/plain", "\"format\": \"mds\"", "\"format\": \"xsv\""), ErrorKind::Unsupported, "xsv");
-    is(error("mds/plain", "[\"any\", ", "["), format, "other numbers of names");
+    is(error("mds/plain", "[\"any\", ", "["), format, "different numbers of column names");
     is(error("mds/plain", "{\"shards\"", "{\"shard\""), format, "no index of shards");
     is(error("litdata/plain", "\"chunk_size\": 4,", "\"chunk_size\": 5,"), format, "the index says 5");
     is(error("litdata/plain", "\"encryption\": null", "\"encryption\": {}"), ErrorKind::Unsupported, "encrypted");

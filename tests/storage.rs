@@ -1,6 +1,8 @@
 //! Files of a storage that takes its time: the same bytes as local files, asked for before they are needed.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
+#[path = "common/latency.rs"]
+mod latency;
 #[path = "common/watchdog.rs"]
 mod watchdog;
 
@@ -12,6 +14,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use latency::latency;
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::field;
 use ringfeed::formats::{CsvSequences, Formats, Idx, Libsvm, Npz, Safetensors, TfRecord};
@@ -74,7 +77,7 @@ impl Slow {
         *open += 1;
         self.changed.notify_all();
         let alone = |open: &mut usize| *open < *self.crowd.lock().unwrap();
-        let (mut open, timeout) = self.changed.wait_timeout_while(open, Duration::from_secs(60), alone).unwrap();
+        let (mut open, timeout) = self.changed.wait_timeout_while(open, Duration::from_secs(250), alone).unwrap();
         assert!(!timeout.timed_out(), "only {open} reads are under way");
         *self.crowd.lock().unwrap() = 0;
         *open -= 1;
@@ -105,7 +108,7 @@ impl Storage for Slow {
             let thread = std::thread::current().name().unwrap_or_default().to_owned();
             self.readers.lock().unwrap().push(thread);
         }
-        std::thread::sleep(self.latency);
+        latency(self.latency);
         let bytes = std::fs::read(self.root.join(path)).map_err(|error| Error::io(path, error))?;
         let start = (range.start as usize).min(bytes.len());
         let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(bytes.len()).max(start);
@@ -200,7 +203,7 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
     let image = field::Image::rgb(40, 40).dtype(DType::U8);
     let groups = SequenceOptions { group_by: Some("b".into()), ..SequenceOptions::default() };
     let idx = SourceConfig::new(Idx, at("t10k-labels-idx1-ubyte.gz"), Default::default());
-    vec![
+    let mut formats = vec![
         ("raw", Loader::raw(at("numbers.raw"), RawOptions::features(StoredType::U32, &[100])).shuffle(1)),
         ("npy", Loader::npy(at("numbers.npy")).shuffle(2)),
         ("npy in order", Loader::npy(at("numbers.npy")).batch_size(7)),
@@ -228,7 +231,9 @@ fn every_format(root: &Path) -> Vec<(&'static str, Loader)> {
         ("tar", Loader::tar(at("wds-{000..001}.tar")).field("image", image).field("label", field::Class).batch_size(1)),
         ("images", Loader::images(at("photos")).size(40, 40).batch_size(3).shuffle(7)),
         ("images of native size", Loader::images(at("photos")).batch_size(2).shuffle(8)),
-    ]
+    ];
+    formats.retain(|(name, _)| cfg!(feature = "images") || !["tar", "images", "images of native size"].contains(name));
+    formats
 }
 
 /// Every byte and id of two epochs.
@@ -382,6 +387,7 @@ fn going_elsewhere_forgets_what_was_planned_ahead() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn a_storage_that_lists_nothing_says_how_to_name_files() {
     struct Nothing;
     impl Storage for Nothing {
@@ -407,6 +413,7 @@ fn a_storage_that_lists_nothing_says_how_to_name_files() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn what_lies_in_a_storage_is_detected_as_on_this_machine() {
     let folder = data();
     let files = Files::of(Slow::new(folder.path(), Duration::ZERO), &MemoryBudget::unlimited());

@@ -2,13 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+#[path = "common/panicking.rs"]
+mod panicking;
 
 use std::future::poll_fn;
 use std::pin::Pin;
-use std::sync::Arc;
 
 use common::{Flaky, Trouble, workspace, xs};
 use futures_core::Stream;
+use panicking::Panicking;
 use ringfeed::stream::{DataSetStream, into_stream};
 use ringfeed::{AsyncDataSetIterator, DataSet, DataSetIterator, ErrorKind, ReaderSource};
 
@@ -59,53 +61,9 @@ fn a_stream_may_be_dropped_while_a_batch_is_waited_for() {
 
 #[test]
 fn a_panic_of_the_iterator_is_an_item_and_the_end() {
-    struct Panicking(AsyncDataSetIterator);
-
-    impl Iterator for Panicking {
-        type Item = ringfeed::Result<DataSet>;
-
-        fn next(&mut self) -> Option<Self::Item> {
-            panic!("in the midst of an epoch")
-        }
-    }
-
-    impl DataSetIterator for Panicking {
-        fn begin_epoch(&mut self) -> ringfeed::Result<()> {
-            self.0.begin_epoch()
-        }
-
-        fn reset(&mut self) -> ringfeed::Result<()> {
-            self.0.reset()
-        }
-
-        fn seek(&mut self, state: &ringfeed::State) -> ringfeed::Result<()> {
-            self.0.seek(state)
-        }
-
-        fn schema(&self) -> &Arc<ringfeed::tensor::Schema> {
-            self.0.schema()
-        }
-
-        fn state(&self) -> ringfeed::State {
-            self.0.state()
-        }
-
-        fn batches_per_epoch(&self) -> Option<u64> {
-            self.0.batches_per_epoch()
-        }
-
-        fn stats(&self) -> ringfeed::Stats {
-            self.0.stats()
-        }
-
-        fn bad_records(&self) -> Vec<ringfeed::inspect::BadRecord> {
-            self.0.bad_records()
-        }
-    }
-
     let source = ReaderSource::new(Flaky::new(50, &[], Trouble::FailInDecode)).batch_size(10);
     let iterator = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
-    let mut stream = into_stream(Panicking(iterator));
+    let mut stream = into_stream(Panicking(Box::new(iterator), 0));
     run(async {
         let error = next(&mut stream).await.unwrap().unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Panicked);

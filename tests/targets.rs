@@ -1,6 +1,5 @@
 //! Boxes and key points go where their picture goes.
 
-#![cfg(feature = "images")]
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where they unwrap")]
 
 mod common;
@@ -10,7 +9,7 @@ use std::path::Path;
 
 use common::see_all;
 use ringfeed::field::{BoxFormat, Boxes, Image, Keypoints, PointFormat};
-use ringfeed::images::{CropFit, Edge, ImageAugment, Interpolation, PixelOrder};
+use ringfeed::images::{CropFit, Edge, ImageAugment, Interpolation, PixelOrder, horizontal_flip, vertical_flip};
 use ringfeed::{DType, Loader, LoaderConfig};
 
 /// A black BMP of 100 x 80 pixels with a white box.
@@ -142,7 +141,7 @@ fn compare(loader: &Loader, format: BoxFormat, most: f32) -> (u32, u32) {
 fn boxes_lie_where_their_things_are_seen() {
     let folder = tempfile::tempdir().unwrap();
     let crop = ImageAugment::RandomResizedCrop { scale: (0.1, 0.6), ratio: (0.75, 1.34) };
-    let flips = [ImageAugment::horizontal_flip(), ImageAugment::vertical_flip()];
+    let flips = [horizontal_flip(), vertical_flip()];
     let moved = ImageAugment::Affine {
         degrees: 0.0,
         translate: (0.3, 0.3),
@@ -182,6 +181,24 @@ fn boxes_lie_where_their_things_are_seen() {
         };
         assert!(tensors(&loader.clone().workers(1)) == tensors(&loader.clone().shield()));
     }
+}
+
+#[test]
+fn boxes_of_which_too_little_is_left_are_gone() {
+    let folder = tempfile::tempdir().unwrap();
+    lines(folder.path(), BoxFormat::Xyxy);
+    let boxes = Boxes::new(3).geometry("scene").size_from("/w", "/h").min_size(18.3);
+    let loader = Loader::open(folder.path().join("scenes.jsonl")).unwrap();
+    let loader = loader.field("image", picture(&[]).from("/path").file()).field("boxes", boxes.from("/boxes"));
+    let batch = loader.batch_size(COUNT as usize).build().unwrap().next().unwrap().unwrap();
+    let found: Vec<u8> = batch.tensor("boxes_mask").unwrap().bytes().chunks(3).map(|mask| mask[0]).collect();
+    // 100 x 80 pixels become 72 x 64.
+    let is_large = |[left, top, right, bottom]: [u32; 4]| {
+        f64::from(right - left) * 0.72 >= 18.3 && f64::from(bottom - top) * 0.8 >= 18.3
+    };
+    let expected: Vec<u8> = (0..COUNT).map(|nth| u8::from(is_large(white(nth)))).collect();
+    assert!(expected.contains(&0) && expected.contains(&1));
+    assert_eq!(found, expected);
 }
 
 #[test]
@@ -284,7 +301,7 @@ fn points_follow_too_and_nonsense_is_refused() {
         LoaderConfig::load(&file).unwrap_err().to_string()
     };
     let message = refused("boxes", "result_format = \"relative_xy\"");
-    assert!(message.contains("fields.x") && message.contains("no format of boxes"), "{message}");
+    assert!(message.contains("fields.x") && message.contains("not a format of boxes"), "{message}");
     let message = refused("keypoints", "result_format = \"relative\"");
     assert!(message.contains("fields.x.result_format: expected xyxy"), "{message}");
     assert!(refused("boxes", "point_format = \"xy\"").contains("point_format does not belong to boxes"));
@@ -299,7 +316,7 @@ fn points_follow_too_and_nonsense_is_refused() {
     };
     let boxes = |most| Boxes::new(most).geometry("scene").size_from("/w", "/h");
     refused(open().field("image", image()).field("boxes", boxes(1).from("/boxes")), &["2 boxes; at most 1", "boxes"]);
-    refused(open().field("image", image()).field("boxes", boxes(3).from("/w")), &["no whole boxes"]);
+    refused(open().field("image", image()).field("boxes", boxes(3).from("/w")), &["not whole boxes"]);
     refused(open().field("boxes", boxes(3).from("/boxes")), &["no picture with geometry = \"scene\""]);
     let unsized_boxes = Boxes::new(3).geometry("scene").from("/boxes");
     refused(open().field("image", image()).field("boxes", unsized_boxes), &["size_from"]);

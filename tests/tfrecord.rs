@@ -334,7 +334,7 @@ fn what_is_wrong_with_an_example_names_file_record_byte_and_feature() {
     assert!(error.message().contains("the end inside a number"), "{error}");
     // A fault before any feature is found spoils the record, too.
     let others: [(&[u8], &str); 4] = [
-        (b"\x0a\x7f", "longer than what it is in"),
+        (b"\x0a\x7f", "longer than its message"),
         (b"\x0a\x08\x0a\x06\x0a\x01x\x12\x01\x1a", "the end inside"),
         (b"\x0a\x09\x0a\x07\x0a\x01x\x12\x00\x48\x01", "something beside its feature"),
         (b"\x0a\x0b\x0a\x09\x0a\x01x\x12\x04\x1a\x00\x12\x00", "two lists of values"),

@@ -323,6 +323,21 @@ fn unsafe_code_lives_in_the_files_whose_promises_are_written_down() {
     assert_eq!(with_unsafe, listed_under("### Unsafe code"));
 }
 
+/// What takes its time in a test is called so, and what nobody tells of is looked for: no test gives others time and hopes.
+#[test]
+fn tests_sleep_where_that_is_said_alone() {
+    // A browser that does not end, and how long the causes of a verdict take.
+    const MAY: [&str; 4] = ["common/latency.rs", "common/until.rs", "page.rs", "verdict.rs"];
+    let sleeps = ["thread::", "sleep"].concat();
+    let of = |folder: &str, may: &[&str]| {
+        let files = code_in(folder).into_iter().filter(|(name, _)| !name.starts_with("cuda_driver/"));
+        let sleeping = files.filter(|(_, code)| code.iter().any(|line| line.contains(&sleeps)));
+        assert!(sleeping.map(|(name, _)| name).eq(may.iter().copied()), "{folder}: only {may:?} may sleep");
+    };
+    of("tests", &MAY);
+    of("command/tests", &["common/pseudo.rs"]);
+}
+
 #[test]
 fn what_only_tests_have_is_left_out_and_what_follows_it_is_not() {
     let text = "use a;\n#[cfg(test)]\nuse b;\nfn c() {\n    #[cfg(all(test, unix))]\n    if d {\n        e;\n    }\n    f;\n}\n\

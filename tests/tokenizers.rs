@@ -64,6 +64,32 @@ fn loaded(path: &Path, field: impl Into<Field>) -> Box<dyn DataSetIterator> {
 }
 
 #[test]
+fn samples_are_chosen_by_the_number_of_their_tokens() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = lines(folder.path());
+    let lengths: Vec<usize> = ids("bpe", "whole").iter().map(Vec::len).collect();
+    let median = {
+        let mut sorted = lengths.clone();
+        sorted.sort_unstable();
+        sorted[sorted.len() / 2]
+    };
+    let open = |field: Field, by: &str| {
+        let loader = Loader::open(&path).unwrap().field("ids", field).filter(format!("len({by}) > {median}"));
+        Ok::<_, Error>(loader.build()?.flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect::<Vec<_>>())
+    };
+    let bpe = || Tokenizer::new(fixture("bpe.json"));
+    let longer = |lengths: &[usize]| (0..).zip(lengths).filter(|(_, len)| **len > median).map(|(id, _)| id).collect();
+    let expected: Vec<u64> = longer(&lengths);
+    assert!(!expected.is_empty() && expected.len() < lengths.len());
+    assert_eq!(open(bpe().from("text"), "ids").unwrap(), expected);
+    // The text that they are made of is longer.
+    let characters: Vec<usize> = texts().iter().map(|text| text.chars().count()).collect();
+    assert_eq!(open(bpe().from("text"), "text").unwrap(), longer(&characters));
+    let error = open(bpe().max_len(9).cut().from("text"), "ids").unwrap_err();
+    assert!(error.to_string().contains("leave out its max_len, or name the field"), "{error}");
+}
+
+#[test]
 fn tokens_are_those_of_the_python_package() {
     let folder = tempfile::tempdir().unwrap();
     let path = lines(folder.path());

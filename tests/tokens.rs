@@ -500,7 +500,7 @@ fn settings_name_how_tokens_are_cut() {
     assert_eq!(documents.cut, TokenCut::Documents { end: 50256, packing: TokenPacking::Filled });
     let whole = config("window = 64, cut = { documents = { end = 9 } }");
     let plan = Loader::from(whole.clone()).plan().unwrap();
-    assert!(plan.samples.is_none() && plan.unknown.iter().any(|why| why.contains("only reading all of")));
+    assert!(plan.samples.is_none() && plan.unknown.iter().any(|why| why.contains("found only by reading all of")));
     let names: Vec<String> = plan.tensors.unwrap().into_iter().map(|tensor| tensor.name).collect();
     assert_eq!(names, ["inputs", "targets", "segments", "positions", "targets_mask"]);
     assert!(Loader::from(whole).verify(|_| {}).unwrap().is_ok());

@@ -110,6 +110,58 @@ fn each_member_gives_the_numbers_of_numpy_and_scikit_learn() {
 }
 
 #[test]
+fn edges_ties_and_what_is_no_number_are_what_they_are_to_numpy_and_scikit_learn() {
+    let of = |x: [f32; 5], operation: Operation| {
+        let fixture = Fixture { x: x.to_vec(), classes: vec![0; 5], ..members() };
+        numbers(&opened(fixture, [operation]).unwrap(), "x")
+    };
+    // numpy.digitize(x, [1, 2])
+    assert_eq!(of([1.0, 2.0, 1.5, 0.5, 2.5], bins("x", [1.0, 2.0])), [1.0, 2.0, 1.0, 0.0, 2.0]);
+    // QuantileTransformer whose quantiles are these
+    assert_eq!(of([1.0, 2.5, 0.5, 0.0, 4.0], quantile("x", [0.0, 1.0, 1.0, 1.0, 4.0])), [0.5, 0.875, 0.125, 0.0, 1.0]);
+    // numpy.clip(x, 1.25, 2.25)
+    let clipped = of([1.0, 2.0, f32::NAN, 0.5, 2.5], clip("x", 1.25, 2.25));
+    assert!(clipped[2].is_nan(), "{clipped:?}");
+    assert_eq!([clipped[0], clipped[1], clipped[3], clipped[4]], [1.25, 2.0, 1.25, 2.25]);
+}
+
+#[test]
+fn all_of_a_sample_is_scaled_by_one_factor() {
+    let x: Vec<f32> = (1..=50).map(|n| n as f32).collect();
+    let fixture = Fixture { x: x.clone(), classes: vec![0; 50], ..members() };
+    let scaled = numbers(&opened(fixture, [scale("x", 2.0, 3.0)]).unwrap(), "x");
+    let factors: Vec<f64> = scaled.iter().zip(&x).map(|(scaled, x)| scaled / f64::from(*x)).collect();
+    for of_sample in factors.chunks(5) {
+        assert!(of_sample.iter().all(|factor| (factor - of_sample[0]).abs() < 1e-6), "{of_sample:?}");
+        assert!((2.0..=3.0).contains(&of_sample[0]));
+    }
+    assert!(factors.chunks(5).any(|of_sample| (of_sample[0] - factors[0]).abs() > 0.1), "{factors:?}");
+}
+
+#[test]
+fn one_noise_behind_another_is_another_noise() {
+    let noisy = |times: usize| {
+        let fixture = Fixture { x: vec![0.0; 50], classes: vec![0; 50], ..members() };
+        numbers(&opened(fixture, vec![noise("x", 1.0); times]).unwrap(), "x")
+    };
+    let doubled = noisy(1).iter().zip(noisy(2)).filter(|(once, twice)| (twice - 2.0 * **once).abs() < 1e-3).count();
+    assert!(doubled < 5, "{doubled} of 50");
+}
+
+#[test]
+fn padding_of_sparse_rows_is_no_entry_of_their_first_column() {
+    let values = MemoryReader::new("x", Role::Feature, &[3], vec![5.0f32, 2.0, 0.0, 7.0, 0.0, 0.0]).unwrap();
+    let columns = MemoryReader::new("at", Role::Feature, &[3], vec![0i64, 3, 0, 2, 0, 0]).unwrap();
+    let mask = MemoryReader::new("there", Role::Feature, &[3], vec![1u8, 1, 0, 1, 0, 0]).unwrap();
+    let (tensor, indices, mask_name) = ("x".to_owned(), "at".to_owned(), Some("there".to_owned()));
+    let dense = Operation::Dense { tensor, indices, columns: 4, mask: mask_name, dtype: DType::F32 };
+    let source = ReaderSource::new(values).and(columns).and(mask).batch_size(2);
+    let source = Transformed::new(source, [dense].into_iter().collect());
+    let batch = AsyncShieldDataSetIterator::new(source, &workspace(1, 0)).unwrap().next().unwrap().unwrap();
+    assert_eq!(numbers(&batch, "x"), [5.0, 0.0, 0.0, 2.0, 0.0, 0.0, 7.0, 0.0]);
+}
+
+#[test]
 fn a_normaliser_gives_the_same_bits_wherever_it_stands_and_along_any_axis() {
     let values: Vec<f32> = (0..240).map(|i| (i * 37 % 101) as f32 / 7.0).collect();
     let normaliser = |axis| Normaliser::Standardise {
@@ -301,6 +353,22 @@ fn mixed_batches_weigh_labels_as_they_weigh_pictures() {
 }
 
 #[test]
+fn two_mixtures_of_a_batch_are_drawn_each_for_itself() {
+    let numbers = || (0..8).map(|n| n as f32).collect::<Vec<_>>();
+    let [x, y] = ["x", "y"].map(|name| MemoryReader::new(name, Role::Feature, &[1], numbers()).unwrap());
+    let of = |name: &str| {
+        let (features, labels) = (vec![name.to_owned()], Vec::new());
+        Operation::Mixup { alpha: 1.0, probability: 1.0, features, labels }
+    };
+    let source = ReaderSource::new(x).and(y).batch_size(8).shuffle(3);
+    let list = [of("x"), of("y")].into_iter().collect();
+    let mut batches = AsyncShieldDataSetIterator::new(Transformed::new(source, list), &workspace(1, 0)).unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    let [x, y] = ["x", "y"].map(|name| batch.tensor(name).unwrap().as_slice::<f32>().unwrap().to_vec());
+    assert!(x != y && x.iter().chain(&y).any(|x| x.fract() != 0.0), "{x:?} {y:?}");
+}
+
+#[test]
 fn what_makes_no_sense_is_refused_with_the_tensor_and_the_reason() {
     let refused = |operation: Operation, words: &[&str]| {
         let error = opened(members(), [operation]).err().unwrap().to_string();
@@ -463,6 +531,10 @@ fn quantiles_are_fitted_as_scikit_learn_fits_them_and_merge_to_the_same() {
     assert_near(&mean, &f.robust.fitted["centre"], 1e-12);
     assert_near(&deviation, &f.robust.fitted["scale"], 1e-12);
 
+    // numpy.quantile of equal values; KBinsDiscretizer leaves bins without a value out, too.
+    let mut equal = QuantileFit::new(None);
+    equal.observe_numbers(Numbers::F64(&[1.0, 1.0, 1.0, 1.0, 2.0, 3.0]), &[6], None).unwrap();
+    assert_eq!(equal.finish().unwrap().edges(4).unwrap(), [1.75]);
     let mut by_column = QuantileFit::new(Some(0));
     let rows = [1.0, 10.0, f64::NAN, 30.0, 3.0, 20.0];
     by_column.observe_numbers(Numbers::F64(&rows), &[3, 2], None).unwrap();

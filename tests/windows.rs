@@ -239,6 +239,18 @@ fn an_epoch_of_windows_is_resumed_and_normalised_as_any_other() {
     assert_eq!(rest(resumed), expected);
     let mut other = loader(&path, Windows::new(4, 1).series("sensor")).shuffle(5).build().unwrap();
     assert!(other.seek(&state).is_err(), "other windows are another source");
+    // Also where there are as many of them.
+    for (one, other) in [
+        (Windows::new(3, 2), Windows::new(2, 3)),
+        (Windows::new(5, 0).stride(15), Windows::new(5, 0).stride(18)),
+        (Windows::new(5, 0).part(0.0, 0.5), Windows::new(5, 0).part(0.5, 1.0)),
+    ] {
+        let [mut one, mut other] = [one, other].map(|windows| loader(&path, windows).build().unwrap());
+        assert_eq!(one.batches_per_epoch(), other.batches_per_epoch());
+        let state = one.state();
+        one.seek(&state).unwrap();
+        assert!(other.seek(&state).is_err(), "{state:?}");
+    }
 
     let plus_one = Normaliser::Standardise { axis: None, mean: vec![-1.0], deviation: vec![0.5] };
     let scaled = loader(&path, Windows::new(2, 1)).normalise("before", plus_one);
@@ -292,7 +304,7 @@ fn what_cannot_be_windows_is_refused() {
     refused(windows().filter("n > 3"), "there would be gaps");
     refused(windows().filter_by(["n"], |_| true), "there would be gaps");
     refused(windows().bucket("before", [4]), "leave out bucket");
-    refused(loader(&path, Windows::new(0, 1)), "windows.length: 0; it is 1 at least");
+    refused(loader(&path, Windows::new(0, 1)), "windows.length: 0; give 1 or more");
     refused(loader(&path, Windows::new(60, 1)), "no series has the 61 records of a window");
     let filtered = Recipe::new().filter("n > 3").column("n", number());
     let prepared = filtered.fit(&Loader::open(&path).unwrap()).unwrap();
@@ -307,6 +319,7 @@ fn what_cannot_be_windows_is_refused() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn a_bad_record_spoils_the_windows_that_it_is_in() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bad.csv");
@@ -316,6 +329,10 @@ fn a_bad_record_spoils_the_windows_that_it_is_in() {
     let windows_of = || loader(&path, Windows::new(3, 1)).bad_records(BadRecords::Skip(BadLimits::default()));
     let expected = naive((0..=7).chain(12..=26), 3, 1);
     assert_eq!(windows(&mut *windows_of().build().unwrap()), expected);
+    // Also where all windows of a batch share what is read.
+    for windowed in [windows_of().batch_size(27).shield(), windows_of().batch_size(27).workers(1)] {
+        assert_eq!(windows(&mut *windowed.build().unwrap()), expected);
+    }
     let error = windows_of().bad_records(BadRecords::Fail).build().unwrap().find_map(Result::err).unwrap();
     assert_eq!(error.kind(), ErrorKind::Data);
     assert!(error.to_string().contains("bad.csv"), "{error}");

@@ -1,7 +1,8 @@
 use std::path::PathBuf;
 
+use clap::builder::UnknownArgumentValueParser;
 use clap::error::ErrorKind;
-use clap::{CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Arg, CommandFactory, Parser, Subcommand, ValueEnum};
 use ringfeed::DType;
 use ringfeed::arrays::{Endian, RawOptions, StoredType};
 use ringfeed::csv::{CsvOptions, Header};
@@ -169,6 +170,14 @@ impl InspectArgs {
     }
 }
 
+/// What other commands call `--config`, for a command that takes the settings file alone: it says so.
+fn no_config(command: &str) -> Arg {
+    let advice = format!(
+        "give the settings file alone, `ringfeed {command} loader.toml`; the path of the data is the `path` of its source"
+    );
+    Arg::new("no-config").long("config").hide(true).value_parser(UnknownArgumentValueParser::suggest(advice))
+}
+
 fn delimiter(text: &str) -> Result<char, String> {
     let mut characters = text.chars();
     match (text, characters.next(), characters.next()) {
@@ -303,7 +312,7 @@ not tell are shown as unknown (null with --json), with the reason: for example t
 size of the ring where samples have different sizes.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = PLAN_EXAMPLES, allow_negative_numbers = true)]
+#[command(after_help = PLAN_EXAMPLES, allow_negative_numbers = true, arg(no_config("plan")))]
 pub(crate) struct PlanArgs {
     /// Settings file of a loader (.toml or .json), or a file or folder of data, with default settings
     #[arg(value_name = "CONFIG or PATH")]
@@ -334,7 +343,7 @@ reads the part of the data that the settings select once, and writes prepared.js
 make their tensors.";
 
 #[derive(Debug, clap::Args)]
-#[command(after_help = FIT_EXAMPLES)]
+#[command(after_help = FIT_EXAMPLES, arg(no_config("fit")))]
 pub(crate) struct FitArgs {
     /// Settings file of a loader (.toml or .json)
     pub(crate) config: PathBuf,

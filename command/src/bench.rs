@@ -5,7 +5,7 @@ use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
 use ringfeed::field::{Image, Numbers};
 use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, Tokens};
-use ringfeed::settings::SourceConfig;
+use ringfeed::settings::{OnlySource, Paths, SourceConfig};
 use ringfeed::source::Headspace;
 use ringfeed::stats::{
     DamageStats, QueueStats, RingStats, SlowSample, StageStats, Trace, TrainerStats, Tuning, Verdict, WorkerStats,
@@ -153,6 +153,8 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
     if let Some(file) = &args.report {
         let report = batches.report().stats(stats.clone()).about("batch size", config.batch_size);
         let report = report.about("epochs", args.epochs).about("path", lossy(path_of(args, &config)));
+        let rates: Vec<String> = epochs.iter().map(|rate: &f64| format!("{rate:.1}")).collect();
+        let report = report.about(crate::compare::BY_EPOCH, rates.join(" "));
         report.about("step", format!("{} ms", args.step_ms)).save(file)?;
     }
     let trace = trace.map(|trace| trace.finish().map(|()| trace.counts())).transpose()?;
@@ -212,20 +214,12 @@ fn path_of<'a>(args: &'a BenchArgs, config: &'a LoaderConfig) -> &'a Path {
 
 /// What the config file says, then what the flags say.
 fn settings(args: &BenchArgs, formats: &Formats) -> Result<LoaderConfig> {
-    let mut config = match &args.config {
-        Some(file) => LoaderConfig::load_with(file, formats)?.resolved_with(formats)?,
+    let config = match &args.config {
+        Some(file) => LoaderConfig::load_with(file, formats)?,
         None => LoaderConfig::default(),
     };
-    if let Some(path) = &args.path {
-        match config.sources.as_mut_slice() {
-            [] => {
-                let told = told(path, args);
-                config.sources = told.map_or_else(|| detected(path, formats), |source| Ok(vec![source]))?;
-            }
-            [source] => path.clone_into(source.path_mut()),
-            sources => find_in(path, sources)?,
-        }
-    }
+    let detect = |path: &Path| told(path, args).map_or_else(|| detected(path, formats), |source| Ok(vec![source]));
+    let mut config = at_path(config, args.path.as_deref(), formats, detect)?;
     for source in &mut config.sources {
         adjust(source, args)?;
     }
@@ -239,6 +233,29 @@ fn settings(args: &BenchArgs, formats: &Formats) -> Result<LoaderConfig> {
         config.bad_records = BadRecords::Skip(BadLimits::default());
     }
     Ok(config)
+}
+
+/// The settings of a file with PATH in place of its only source's, or with the sources that `detect` finds there if it names none.
+pub(crate) fn at_path(
+    mut config: LoaderConfig,
+    path: Option<&Path>,
+    formats: &Formats,
+    detect: impl FnOnce(&Path) -> Result<Vec<SourceConfig>>,
+) -> Result<LoaderConfig> {
+    let Some(path) = path else { return config.resolved_with(formats) };
+    match (&mut config.source, config.sources.as_mut_slice()) {
+        (Some(OnlySource::Path(source)), []) => source.path = path.into(),
+        (Some(OnlySource::Named(source)), []) => source.set_paths(path),
+        (None, [source]) => source.set_paths(path),
+        (None, []) if config.mix.is_empty() => config.sources = detect(path)?,
+        _ => {
+            let mut config = config.resolved_with(formats)?;
+            find_in(path, &mut config.sources)?;
+            return Ok(config);
+        }
+    }
+    // Without a source, there is nothing that fields could be of.
+    if config.source.is_none() && config.sources.is_empty() { Ok(config) } else { config.resolved_with(formats) }
 }
 
 /// The source that the flags describe, if they do.
@@ -278,11 +295,12 @@ pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()>
         let message = "the --config file has several sources, so PATH may only be the folder that holds them";
         return Err(Error::new(ErrorKind::Config, message).at_path(folder));
     }
+    let found = |path: &Path| match (path.exists(), path.file_name()) {
+        (false, Some(name)) => folder.join(name),
+        _ => path.to_owned(),
+    };
     for source in sources {
-        let path = source.path_mut();
-        if let (false, Some(name)) = (path.exists(), path.file_name()) {
-            *path = folder.join(name);
-        }
+        source.set_paths(source.paths().iter().map(found).collect::<Paths>());
     }
     Ok(())
 }
@@ -388,7 +406,8 @@ impl Report for Measurement {
         }
         let RingStats { slots, slot_bytes, regrown, spilled, .. } = self.ring;
         let slot = bytes(slot_bytes as f64);
-        line("ring", format!("{slots} slots of {slot}, {regrown} regrown, {spilled} spilled"));
+        let slots = things(slots as u64, "slot");
+        line("ring", format!("{slots} of {slot}, {regrown} regrown, {spilled} spilled"));
         line("counted memory", bytes(self.memory_bytes as f64));
         if let Some(peak) = self.peak_rss_bytes {
             line("peak memory", bytes(peak as f64));

@@ -28,22 +28,48 @@ pub(crate) struct Comparison {
     second: String,
     lines: Vec<Line>,
     verdicts: [String; 2],
+    /// What they read, where that is not the same.
+    data: Option<[String; 2]>,
 }
 
 /// A report that `bench --json` or `--report FILE.json` wrote.
 struct Run {
     json: Value,
-    /// Samples a second of each epoch, where they were written down.
+    /// Samples a second of each epoch, where they were written down, or of each quarter of a trainer's run.
     epochs: Vec<f64>,
+}
+
+/// What `bench` says of its epochs in a report: samples a second, with spaces between.
+pub(crate) const BY_EPOCH: &str = "samples per second by epoch";
+
+/// Samples a second in each quarter of what a report tells over time, where it tells enough.
+fn quarters(timeline: &Value) -> Vec<f64> {
+    let moment = |moment: &Value| Some((moment["seconds"].as_f64()?, moment["samples_per_second"].as_f64()?));
+    let moments: Vec<(f64, f64)> = timeline.as_array().into_iter().flatten().filter_map(moment).collect();
+    if moments.len() < 8 {
+        return Vec::new();
+    }
+    let (begin, end) = (moments[0].0, moments[moments.len() - 1].0);
+    let mut sums = [(0.0, 0.0); 4];
+    for pair in moments.windows(2) {
+        let [(from, _), (to, rate)] = [pair[0], pair[1]];
+        let middle = (from + to) / 2.0;
+        let (samples, seconds) = &mut sums[((4.0 * (middle - begin) / (end - begin)) as usize).min(3)];
+        (*samples, *seconds) = (*samples + rate * (to - from), *seconds + (to - from));
+    }
+    sums.iter().filter(|(_, seconds)| *seconds > 0.0).map(|(samples, seconds)| samples / seconds).collect()
 }
 
 impl Run {
     fn read(path: &Path) -> Result<Self> {
         let text = std::fs::read(path).map_err(|error| Error::io(path, error))?;
         let json: Value =
-            serde_json::from_slice(&text).map_err(|error| is_no_report(path, &format!("it is no JSON ({error})")))?;
+            serde_json::from_slice(&text).map_err(|error| is_no_report(path, &format!("it is not JSON ({error})")))?;
         let epochs = json["epoch_samples_per_second"].as_array();
-        let epochs = epochs.map(|epochs| epochs.iter().filter_map(Value::as_f64).collect()).unwrap_or_default();
+        let epochs = epochs.map(|epochs| epochs.iter().filter_map(Value::as_f64).collect());
+        let told =
+            || json["about"][BY_EPOCH].as_str().map(|told| told.split(' ').filter_map(|n| n.parse().ok()).collect());
+        let epochs = epochs.or_else(told).unwrap_or_else(|| quarters(&json["timeline"]));
         let run = Self { json, epochs };
         match run.json.get("error") {
             Some(_) => Err(is_no_report(path, "it tells of an error, and has no figures")),
@@ -88,6 +114,11 @@ impl Run {
         format!("{}: {}; {}", part("limit").replace('_', " "), part("evidence"), part("advice"))
     }
 
+    /// What it read.
+    fn path(&self) -> Option<&str> {
+        self.json["path"].as_str().or_else(|| self.json["about"]["path"].as_str())
+    }
+
     /// The slowest and the fastest epoch.
     fn range(&self) -> Option<[f64; 2]> {
         let fold = |with: fn(f64, f64) -> f64, from| self.epochs.iter().copied().fold(from, with);
@@ -107,6 +138,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Comparison> {
     let (first, second) = (Run::read(&args.first)?, Run::read(&args.second)?);
     let mut lines = Vec::new();
     let mut line = |figure, value: &dyn Fn(&Run) -> Option<f64>, beyond_spread| {
+        let value = |run| value(run).filter(|value| value.is_finite());
         if let (Some(first), Some(second)) = (value(&first), value(&second)) {
             let ratio = (first != 0.0).then(|| second / first);
             lines.push(Line { figure, first, second, ratio, beyond_spread });
@@ -127,7 +159,9 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Comparison> {
     line("memory, bytes", &|run| run.at("/memory_bytes"), None);
     let name = |path: &Path| crate::output::lossy(path);
     let verdicts = [first.verdict(), second.verdict()];
-    Ok(Comparison { first: name(&args.first), second: name(&args.second), lines, verdicts })
+    let data = first.path().zip(second.path()).filter(|(first, second)| first != second);
+    let data = data.map(|(first, second)| [first.to_owned(), second.to_owned()]);
+    Ok(Comparison { first: name(&args.first), second: name(&args.second), lines, verdicts, data })
 }
 
 impl Report for Comparison {
@@ -154,8 +188,11 @@ impl Report for Comparison {
             ]);
         }
         let [first, second] = self.verdicts.each_ref().map(|verdict| one_line(verdict));
+        let data = self.data.as_ref().map_or_else(String::new, |[first, second]| {
+            format!("the runs read different data: {} and {}\n", one_line(first), one_line(second))
+        });
         format!(
-            "first   {}\nsecond  {}\n\n{}\nfirst   {first}\nsecond  {second}\n",
+            "first   {}\nsecond  {}\n{data}\n{}\nfirst   {first}\nsecond  {second}\n",
             one_line(&self.first),
             one_line(&self.second),
             table.render(width)

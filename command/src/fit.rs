@@ -24,6 +24,8 @@ pub(crate) struct Fitted {
     prepared: String,
     records: u64,
     quantile_error: f64,
+    /// What a record has to have.
+    fields: Vec<String>,
     features: Vec<String>,
     categories: Vec<Codes>,
 }
@@ -39,7 +41,7 @@ pub(crate) fn fit(args: &FitArgs, formats: &Formats) -> Result<Fitted> {
     let mut config = LoaderConfig::load_with(&args.config, formats)?;
     let refused = |message: &str| Error::new(ErrorKind::Config, message.to_owned()).at_path(&args.config);
     let Some(recipe) = config.prepare.take() else {
-        return Err(refused("prepare: there is no recipe; say in [prepare.columns] what becomes of each column"));
+        return Err(refused("prepare: there is no recipe; say in [prepare.columns] how each column is prepared"));
     };
     let path: PathBuf = match config.prepared.take() {
         Some(PreparedConfig::File(path)) => path,
@@ -47,8 +49,6 @@ pub(crate) fn fit(args: &FitArgs, formats: &Formats) -> Result<Fitted> {
     };
     let resolved = config.clone().resolved()?;
     written::check(&path, &[], written::inputs(&resolved).chain([args.config.as_path()]))?;
-    // What the tensors are called and made of makes no difference.
-    config.fields.clear();
     let prepared = while_working("fitting", || recipe.fit(&loader(config, formats)))?;
     prepared.save(&path)?;
     Ok(Fitted::new(Some(&args.config), &path, &prepared))
@@ -80,6 +80,7 @@ impl Fitted {
             prepared: lossy(path),
             records: prepared.records(),
             quantile_error: prepared.quantile_error(),
+            fields: prepared.field_names().map(str::to_owned).collect(),
             features: prepared.feature_names().to_vec(),
             categories: prepared.code_counts().iter().map(codes).collect(),
         }
@@ -96,10 +97,12 @@ impl Report for Fitted {
         if self.quantile_error > 0.0 {
             line("quantiles", format!("within {:.0e} of themselves", self.quantile_error));
         }
-        line("features", count(self.features.len() as u64));
-        let shown = self.features.iter().take(20).map(|name| one_line(name)).collect::<Vec<_>>().join(", ");
-        let more = if self.features.len() > 20 { ", ..." } else { "" };
-        line("", format!("{shown}{more}"));
+        for (what, names) in [("fields", &self.fields), ("features", &self.features)] {
+            line(what, count(names.len() as u64));
+            let shown = names.iter().take(20).map(|name| one_line(name)).collect::<Vec<_>>().join(", ");
+            let more = if names.len() > 20 { ", ..." } else { "" };
+            line("", format!("{shown}{more}"));
+        }
         if !self.categories.is_empty() {
             let mut table = Table::new(&[Column::Text("category"), Column::Number("codes")]);
             for Codes { column, codes } in &self.categories {

@@ -91,10 +91,8 @@ impl Report for Inspection {
                 }
             }
             Details::Image { width, height, channels, channel_means: [red, green, blue], orientation } => {
-                line(
-                    "size",
-                    format!("{width} x {height} pixels, {channels} channels (EXIF orientation {orientation})"),
-                );
+                let channels = things(u64::from(*channels), "channel");
+                line("size", format!("{width} x {height} pixels, {channels} (EXIF orientation {orientation})"));
                 line("channel means", format!("{}, {}, {}", figure(*red), figure(*green), figure(*blue)));
             }
             Details::Audio { rate, channels, frames } => {
@@ -102,8 +100,9 @@ impl Report for Inspection {
                 line(
                     "sound",
                     format!(
-                        "{} frames a second, {channels} channels, {}",
+                        "{} frames per second, {}, {}",
                         count(u64::from(*rate)),
+                        things(*channels as u64, "channel"),
                         things(*frames, "frame")
                     ),
                 );
@@ -142,7 +141,7 @@ impl Report for Inspection {
             classes.iter().take(CLASSES_SHOWN).for_each(|class| table.row([class.name.clone(), count(class.count)]));
             text += &table.render(width);
             if classes.len() > CLASSES_SHOWN {
-                text += &format!("and {} classes more\n", count((classes.len() - CLASSES_SHOWN) as u64));
+                text += &format!("and {} more\n", things((classes.len() - CLASSES_SHOWN) as u64, "class"));
             }
         }
         text += "\n";

@@ -28,12 +28,13 @@ mod written;
 use std::ffi::OsString;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 #[cfg(unix)]
 use std::sync::{Arc, atomic::AtomicBool};
 
 use clap::Parser;
 use ringfeed::formats::Formats;
-use ringfeed::{Error, ErrorKind, Result};
+use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 
 use args::{Args, Command};
 use ending::Ending;
@@ -68,7 +69,7 @@ pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
 ///     }
 ///
 ///     fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
-///         Ok(Lines::index(at.files, at.path, at.budget)?.map(|line| line.to_ascii_uppercase()))
+///         Lines::index(at, |line| line.to_ascii_uppercase())
 ///     }
 /// }
 ///
@@ -104,22 +105,31 @@ pub fn run_with(typed: impl IntoIterator<Item = OsString>, formats: &Formats) ->
         }
         Command::Verify(mut args) => {
             let kept = caught(|| keep(args.path.as_mut(), &ending));
-            finish(kept, |_| verify::run(&args, formats, &ending), args.json)
+            finish(kept, |_| in_file(verify::run(&args, formats, &ending), args.config.as_deref()), args.json)
         }
         Command::Plan(mut args) => {
             let kept = caught(|| keep(&mut args.config, &ending));
-            finish(kept, |_| plan::plan(&args, formats), args.json)
+            finish(kept, |_| in_file(plan::plan(&args, formats), plan::settings_file(&args)), args.json)
         }
-        Command::Fit(args) => finish(Ok(None), |_| fit::fit(&args, formats), args.json),
+        Command::Fit(args) => finish(Ok(None), |_| in_file(fit::fit(&args, formats), Some(&args.config)), args.json),
         Command::Compare(args) => finish(Ok(None), |_| compare::compare(&args), args.json),
         Command::Bench(mut args) => {
             let kept = caught(|| keep(args.path.as_mut(), &ending));
-            finish(kept, |names| bench::bench(&args, formats, &ending, names), args.json)
+            let work = |names: &Names| in_file(bench::bench(&args, formats, &ending, names), args.config.as_deref());
+            finish(kept, work, args.json)
         }
         Command::Pack(args) => finish(Ok(None), |_| pack::pack(&args, formats, &ending), args.json),
         Command::Completions { shell } => output::print(&args::completions(shell), output::SUCCESS),
     };
     ending.status().unwrap_or(status)
+}
+
+/// Errors of settings name the file that these are from.
+fn in_file<R>(result: Result<R>, file: Option<&Path>) -> Result<R> {
+    result.map_err(|error| match file {
+        Some(file) => LoaderConfig::locate(error, file),
+        None => error,
+    })
 }
 
 /// Does a command's work, unless its input could not be kept, and prints what came of it.

@@ -128,7 +128,7 @@ fn person(error: &Error) -> String {
         }
         ErrorKind::Io => match io_kind(error) {
             Some(io::ErrorKind::PermissionDenied) => {
-                "see who may read it: its permissions, and those of the folders above"
+                "see who may read it, or write there: its permissions, and those of the folders above"
             }
             Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => "make room on the disk",
             Some(io::ErrorKind::ReadOnlyFilesystem) => "write somewhere else: this file system is read-only",

@@ -41,7 +41,7 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Resul
                 Error::new(ErrorKind::Config, message).at_path(file)
             })?;
             let mut source = source;
-            args.path.clone_into(source.path_mut());
+            source.set_paths(&*args.path);
             source
         }
     };
@@ -67,7 +67,7 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Resul
         watch.call_once(|| {
             ending.be_patient();
             bar.set_length(progress.total);
-            bar.set_style(style("{bar:40} {pos}/{len} records, {rate}, {eta} left{msg}"));
+            bar.set_style(style("{bar:40} {human_pos}/{things}, {rate}, {eta} left{msg}", "record"));
         });
         bar.set_position(progress.records);
         bar.set_message(format!(", {}", things(progress.shards, "shard")));
@@ -97,6 +97,7 @@ fn check_alone(config: &LoaderConfig) -> Result<()> {
         ("windows", config.windows != default.windows),
         ("filter", config.filter != default.filter),
         ("class_balanced", config.class_balanced != default.class_balanced),
+        ("weight_by", config.weight_by != default.weight_by),
         ("samples_per_epoch", config.samples_per_epoch != default.samples_per_epoch),
         ("shard", config.shard != default.shard),
         ("bad_records", config.bad_records != default.bad_records),
@@ -114,7 +115,7 @@ fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::no_length().with_style(style("{spinner} opening"));
+    let bar = ProgressBar::no_length().with_style(style("{spinner} opening", "record"));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

@@ -1,3 +1,5 @@
+use std::path::Path;
+
 use ringfeed::formats::Formats;
 use ringfeed::inspect::RunPlan;
 use ringfeed::order::Remainder;
@@ -11,7 +13,7 @@ use crate::output::{Report, lossy, while_working};
 use crate::table::{Column, Table, count, one_line, shorten, things};
 
 /// Settings that choose samples, order them, or say what becomes of them, beyond those that the plan names.
-const STEPS: [&str; 13] = [
+const STEPS: [&str; 14] = [
     "mix",
     "windows",
     "split",
@@ -19,6 +21,7 @@ const STEPS: [&str; 13] = [
     "stratify",
     "group",
     "class_balanced",
+    "weight_by",
     "samples_per_epoch",
     "bucket",
     "prepared",
@@ -45,10 +48,14 @@ fn steps(config: &LoaderConfig) -> Map<String, Value> {
     changed.map(|key| (key.to_owned(), set[key].clone())).collect()
 }
 
+/// The file of settings that is named, if it is not data.
+pub(crate) fn settings_file(args: &PlanArgs) -> Option<&Path> {
+    let extension = args.config.extension()?.to_ascii_lowercase();
+    (extension == "toml" || extension == "json").then_some(&args.config)
+}
+
 pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {
-    let extension = args.config.extension().map(|extension| extension.to_ascii_lowercase());
-    let is_settings = extension.is_some_and(|extension| extension == "toml" || extension == "json");
-    let mut config = match is_settings {
+    let mut config = match settings_file(args).is_some() {
         true => LoaderConfig::load_with(&args.config, formats)?,
         false => LoaderConfig::for_path_with(&args.config, formats)?,
     };
@@ -59,6 +66,24 @@ pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {
     let steps = steps(&config);
     let plan = while_working("opening", || loader(config, formats).plan())?;
     Ok(Planned { config: lossy(&args.config), plan, steps })
+}
+
+/// A setting as a person would say it: `part train, seed 0`.
+fn words(value: &Value) -> String {
+    match value {
+        Value::Object(entries) => {
+            let said = entries.iter().filter(|(_, value)| !value.is_null());
+            said.map(|(key, value)| match value {
+                Value::Object(_) => format!("{key} ({})", words(value)),
+                value => format!("{key} {}", words(value)),
+            })
+            .collect::<Vec<_>>()
+            .join(", ")
+        }
+        Value::Array(items) => format!("[{}]", items.iter().map(words).collect::<Vec<_>>().join(", ")),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Characters of a line before what it says.
@@ -82,6 +107,7 @@ impl Report for Planned {
             let files = match (source.files, source.passed_over.len() as u64) {
                 (0, _) => String::new(),
                 (files, 0) => format!(" in {}", things(files, "file")),
+                (files, 1) => format!(" in {} (1 other beside them is not read)", things(files, "file")),
                 (files, others) => {
                     format!(" in {} ({} others beside them are not read)", things(files, "file"), count(others))
                 }
@@ -98,7 +124,8 @@ impl Report for Planned {
                 Remainder::Drop => "the surplus is left out",
             };
             let each = number(plan.samples_per_shard);
-            line("shards", format!("{}, {each} samples each; {rest}", plan.shard.count));
+            let plural = if plan.samples_per_shard == Some(1) { "" } else { "s" };
+            line("shards", format!("{}, {each} sample{plural} each; {rest}", plan.shard.count));
         }
         let each = if plan.shard.count > 1 { " and shard" } else { "" };
         let last = match plan.last_batch {
@@ -107,14 +134,14 @@ impl Report for Planned {
             LastBatch::Pad => "the last is filled up",
         };
         let batches = number(plan.batches_per_epoch);
-        line("batches", format!("{batches} an epoch{each}, of {} samples; {last}", plan.batch_size));
+        line("batches", format!("{batches} an epoch{each}, of {}; {last}", things(plan.batch_size as u64, "sample")));
         let blocks = plan.shuffle_blocks.map_or(String::new(), |chunks| format!(", {chunks} chunks together"));
         let shuffled = |seed| format!("shuffled with seed {seed}{blocks}");
         line("order", plan.seed.map_or("the source's own".to_owned(), shuffled));
         for (key, value) in STEPS.into_iter().filter_map(|key| Some((key, self.steps.get(key)?))) {
-            line(key, shorten(&one_line(&value.to_string()), width.saturating_sub(KEYS)));
+            line(key, shorten(&one_line(&words(value)), width.saturating_sub(KEYS)));
         }
-        line("bad records", serde_json::to_string(&plan.bad_records).unwrap_or_default().replace('"', ""));
+        line("bad records", words(&serde_json::to_value(plan.bad_records).unwrap_or_default()));
         line(
             "workers",
             match plan.shield {
@@ -123,7 +150,15 @@ impl Report for Planned {
             },
         );
         let bytes = |value| or_unknown(value, |bytes| format!("{} bytes", count(bytes)));
-        line("ring", format!("{} slots of {}: {}", plan.ring_slots, bytes(plan.slot_bytes), bytes(plan.ring_bytes)));
+        line(
+            "ring",
+            format!(
+                "{} of {}: {}",
+                things(plan.ring_slots as u64, "slot"),
+                bytes(plan.slot_bytes),
+                bytes(plan.ring_bytes)
+            ),
+        );
         line("sources hold", bytes(plan.held_bytes));
         line(
             "budget",
@@ -149,6 +184,12 @@ impl Report for Planned {
         }
         for unknown in &plan.unknown {
             text += &format!("unknown {}\n", one_line(unknown));
+        }
+        if !plan.advice.is_empty() {
+            text += "\n";
+        }
+        for advice in &plan.advice {
+            text += &format!("advice  {}\n", one_line(advice));
         }
         text
     }

@@ -102,7 +102,7 @@ pub(crate) fn count(number: u64) -> String {
 pub(crate) fn things(number: u64, name: &str) -> String {
     let plural = match number {
         1 => "",
-        _ if name.ends_with("tch") => "es",
+        _ if name.ends_with("tch") || name.ends_with('s') => "es",
         _ => "s",
     };
     format!("{} {name}{plural}", count(number))
@@ -142,8 +142,8 @@ mod tests {
 
     #[test]
     fn one_thing_is_no_plural() {
-        let shown = [(0, "sample"), (1, "sample"), (1, "batch"), (2, "batch"), (1_234_567, "epoch")];
-        let expected = ["0 samples", "1 sample", "1 batch", "2 batches", "1,234,567 epochs"];
+        let shown = [(0, "sample"), (1, "sample"), (1, "batch"), (2, "batch"), (3, "class"), (1_234_567, "epoch")];
+        let expected = ["0 samples", "1 sample", "1 batch", "2 batches", "3 classes", "1,234,567 epochs"];
         assert_eq!(shown.map(|(number, name)| things(number, name)), expected);
         let kinds =
             [("surplus data", 1), ("wrong scan headers", 1000)].map(|(kind, images)| DamageStats { kind, images });

@@ -13,7 +13,7 @@ use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::{Serialize, Serializer};
 
 use crate::args::VerifyArgs;
-use crate::bench::{cores, find_in};
+use crate::bench::{at_path, cores};
 use crate::ending::Ending;
 use crate::loader::loader;
 use crate::output::{ErrorParts, Report, lossy};
@@ -70,7 +70,7 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats, ending: &Ending) -> Resu
         watch.call_once(|| ending.be_patient());
         if let (Some(total), None) = (progress.total, bar.length()) {
             bar.set_length(total);
-            bar.set_style(style("{bar:40} {pos}/{len} samples, {rate}, {eta} left{msg}"));
+            bar.set_style(style("{bar:40} {human_pos}/{things}, {rate}, {eta} left{msg}", "sample"));
         }
         bar.set_position(progress.samples);
         if progress.bad > 0 {
@@ -106,14 +106,15 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats, ending: &Ending) -> Resu
 
 /// What the file says, of the data at PATH.
 fn settings(file: &Path, args: &VerifyArgs, formats: &Formats) -> Result<LoaderConfig> {
-    let mut config = LoaderConfig::load_with(file, formats)?.resolved_with(formats)?;
-    if let Some(path) = &args.path {
-        match config.sources.as_mut_slice() {
-            [] => {}
-            [source] => path.clone_into(source.path_mut()),
-            sources => find_in(path, sources)?,
-        }
-    } else if config.sources.is_empty() {
+    let config = LoaderConfig::load_with(file, formats)?;
+    // A table without settings is looked at by its form alone.
+    let is_plain = config.fields.is_empty() && config.prepared.is_none();
+    let detect = |path: &Path| match is_plain {
+        true => Ok(Vec::new()),
+        false => LoaderConfig::for_path_with(path, formats).map(|detected| detected.sources),
+    };
+    let mut config = at_path(config, args.path.as_deref(), formats, detect)?;
+    if args.path.is_none() && config.sources.is_empty() {
         let message = "names no source, so give a PATH beside it";
         return Err(Error::new(ErrorKind::Config, message).at_path(file));
     }
@@ -126,7 +127,7 @@ fn bar() -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }
-    let bar = ProgressBar::no_length().with_style(style("{spinner} {pos} samples, {rate}{msg}"));
+    let bar = ProgressBar::no_length().with_style(style("{spinner} {things}, {rate}{msg}", "sample"));
     bar.enable_steady_tick(Duration::from_millis(200));
     bar
 }

@@ -30,6 +30,7 @@ fn a_recipe_is_fitted_and_saved_and_then_read_by_loaders() {
     let report = object(&["fit", path, "--json"], 0);
     let saved = folder.path().join("prepared.json");
     assert_eq!(report["prepared"], json!(saved));
+    assert_eq!(report["fields"], json!(["bill_length_mm", "island"]));
     assert_eq!(report["features"], json!(["bill_length_mm", "bill_length_mm_missing"]));
     assert_eq!(report["categories"], json!([{ "column": "island", "codes": 4 }]));
     let loader = Loader::from(LoaderConfig::load(&settings).unwrap());
@@ -44,7 +45,7 @@ fn a_recipe_is_fitted_and_saved_and_then_read_by_loaders() {
     assert_eq!((&plan["steps"]["split"]["train"], &plan["steps"]["prepared"]), (&json!(0.8), &json!(saved)), "{plan}");
     assert_eq!(plan["steps"].as_object().unwrap().len(), 2, "{plan}");
     let shown = String::from_utf8(run(&["plan", path]).stdout).unwrap();
-    assert!(shown.contains("split             {") && shown.contains("prepared          \""), "{shown}");
+    assert!(shown.contains("split             part train, ") && shown.contains("prepared          /"), "{shown}");
     let saved = saved.to_str().unwrap();
     let inspected = object(&["inspect", saved, "--json"], 0);
     assert_eq!((&inspected["records"], inspected.get("config")), (&json!(samples), None));
@@ -55,6 +56,12 @@ fn a_recipe_is_fitted_and_saved_and_then_read_by_loaders() {
     std::fs::write(folder.path().join("damaged.json"), damaged).unwrap();
     let error = object(&["inspect", folder.path().join("damaged.json").to_str().unwrap(), "--json"], 1);
     assert!(error["error"]["message"].as_str().unwrap().contains("recordz"), "{error}");
+
+    // Records are chosen by the name of a tensor, too.
+    let named = text.replace("split = ", "filter = \"kind == 'Adelie'\"\n# ");
+    std::fs::write(&settings, named.replace("species = \"class\"", "kind = { from = \"species\", class = [] }"))
+        .unwrap();
+    assert_eq!(object(&["fit", path, "--json"], 0)["records"], json!(152));
 
     std::fs::write(&settings, text.replace("[prepare.columns]", "[other]")).unwrap();
     let error = object(&["fit", path, "--json"], 1)["error"].clone();

@@ -9,10 +9,8 @@ use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::process::{Child, Command, Stdio};
-use std::thread;
-use std::time::{Duration, Instant};
 
-use pseudo::{PATIENCE, Pseudo};
+use pseudo::Pseudo;
 
 const IRIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/iris.csv");
 
@@ -26,11 +24,7 @@ fn bench(terminal: &Pseudo, args: &[&str]) -> Child {
 
 /// Waits until a person would read this.
 fn wait_to_read(terminal: &Pseudo, what: &str) {
-    let given_up = Instant::now() + PATIENCE;
-    while !screen(&terminal.text()).contains(what) {
-        assert!(Instant::now() < given_up, "no {what:?} on\n{}", screen(&terminal.text()));
-        thread::sleep(Duration::from_millis(10));
-    }
+    terminal.wait_until(what, |text| screen(text).contains(what));
 }
 
 /// Whether lines are edited and echoed, as a shell leaves them.

@@ -38,6 +38,10 @@ fn a_table_is_packed_with_a_manifest() {
     assert_eq!(object(&["pack", &path, &out_text, "--json"], 0)["manifest"], written);
     let error = object(&["pack", &path, &out_text, "--fields", "species", "--json"], 1);
     assert!(error["error"]["message"].as_str().unwrap().contains("something else was packed here"), "{error}");
+    let file = folder.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let error = object(&["pack", &path, file.to_str().unwrap(), "--json"], 1);
+    assert!(error["error"]["message"].as_str().unwrap().contains("is a file; name a folder"), "{error}");
     let shown = String::from_utf8(run(&["pack", &path, &out_text]).stdout).unwrap();
     assert!(shown.contains("150 records in 1 shard"), "{shown}");
     let tables = folder.path().join("tables").to_str().unwrap().to_owned();

@@ -200,6 +200,79 @@ fn a_config_gives_a_table_its_schema() {
 }
 
 #[test]
+fn a_path_takes_the_place_of_the_only_source_or_is_the_source_of_settings_without() {
+    let scratch = Scratch::new();
+    let path = scratch.write("semi.csv", "a,b\n1,2\n3,4\n");
+    let fields = scratch.write("fields.toml", "[fields]\nx = { from = [\"a\", \"b\"], numbers = \"f32\" }\n");
+    let one = scratch.write("one.toml", "source = { path = \"elsewhere.csv\" }\n");
+    let alone = scratch.write("alone.toml", "source = \"elsewhere.csv\"\n");
+    let several = ["path = [\"x.csv\", \"y.csv\"]", "format = \"csv\", path = [\"x.csv\", \"y.csv\"]"];
+    let [several, named] =
+        several.map(|source| scratch.write(&format!("{}.toml", source.len()), format!("source = {{ {source} }}\n")));
+    for config in [&fields, &one, &alone, &several, &named] {
+        let report = good(&[&path, "--config", config]);
+        assert_eq!((&report["path"], &report["samples"]), (&json!(path), &json!(2)), "{config}");
+        let report = object(&["bench", &path, "--config", config, "--json"], 0);
+        assert_eq!(report["samples"], json!(2), "{config}");
+    }
+    let lacking = error(&["verify", "--config", &fields]);
+    assert!(lacking["message"].as_str().unwrap().contains("sources: the list is empty"), "{lacking}");
+}
+
+#[test]
+fn the_files_of_several_sources_are_looked_for_in_the_folder_that_is_given() {
+    let (scratch, data) = (Scratch::new(), Scratch::new());
+    for (name, text) in [("x1.csv", "x\n1\n"), ("x2.csv", "x\n2\n3\n"), ("y1.csv", "y\n4\n5\n"), ("y2.csv", "y\n6\n")] {
+        data.write(name, text);
+    }
+    let source = |name: &str| {
+        format!(
+            "[[sources]]\nformat = \"csv\"\npath = [\"{name}1.csv\", \"{name}2.csv\"]\nfields = {{ {name} = \"f32\" }}\n"
+        )
+    };
+    let config = scratch.write("two.toml", source("x") + &source("y"));
+    assert_eq!(good(&[&data.path(""), "--config", &config])["samples"], json!(3));
+}
+
+#[test]
+fn a_command_that_takes_settings_alone_says_so_where_a_flag_is_given() {
+    for command in ["plan", "fit"] {
+        let output = run(&[command, "x.csv", "--config", "loader.toml"]);
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!(output.status.code(), Some(2), "{said}");
+        assert!(said.contains(&format!("`ringfeed {command} loader.toml`")) && !said.contains("-- --config"), "{said}");
+        assert!(!String::from_utf8(run(&["help", command]).stdout).unwrap().contains("--config"), "{command}");
+    }
+}
+
+#[test]
+fn what_does_not_go_together_names_the_file_and_line() {
+    let scratch = Scratch::new();
+    let data = format!("source = {{ path = {:?} }}\n", fixture("iris.csv"));
+    for (settings, line) in [("batch_size = 4\nclass_balanced = true\n", 2), ("stratify = \"x\"\n", 1)] {
+        let config = scratch.write("wrong.toml", format!("{settings}{data}"));
+        let found = error(&["plan", &config]);
+        assert_eq!((&found["path"], &found["line"]), (&json!(config), &json!(line)), "{found}");
+    }
+    let none = scratch.write("none.toml", "batch_size = 4\n");
+    assert_eq!(error(&["plan", &none])["path"], json!(none));
+}
+
+#[test]
+fn a_plan_says_settings_in_words_and_one_thing_as_one() {
+    let scratch = Scratch::new();
+    scratch.write("one.csv", "a\n1\n");
+    let config = scratch.write(
+        "one.toml",
+        "batch_size = 1\nsplit = { train = 1.0, part = \"train\" }\nbad_records = { skip = { count = 3 } }\nsource = \"one.csv\"\n",
+    );
+    let shown = String::from_utf8(run(&["plan", &config]).stdout).unwrap();
+    assert!(shown.contains("part train, seed 0"), "{shown}");
+    assert!(shown.contains("skip (count 3)"), "{shown}");
+    assert!(shown.contains("of 1 sample;") && !shown.contains('{'), "{shown}");
+}
+
+#[test]
 fn every_damaged_image_is_listed() {
     let scratch = Scratch::new();
     for (nth, name) in ["chelsea.png", "china.jpg", "rocket.jpg"].iter().enumerate() {
@@ -392,7 +465,7 @@ fn a_plan_says_what_only_reading_would_tell() {
     assert_eq!((&found["samples"], &found["slot_bytes"]), (&Value::Null, &json!(4096)));
     assert_eq!(found["tensors"][0]["shape"], json!([32, 2]));
     let text = String::from_utf8(run(&["plan", &named]).stdout).unwrap();
-    assert!(text.contains("unknown samples: only unpacking all of"), "{text}");
+    assert!(text.contains("unknown samples: found only by unpacking all of"), "{text}");
     let photos = |options: &str| {
         let path = fixture("photos");
         json!({"sources": [{"format": "images", "path": path, "fields": serde_json::from_str::<Value>(options).unwrap()}]})
@@ -431,6 +504,28 @@ fn a_plan_of_a_table_counts_its_records_and_the_samples_of_a_split() {
     let config = digits(&scratch, "split = { train = 0.5, part = \"train\" }\n");
     let samples = plan(&[&config])["samples"].as_u64().unwrap();
     assert!((1..25).contains(&samples), "records without names of their own are known by their numbers: {samples}");
+}
+
+#[test]
+fn settings_ask_the_launcher_for_this_processs_part() {
+    let scratch = Scratch::new();
+    let config =
+        scratch.write("auto.toml", format!("shard = \"auto\"\nsource = {{ path = {:?} }}\n", fixture("iris.csv")));
+    let planned = |variables: &[(&str, &str)]| {
+        let mut command = command(&["plan", "--json", &config]);
+        // Whatever launched the tests is not meant.
+        for own in ["RANK", "WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE"] {
+            command.env_remove(own);
+        }
+        let command = command.env_remove("SLURM_PROCID").env_remove("SLURM_NTASKS").envs(variables.iter().copied());
+        serde_json::from_slice::<Value>(&command.output().unwrap().stdout).unwrap()
+    };
+    assert_eq!(planned(&[])["shard"], json!({"index": 0, "count": 1}));
+    let found = planned(&[("RANK", "1"), ("WORLD_SIZE", "3")]);
+    assert_eq!((&found["shard"], &found["samples_per_shard"]), (&json!({"index": 1, "count": 3}), &json!(50)));
+    let error = planned(&[("RANK", "1")])["error"].clone();
+    assert!(error["message"].as_str().unwrap().contains("RANK is set, but WORLD_SIZE is not"), "{error}");
+    assert_eq!(error["line"], json!(1));
 }
 
 #[test]

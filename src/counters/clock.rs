@@ -16,9 +16,26 @@ pub(crate) struct Spent {
     pub(crate) cpu: Option<Duration>,
 }
 
+/// The time, for statistics. It stands still in a build that measures what they cost (`benches/statistics.rs`).
+#[inline]
+pub(crate) fn now() -> Instant {
+    #[cfg(ringfeed_uncounted)]
+    {
+        static BEGIN: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+        *BEGIN.get_or_init(Instant::now)
+    }
+    #[cfg(not(ringfeed_uncounted))]
+    Instant::now()
+}
+
 impl Lap {
+    /// At a time that was looked at already, without the processor's.
+    pub(crate) fn of(wall: Instant) -> Self {
+        Self { wall, cpu: None }
+    }
+
     pub(crate) fn now(with_cpu: bool) -> Self {
-        Self { wall: Instant::now(), cpu: if with_cpu { thread_cpu() } else { None } }
+        Self { wall: now(), cpu: if with_cpu { thread_cpu() } else { None } }
     }
 
     /// When it was.
@@ -34,9 +51,14 @@ impl Lap {
         }
     }
 
+    /// Another look at the same clocks.
+    pub(crate) fn again(self) -> Self {
+        Self::now(self.cpu.is_some())
+    }
+
     /// What was spent from here to now.
     pub(crate) fn elapsed(self) -> Spent {
-        self.to(Self::now(self.cpu.is_some()))
+        self.to(self.again())
     }
 }
 

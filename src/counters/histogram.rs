@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::nanoseconds;
+use super::{add_alone, count, nanoseconds};
 
 /// Buckets for each doubling: a time is known to a quarter of its octave.
 const PARTS: usize = 4;
@@ -19,7 +19,12 @@ impl Histogram {
 
     /// `times` things took `time` each.
     pub(crate) fn record(&self, time: Duration, times: u64) {
-        self.0[bucket_of(nanoseconds(time))].fetch_add(times, Ordering::Relaxed);
+        count(&self.0[bucket_of(nanoseconds(time))], times);
+    }
+
+    /// One thing took `time`, and no other thread records meanwhile.
+    pub(crate) fn record_alone(&self, time: Duration) {
+        add_alone(&self.0[bucket_of(nanoseconds(time))], 1);
     }
 
     pub(crate) fn read(&self) -> [u64; BUCKETS] {

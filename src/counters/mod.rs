@@ -1,4 +1,4 @@
-//! Where statistics are written, by whoever does the work; read by `stats`.
+//! Where the threads that do the work write statistics; `stats` reads them.
 //!
 //! Nothing here allocates or waits while batches are made: numbers are added up, times go into histograms of fixed size, and
 //! the few slowest samples into a table of fixed size.
@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 pub(crate) use bytes_read::BytesRead;
-pub(crate) use clock::{Lap, Spent, process_cpu, thread_cpu};
+pub(crate) use clock::{Lap, Spent, now, process_cpu, thread_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
 pub(crate) use recorder::{Event, Kind, Recorder, Spans, Traced, Tracer, Track};
@@ -59,21 +59,63 @@ impl StageCounter {
             add(&self.timed_ns, spent.wall);
             add(&self.cpu_ns, cpu);
         }
-        self.samples.fetch_add(samples as u64, Ordering::Relaxed);
+        self.handled(samples);
+    }
+
+    /// `samples` samples, in no time to speak of.
+    pub(crate) fn handled(&self, samples: usize) {
+        count(&self.samples, samples as u64);
+    }
+
+    /// A whole batch of `samples` samples, and what was read for it, where only the calling thread counts in this stage.
+    pub(crate) fn busy_alone(&self, spent: Spent, samples: usize, read: BytesRead) {
+        self.more_alone(spent);
+        add_alone(&self.samples, samples as u64);
+        self.times.record_alone(spent.wall);
+        if read.requests > 0 {
+            add_alone(&self.bytes_read, read.bytes);
+            add_alone(&self.requests, read.requests);
+        }
+    }
+
+    /// More work on a batch that is counted already, where only the calling thread counts in this stage.
+    pub(crate) fn more_alone(&self, spent: Spent) {
+        add_alone(&self.busy_ns, nanoseconds(spent.wall));
+        if let Some(cpu) = spent.cpu {
+            add_alone(&self.timed_ns, nanoseconds(spent.wall));
+            add_alone(&self.cpu_ns, nanoseconds(cpu));
+        }
     }
 
     /// What was read meanwhile.
     pub(crate) fn read(&self, read: BytesRead) {
         if read.requests > 0 {
-            self.bytes_read.fetch_add(read.bytes, Ordering::Relaxed);
-            self.requests.fetch_add(read.requests, Ordering::Relaxed);
+            count(&self.bytes_read, read.bytes);
+            count(&self.requests, read.requests);
         }
+    }
+}
+
+/// Whether nothing is counted: in a build that measures what counting costs (`benches/statistics.rs`).
+const UNCOUNTED: bool = cfg!(ringfeed_uncounted);
+
+/// Adds to a counter.
+pub(crate) fn count(counter: &AtomicU64, more: u64) {
+    if !UNCOUNTED {
+        counter.fetch_add(more, Ordering::Relaxed);
     }
 }
 
 /// Adds a time to a counter of nanoseconds.
 pub(crate) fn add(counter: &AtomicU64, time: Duration) {
-    counter.fetch_add(nanoseconds(time), Ordering::Relaxed);
+    count(counter, nanoseconds(time));
+}
+
+/// Adds to a counter that no other thread writes to meanwhile: a fraction of what an atomic addition costs.
+pub(crate) fn add_alone(counter: &AtomicU64, more: u64) {
+    if !UNCOUNTED {
+        counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
+    }
 }
 
 pub(crate) fn nanoseconds(time: Duration) -> u64 {
@@ -116,6 +158,8 @@ pub(crate) struct Counters {
     pub(crate) idle_ns: AtomicU64,
     /// Time that workers rested because they may use no more of the cores.
     pub(crate) rest_ns: AtomicU64,
+    /// Time that workers waited to begin the transforms' code.
+    pub(crate) lock_wait_ns: AtomicU64,
     pub(crate) trainer: TrainerCounter,
     pub(crate) queue: QueueCounter,
     pub(crate) reads: Concurrency,
@@ -129,6 +173,8 @@ pub(crate) struct Counters {
     pub(crate) refilled: AtomicU64,
     pub(crate) left_behind: AtomicU64,
     pub(crate) moved_rows: AtomicU64,
+    /// Batches whose bytes were asked for before workers needed them.
+    pub(crate) asked_ahead: AtomicU64,
     pub(crate) scope_spilled: AtomicU64,
     pub(crate) detached: AtomicU64,
     pub(crate) damaged: AtomicU64,
@@ -149,6 +195,7 @@ impl Counters {
             slot_wait_ns: AtomicU64::new(0),
             idle_ns: AtomicU64::new(0),
             rest_ns: AtomicU64::new(0),
+            lock_wait_ns: AtomicU64::new(0),
             trainer: TrainerCounter::new(),
             queue: QueueCounter::default(),
             reads: Concurrency::default(),
@@ -162,10 +209,18 @@ impl Counters {
             refilled: AtomicU64::new(0),
             left_behind: AtomicU64::new(0),
             moved_rows: AtomicU64::new(0),
+            asked_ahead: AtomicU64::new(0),
             scope_spilled: AtomicU64::new(0),
             detached: AtomicU64::new(0),
             damaged: AtomicU64::new(0),
             damage: std::array::from_fn(|_| AtomicU64::new(0)),
+        }
+    }
+
+    /// So many arrays of scopes did not fit.
+    pub(crate) fn count_spilled(&self, arrays: u64) {
+        if arrays > 0 {
+            self.scope_spilled.fetch_add(arrays, Ordering::Relaxed);
         }
     }
 
@@ -179,9 +234,9 @@ impl Counters {
         }
     }
 
-    pub(crate) fn trainer_waited(&self, since: Instant) {
-        let now = Instant::now();
-        add(&self.trainer.wait_ns, now.saturating_duration_since(since));
+    /// The trainer has waited from `since` until `now`.
+    pub(crate) fn trainer_waited(&self, since: Instant, now: Instant) {
+        add_alone(&self.trainer.wait_ns, nanoseconds(now.saturating_duration_since(since)));
         if let Some(trace) = &self.trace {
             trace.record(Kind::Wait, trace.trainer(), (since, now), None, 0);
         }
@@ -203,11 +258,14 @@ pub(crate) const LEVELS: usize = 13;
 impl Concurrency {
     /// A job begins to read: how many do so now.
     pub(crate) fn enter(&self) -> u64 {
-        self.reading.fetch_add(1, Ordering::Relaxed) + 1
+        if UNCOUNTED { 1 } else { self.reading.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
     /// A job has read `samples` samples. `entered` is what `enter` said.
     pub(crate) fn leave(&self, entered: u64, time: Duration, samples: usize) {
+        if UNCOUNTED {
+            return;
+        }
         let left = self.reading.fetch_sub(1, Ordering::Relaxed);
         let jobs = entered.midpoint(left).max(1);
         let level = (u64::BITS - (jobs - 1).leading_zeros()) as usize;

@@ -125,7 +125,8 @@ impl Recorder {
         // Where another thread is still at it, a whole round late, or was here a round early, this event is the one to be lost.
         if !mark.is_multiple_of(2)
             || mark > writing
-            || place.mark.compare_exchange(mark, writing, Ordering::Relaxed, Ordering::Relaxed).is_err()
+            // Behind all that whoever was here before has written.
+            || place.mark.compare_exchange(mark, writing, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
             return;
         }
@@ -215,6 +216,13 @@ pub(crate) struct Spans {
     pub(crate) read_late: Option<(Instant, Instant)>,
     pub(crate) transformed: Option<(Instant, Instant)>,
     pub(crate) end: Instant,
+}
+
+impl Spans {
+    /// Time that one of the job's `rows` rows took, in nanoseconds.
+    pub(crate) fn row_ns(&self, rows: usize) -> u64 {
+        nanoseconds(self.end.saturating_duration_since(self.begin)) / rows.max(1) as u64
+    }
 }
 
 impl Tracer {

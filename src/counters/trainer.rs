@@ -1,9 +1,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::{Histogram, add};
+use super::{Histogram, add_alone, nanoseconds, now, process_cpu};
 
-/// What the trainer did: waited for batches, or worked on them.
+/// What the trainer did: waited for batches, or worked on them. Counted by whoever is in the iterator's `next`, alone.
 #[derive(Debug)]
 pub(crate) struct TrainerCounter {
     pub(crate) wait_ns: AtomicU64,
@@ -16,6 +16,11 @@ pub(crate) struct TrainerCounter {
     pub(crate) ready: AtomicU64,
     pub(crate) waits: Histogram,
     pub(crate) steps: Histogram,
+    /// What was waited for the first batch of each epoch, and how many of those there were.
+    pub(crate) edge_wait_ns: AtomicU64,
+    pub(crate) epochs: AtomicU64,
+    /// Time that the process had been on a core when it first asked for a batch.
+    pub(crate) process_cpu_ns: AtomicU64,
 }
 
 impl TrainerCounter {
@@ -28,6 +33,9 @@ impl TrainerCounter {
             ready: AtomicU64::new(0),
             waits: Histogram::new(),
             steps: Histogram::new(),
+            edge_wait_ns: AtomicU64::new(0),
+            epochs: AtomicU64::new(0),
+            process_cpu_ns: AtomicU64::new(0),
         }
     }
 
@@ -55,12 +63,15 @@ pub(crate) struct TrainerClock {
 impl TrainerClock {
     /// The trainer asks for a batch: when that is.
     pub(crate) fn enter(&mut self, counter: &TrainerCounter) -> Instant {
-        let (now, waited) = (Instant::now(), counter.waited());
+        let (now, waited) = (now(), counter.waited());
         if let Some((left, waited_then)) = self.left {
             // It may have waited outside of `next`, too.
             let step = now.saturating_duration_since(left).saturating_sub(waited.saturating_sub(waited_then));
-            add(&counter.busy_ns, step);
-            counter.steps.record(step, 1);
+            add_alone(&counter.busy_ns, nanoseconds(step));
+            counter.steps.record_alone(step);
+        } else {
+            let used = process_cpu().map_or(0, nanoseconds);
+            counter.process_cpu_ns.store(used, Ordering::Relaxed);
         }
         self.entered = Some((now, waited));
         now
@@ -68,16 +79,16 @@ impl TrainerClock {
 
     /// The trainer gets an answer, a batch or something else: when that is.
     pub(crate) fn leave(&mut self, counter: &TrainerCounter, is_batch: bool) -> Instant {
-        let (now, waited) = (Instant::now(), counter.waited());
+        let (now, waited) = (now(), counter.waited());
         let (entered, waited_then) = self.entered.take().unwrap_or((now, waited));
         let inside = now.saturating_duration_since(entered).saturating_sub(waited.saturating_sub(waited_then));
-        add(&counter.deliver_ns, inside);
+        add_alone(&counter.deliver_ns, nanoseconds(inside));
         self.left = Some((now, waited));
         if is_batch {
             let wait = waited.saturating_sub(std::mem::replace(&mut self.waited_before, waited));
-            counter.batches.fetch_add(1, Ordering::Relaxed);
-            counter.ready.fetch_add(u64::from(wait.is_zero()), Ordering::Relaxed);
-            counter.waits.record(wait, 1);
+            add_alone(&counter.batches, 1);
+            add_alone(&counter.ready, wait.is_zero().into());
+            counter.waits.record_alone(wait);
         }
         now
     }

@@ -48,10 +48,10 @@ pub(crate) struct Kept {
 impl Batch {
     /// Makes this the batch of `plan`, and returns the plan of the slot's last turn, to be used again.
     pub(crate) fn begin(&mut self, plan: BatchPlan) -> BatchPlan {
-        let ended = (std::mem::take(&mut *self.faults.lock()), self.fatal.lock().take());
+        let ended = (std::mem::take(self.faults.get_mut()), self.fatal.get_mut().take());
         // Errors may carry what is the user's: it is dropped under no lock.
         drop(ended);
-        *self.damage.lock() = DamageTally::default();
+        *self.damage.get_mut() = DamageTally::default();
         self.bad.clear();
         self.kept = None;
         std::mem::replace(&mut self.plan, plan)
@@ -59,19 +59,28 @@ impl Batch {
 
     /// The batch can't be delivered: `error` ends the epoch in its place, unless another one does already.
     pub(crate) fn fail(&self, error: Error) {
-        self.fatal.lock().get_or_insert(error);
+        let mut fatal = self.fatal.lock();
+        // Otherwise it drops behind the lock: it may carry what is the user's.
+        if fatal.is_none() {
+            *fatal = Some(error);
+        }
+    }
+
+    /// Whether it can't be delivered.
+    pub(super) fn has_failed(&mut self) -> bool {
+        self.fatal.get_mut().is_some()
     }
 
     /// What ends the epoch in this batch's place.
-    pub(crate) fn take_failure(&self) -> Option<Error> {
-        self.fatal.lock().take()
+    pub(crate) fn take_failure(&mut self) -> Option<Error> {
+        self.fatal.get_mut().take()
     }
 
     /// Takes the plan back, so that the batch can be filled again: rows that were found bad stay so.
     pub(crate) fn take_plan(&mut self) -> BatchPlan {
         let mut plan = std::mem::take(&mut self.plan);
         plan.faults.append(&mut self.bad);
-        plan.faults.append(&mut self.faults.lock());
+        plan.faults.append(self.faults.get_mut());
         plan
     }
 }
@@ -82,11 +91,13 @@ impl AsRef<Layout> for Batch {
     }
 }
 
-/// One batch: samples, contiguous per tensor, in one slot of the ring.
+/// One batch: `len()` samples. Each tensor is contiguous and row-major, with shape `[samples, ...]`, in one slot of the
+/// ring.
 ///
-/// An owned lease: it may be kept, sent to another thread, zipped or returned from a function. Its memory stays as it is
-/// until it drops; then the slot is filled again. Keeping more batches than the ring has slots to spare meets
-/// [`ErrorKind::Exhausted`]; [`DataSet::detach`] copies one out.
+/// It is an owned lease of the slot: you may keep it, send it to another thread, zip it or return it from a function.
+/// Its memory does not change until it drops; then the slot is filled again. Taking and dropping a batch neither copies
+/// nor allocates. If you keep more batches than the ring has spare slots, `next` gives [`ErrorKind::Exhausted`];
+/// [`DataSet::detach`] copies a batch out of the ring.
 pub struct DataSet {
     memory: Memory,
     schema: Arc<Schema>,
@@ -172,9 +183,9 @@ impl DataSet {
         &self.bytes()[..self.batch().layout.bytes()]
     }
 
-    /// The first byte of the batch's memory, in which its tensors lie as its [`layout`](Self::layout) says: for those who hand
-    /// it to another library. It may be written for as long as the batch lives, but not while anything that was borrowed from
-    /// the batch is read.
+    /// The first byte of the batch's memory, where the tensors lie as [`layout`](Self::layout) says: to hand it to
+    /// another library. It may be written as long as the batch lives, but not while anything that was borrowed from the
+    /// batch is read.
     pub fn start(&mut self) -> NonNull<u8> {
         match &mut self.memory {
             Memory::Leased(lease) => lease.start(),
@@ -188,12 +199,13 @@ impl DataSet {
         self.batch().layout.rows()
     }
 
-    /// Whether it has no samples: [`BadRecords::Skip`](crate::BadRecords::Skip) left none of them. A step that divides by their number must ask.
+    /// Whether it has no samples, because [`BadRecords::Skip`](crate::BadRecords::Skip) left none of them. A training
+    /// step that divides by the number of samples must check this.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// What a sample is made of.
+    /// Names, roles, types and shapes of the tensors of a sample.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
@@ -217,7 +229,7 @@ impl DataSet {
         Ok(self.view(self.schema.index_of(name)?))
     }
 
-    /// The elements of a tensor of `f32`, all samples one after another.
+    /// The elements of a tensor of type `f32`, all samples one after another. No copy.
     ///
     /// # Errors
     ///
@@ -226,7 +238,7 @@ impl DataSet {
         self.tensor(name)?.as_slice()
     }
 
-    /// The elements of a tensor of `i64`, such as classes.
+    /// The elements of a tensor of type `i64`, such as class indices. No copy.
     ///
     /// # Errors
     ///
@@ -235,7 +247,7 @@ impl DataSet {
         self.tensor(name)?.as_slice()
     }
 
-    /// The elements of a tensor, sample by sample; of a ragged one, as many as each has.
+    /// The elements of a tensor, one slice per sample. In a ragged tensor, each slice has the sample's own length.
     ///
     /// ```
     /// # use ringfeed::{Loader, Role, field::{Class, Numbers}};
@@ -316,22 +328,22 @@ impl DataSet {
         self.batch().kept.as_ref().map_or(&self.batch().plan.samples, |kept| &kept.samples)
     }
 
-    /// How many samples at the end only fill the last batch up.
+    /// Number of samples at the end that only pad the last batch.
     pub fn padding(&self) -> usize {
         self.batch().kept.as_ref().map_or(self.batch().plan.padding, |kept| kept.padding)
     }
 
-    /// How many bad records were left out of this batch, or replaced.
+    /// Number of bad records that were left out of this batch, or replaced.
     pub fn bad_records(&self) -> usize {
         self.bad_records
     }
 
-    /// Where the iterator stood after this batch: what a later run needs to go on behind it.
+    /// The position of the iterator after this batch: a later run resumes there.
     pub fn state_after(&self) -> State {
         self.batch().after.unwrap_or(State::new(0))
     }
 
-    /// Copies the batch to ordinary memory and gives its slot back now. Counted in the statistics.
+    /// Copies the batch to ordinary memory, outside of the budget, and frees its slot now. The statistics count it.
     ///
     /// # Errors
     ///
@@ -348,7 +360,7 @@ impl DataSet {
         Ok(Detached(Box::new(self.detach()?)))
     }
 
-    /// A copy in ordinary memory. Counted in the statistics, as detached.
+    /// A copy in ordinary memory, outside of the budget. The statistics count it as detached.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Batches of samples of about one length.
+//! Batches of samples of similar length.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
 use crate::read::{RecordReader, Scratch, parallel};
-use crate::schema::{Dim, Rows, TensorSpec};
+use crate::schema::Rows;
 use crate::tree::{no_faults, under};
 
 use super::contract::{BatchPlan, LastBatch, Planner, batches};
@@ -17,36 +17,36 @@ use super::state::State;
 /// Samples that a thread measures before it takes the next ones.
 const MEASURED_AT_ONCE: u64 = 1024;
 
-/// Batches of samples of about one length, as plain data: little of a batch is padding then.
+/// Batches of samples of similar length, so that they need little padding. Plain data.
 ///
-/// A sample belongs to the first bucket whose bound it does not exceed, a batch holds samples of one bucket and is padded to
-/// its bound, and the batches of all buckets are mixed. Each bucket's last batch may be short: `last_batch` says what becomes
-/// of these. Lengths come from an index or a header where a reader has one; otherwise all records are read once, when the
-/// source is opened.
+/// A sample belongs to the first bucket whose bound it does not exceed. A batch holds samples of one bucket and is
+/// padded to its bound; the batches of all buckets are mixed. The last batch of each bucket may be incomplete:
+/// `last_batch` says what to do with it. Lengths come from an index or a header if the reader has one; otherwise all
+/// records are read once, when the source is opened.
 ///
-/// A position of the epoch's order is that of a batch times the most samples of any batch, plus the row: a state goes on at
-/// once, with any number of shards, to which batches are dealt in turn. Shards have as many batches each, but not always as
-/// many samples.
+/// A position in the epoch's order is the number of a batch times the largest number of samples of any batch, plus the
+/// row. So resuming needs no scan, with any number of shards. Shards take batches in turn: they have the same number of
+/// batches, but not always the same number of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Buckets {
-    /// The tensor whose length counts.
+    /// The tensor by whose length samples are grouped.
     pub by: String,
-    /// The longest samples of each bucket, ascending.
+    /// The largest length in each bucket, ascending.
     pub bounds: Vec<u32>,
-    /// Most elements of the tensor in a batch, padding included, instead of a number of samples.
+    /// Maximum number of elements of the tensor per batch, padding included, instead of a number of samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_batch: Option<u64>,
-    /// What becomes of samples that are longer than the last bound.
+    /// What to do with samples that are longer than the last bound.
     #[serde(default)]
     pub longer: Beyond,
 }
 
-/// What becomes of samples that are longer than the last bucket's bound.
+/// What to do with samples that are longer than the last bucket's bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beyond {
-    /// The first is an error when the source is opened.
+    /// The first one is an error when the source is opened.
     #[default]
     Error,
     /// They are left out.
@@ -60,13 +60,13 @@ impl Buckets {
         Self { by: by.into(), bounds, tokens_per_batch: None, longer: Beyond::Error }
     }
 
-    /// The same with so many elements a batch, padding included, instead of a number of samples.
+    /// Sets the maximum number of elements per batch, padding included, instead of a number of samples.
     #[must_use]
     pub fn tokens_per_batch(self, tokens: u64) -> Self {
         Self { tokens_per_batch: Some(tokens), ..self }
     }
 
-    /// The same without samples that are longer than the last bound.
+    /// Leaves out samples that are longer than the last bound.
     #[must_use]
     pub fn leave_out_longer(self) -> Self {
         Self { longer: Beyond::LeaveOut, ..self }
@@ -81,7 +81,7 @@ impl Buckets {
             faults.push(format!("bounds: {:?}; they are 1 at least, and ascending", self.bounds));
         }
         if let Some(tokens) = self.tokens_per_batch.filter(|tokens| *tokens < u64::from(*longest)) {
-            faults.push(format!("tokens_per_batch: {tokens} hold no sample of {longest}, the last bound"));
+            faults.push(format!("tokens_per_batch: {tokens} is less than the last bound, {longest}; raise it"));
         }
         faults
     }
@@ -116,7 +116,7 @@ impl BucketLength {
                 readers.iter().flat_map(|reader| reader.tensors()).map(|spec| spec.name.clone()).collect();
             return Err(config(format!("bucket: there is no tensor {:?}; there are {names:?}", buckets.by)));
         };
-        match extent_of(&spec) {
+        match spec.extent() {
             Some(extent) => {
                 let is_ragged = spec.rows != Rows::Even;
                 Ok(Self { reader, extent, is_ragged, buckets: buckets.clone() })
@@ -187,13 +187,6 @@ impl BucketLength {
         }
         Ok((sample, bucket))
     }
-}
-
-fn extent_of(spec: &TensorSpec) -> Option<usize> {
-    spec.shape.iter().find_map(|dim| match dim {
-        Dim::Extent(extent) => Some(*extent),
-        Dim::Fixed(_) => None,
-    })
 }
 
 /// Plans one batch of a bucket after another.
@@ -271,7 +264,7 @@ impl Planner for BucketPlanner {
             return Err(state.is_beyond(self.order.batches() * width));
         }
         if !state.position.is_multiple_of(width) {
-            let message = format!("the state stands at position {}, within a batch of {width}", state.position);
+            let message = format!("the state's position {} is within a batch of {width}", state.position);
             return Err(Error::new(ErrorKind::Config, message));
         }
         self.go_to(state.epoch, batch);

@@ -12,7 +12,8 @@ impl ReaderSource {
     }
 
     /// Draws samples with replacement, in proportion to these weights: one for each sample of the whole source, whether
-    /// in the [`subset`](Self::subset) or not. It takes 12 bytes a sample beside the subset's own.
+    /// it is in the [`subset`](Self::subset) or not. This takes 12 bytes per sample in addition to the subset's own
+    /// memory.
     #[must_use]
     pub fn weighted(mut self, weights: Vec<f64>) -> Self {
         self.sampling.draw = Draw::Weighted(weights);
@@ -21,9 +22,9 @@ impl ReaderSource {
 
     /// Draws samples with replacement, so that each class is drawn equally often.
     ///
-    /// The labels are those of the first reader that has classes. Of an image folder they are known; otherwise every
-    /// record is read once when the iterator is made, see [`read_labels`](crate::source::read_labels), and a bad one is an error
-    /// whatever the policy.
+    /// The labels are those of the first reader that has classes. An image folder knows them. For other readers, every
+    /// record is read once when the iterator is made, see [`read_labels`](crate::source::read_labels), and a bad record
+    /// is an error under any policy.
     #[must_use]
     pub fn class_balanced(mut self) -> Self {
         self.sampling.draw = Draw::ClassBalanced;
@@ -32,18 +33,18 @@ impl ReaderSource {
 
     /// Mixes several subsets in proportion to weights; for several sources, see [`Concat`](crate::read::Concat).
     ///
-    /// Each subset is gone through again and again, across epochs, every pass in a new order, so that all its samples
-    /// are used equally often. Every aligned 1024 positions of the endless stream have each subset's exact share, rounded
-    /// up or down; within those, positions are shuffled. Without a shuffle, subsets are interleaved evenly, each in its
-    /// own order.
+    /// Each subset is read from beginning to end again and again, across epochs, every pass in a new order, so that all
+    /// its samples are used equally often. Each aligned block of 1024 positions has each subset's exact share, rounded
+    /// up or down; within a block, positions are shuffled. Without a shuffle, subsets are interleaved evenly, each in
+    /// its own order.
     #[must_use]
     pub fn mix(mut self, parts: impl IntoIterator<Item = (Subset, f64)>) -> Self {
         self.sampling.draw = Draw::Mixed(parts.into_iter().collect());
         self
     }
 
-    /// How many samples an epoch has. By default as many as there are to choose from, all subsets of a mix together.
-    /// Samples that are neither weighted nor mixed are then gone through across epochs, as a mix of one.
+    /// Number of samples per epoch. By default all that can be chosen, all subsets of a mix together. If samples are
+    /// neither weighted nor mixed, passes over them then continue across epochs, like a mix of one subset.
     #[must_use]
     pub fn samples_per_epoch(mut self, samples: u64) -> Self {
         self.sampling.samples_per_epoch = Some(samples);

@@ -17,8 +17,8 @@ use crate::transform::BatchMut;
 use super::policy::BadRecords;
 use super::state::State;
 
-/// Something that gives batches: what [`AsyncDataSetIterator`](crate::AsyncDataSetIterator) and
-/// [`AsyncShieldDataSetIterator`](crate::AsyncShieldDataSetIterator) take.
+/// A source of batches, as [`AsyncDataSetIterator`](crate::AsyncDataSetIterator) and
+/// [`AsyncShieldDataSetIterator`](crate::AsyncShieldDataSetIterator) take it.
 pub trait Source {
     /// Splits into the sequential and the shared half.
     ///
@@ -27,7 +27,7 @@ pub trait Source {
     /// What the configuration or the readers object to.
     fn open(self: Box<Self>) -> Result<Opened>;
 
-    /// Whether batches may be made ahead, on other threads. A shielded source says no.
+    /// Whether batches may be made ahead, on other threads; `false` for a shielded source.
     fn async_supported(&self) -> bool {
         true
     }
@@ -51,17 +51,18 @@ pub struct Opened {
     pub filler: Arc<dyn Filler>,
     /// What to do with bad records.
     pub bad_records: BadRecords,
-    /// Samples an epoch and shard, where known before reading them.
+    /// Number of samples per epoch and shard, if it is known before reading them.
     pub samples: Option<u64>,
-    /// Batches an epoch and shard, where known before reading them.
+    /// Number of batches per epoch and shard, if it is known before reading them.
     pub batches: Option<u64>,
     /// Whether there is a second epoch.
     pub repeatable: bool,
     /// Seed of order and randomness.
     pub seed: u64,
-    /// What tells the source from a changed one.
+    /// Identifies the source, so that a changed one is noticed.
     pub fingerprint: Fingerprint,
-    /// Whether the next epoch may be begun before it is asked for: its order is known, and nobody sees it begin.
+    /// Whether the next epoch may begin before it is asked for, because its order is known and beginning has no visible
+    /// effect.
     pub runs_on: bool,
 }
 
@@ -77,38 +78,39 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// The sequential half of a source: one thread at a time. Sequential state, user iterators and streamed reading live
-/// here alone.
+/// The sequential half of a source, used by one thread at a time. Only here are sequential state, user iterators and
+/// streamed reading.
 pub trait Planner: Send {
     /// The next batch of the epoch, written into a recycled plan: positions, sample ids, and records if streamed.
     /// `false` ends the epoch.
     ///
     /// # Errors
     ///
-    /// What makes it impossible to go on; it arrives in the batch's place and ends the epoch. A single bad record goes
-    /// to [`BatchPlan::fault`] instead.
+    /// What makes it impossible to continue; it arrives in the batch's place and ends the epoch. Report a single bad
+    /// record with [`BatchPlan::fault`] instead.
     fn plan(&mut self, into: &mut BatchPlan) -> Result<bool>;
 
-    /// Goes on with the first batch of `epoch`.
+    /// Begins `epoch`, at its first batch.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source serves a single epoch.
     fn begin_epoch(&mut self, epoch: u64) -> Result<()>;
 
-    /// Goes on with the position in `state`.
+    /// Resumes at the position in `state`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source can't.
     fn seek(&mut self, state: &State) -> Result<()>;
 
-    /// Has it read within a time limit from here on, where it reads. Called before anything is planned. By default it reads nothing.
+    /// Sets the time limit for everything that the planner reads. Called before anything is planned. By default the
+    /// planner reads nothing.
     fn limit_reads(&mut self, limit: &ReadLimit) {
         let _ = limit;
     }
 
-    /// What takes time in it: what statistics call the stage. By default, choosing samples.
+    /// What the planner's time is spent on, as statistics call the stage. By default, choosing samples.
     fn planning(&self) -> Planning {
         Planning::Order
     }
@@ -119,19 +121,19 @@ pub trait Filler: Send + Sync {
     /// What a sample is made of.
     fn schema(&self) -> &Arc<Schema>;
 
-    /// Whether rows have lengths that must be measured before a batch can be laid out. By default, if the schema has any; what
-    /// varies may also be used up before it is delivered.
+    /// Whether rows have lengths that must be measured before a batch can be laid out. By default, whether the schema
+    /// has any. (Tensors that vary may also be used up before delivery.)
     fn is_measured(&self) -> bool {
         self.schema().is_variable()
     }
 
-    /// Bytes of a row that lie beside the slot while it is filled: they take room in the processor's cache, too. By default
+    /// Bytes per row that lie outside of the slot while it is filled, and use the processor's cache, too. By default
     /// none.
     fn bytes_aside(&self) -> usize {
         0
     }
 
-    /// Says which bytes filling the batch will read, where they can be asked for before. By default none.
+    /// Names the bytes that filling the batch will read, if they can be requested ahead. By default none.
     fn need(&self, plan: &BatchPlan, needs: &mut Needs) {
         let _ = (plan, needs);
     }
@@ -143,14 +145,14 @@ pub trait Filler: Send + Sync {
     /// A bad record, with its place.
     fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents>;
 
-    /// Reads the bytes of row `rows[nth]` into `scratch`: input and output only.
+    /// Reads the bytes of row `rows[nth]` into `scratch`. Does I/O only.
     ///
     /// # Errors
     ///
     /// A record that can't be read, with its place.
     fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()>;
 
-    /// Decodes what `fetch` read as the job's `nth` row into `out`, writing every byte of it. Processor time only.
+    /// Decodes what `fetch` read as the job's `nth` row into `out`, and writes every byte of it. Does no I/O.
     ///
     /// # Errors
     ///
@@ -164,14 +166,15 @@ pub trait Filler: Send + Sync {
         out: &mut RowMut<'_>,
     ) -> Result<()>;
 
-    /// Reads the rows `rows`, all of a job, one after another with `fetch`: what workers call.
+    /// Reads `rows`, which are all rows of a job, one after another with `fetch`. Workers call this.
     fn fetch_all(&self, plan: &BatchPlan, rows: Range<usize>, job: &mut Job<'_>, scratch: &mut Scratch) {
         while let Some(nth) = job.advance() {
             job.report(self.fetch(plan, rows.clone(), nth, scratch));
         }
     }
 
-    /// Decodes the rows `rows`, all of a job, into `out`, one after another with `decode`: what workers call.
+    /// Decodes `rows`, which are all rows of a job, into `out`, one after another with `decode`. Workers call this. A row that
+    /// the job does not [pass](Job::advance) is a bad record.
     fn decode_all(
         &self,
         plan: &BatchPlan,
@@ -185,29 +188,29 @@ pub trait Filler: Send + Sync {
         }
     }
 
-    /// Whether a list of transforms works on its samples: there can't be another one around it. By default not.
+    /// Whether a list of transforms is applied to its samples already; there can't be a second one. By default `false`.
     fn is_transformed(&self) -> bool {
         false
     }
 
-    /// Whether [`finish`](Self::finish) does anything. By default not.
+    /// Whether [`finish`](Self::finish) does anything. By default `false`.
     fn finishes(&self) -> bool {
         false
     }
 
-    /// Works on a batch as a whole, once its bad rows were taken out or replaced: called once for each batch of which
-    /// something is left, if this [`finishes`](Self::finishes) batches.
+    /// Works on a whole batch after its bad rows were removed or replaced. Called once for each batch that is not
+    /// empty, if this [`finishes`](Self::finishes) batches.
     ///
     /// # Errors
     ///
-    /// What makes it impossible to deliver the batch: it ends the epoch in the batch's place.
+    /// What makes it impossible to deliver the batch. It arrives in the batch's place and ends the epoch.
     fn finish(&self, batch: &mut BatchMut<'_>, scratch: &mut Scratch) -> Result<()> {
         let _ = (batch, scratch);
         Ok(())
     }
 
-    /// One of the samples that a plan may ask for, by random bits: it stands in for a bad one. `None` if samples can only
-    /// be read in order.
+    /// Any sample that a plan may contain, chosen by random bits, to replace a bad one. `None` if samples can only be
+    /// read in order.
     fn any_sample(&self, bits: u64) -> Option<u64> {
         let _ = bits;
         None
@@ -217,7 +220,7 @@ pub trait Filler: Send + Sync {
     fn place(&self, plan: &BatchPlan, row: usize) -> Location;
 }
 
-/// What a batch will hold. Recycled: planning a batch allocates nothing once the vectors have their size.
+/// What a batch will contain. Plans are recycled: planning allocates nothing once the vectors have their size.
 #[derive(Debug, Default)]
 pub struct BatchPlan {
     /// The epoch, from 0.
@@ -230,11 +233,11 @@ pub struct BatchPlan {
     pub positions: Vec<u64>,
     /// For each row, the index of its record in the source.
     pub samples: Vec<u64>,
-    /// For each row of a streamed source, its record. There may be more records than rows: those are spare.
+    /// For each row of a streamed source, its record. Records beyond the number of rows are spare.
     pub records: Vec<Record>,
-    /// How many rows at the end only pad: the last batch, or a shard that came short.
+    /// Number of rows at the end that are only padding: of the last batch, or of a shard that has too few samples.
     pub padding: usize,
-    /// Global position after this batch on all shards: where the epoch goes on.
+    /// Global position after this batch on all shards, where the epoch continues.
     pub end: u64,
     pub(crate) faults: Vec<(usize, Error)>,
     /// Bytes that were asked for, held until the batch is filled.
@@ -266,8 +269,8 @@ impl BatchPlan {
         self.release_records();
     }
 
-    /// Makes room for `rows` rows in all. A planner calls it before it plans as many as it was asked for: the number is
-    /// checked here before it takes memory.
+    /// Makes room for `rows` rows in total. A planner calls this before it plans the requested number of rows, so that
+    /// the number is checked before it takes memory.
     ///
     /// # Errors
     ///
@@ -298,7 +301,7 @@ impl BatchPlan {
         }
     }
 
-    /// Reports row `row` as a bad record, known as such before it was decoded.
+    /// Reports row `row` as a bad record before it is decoded.
     pub fn fault(&mut self, row: usize, error: Error) {
         self.faults.push((row, error));
     }
@@ -341,24 +344,24 @@ impl BatchPlan {
         Err(Error::new(ErrorKind::Config, format!("the planner planned batch {} with {problem}", self.index)))
     }
 
-    /// Key of everything random in the epoch, from the source's seed and [`epoch`](Self::epoch): below it, a sample has the
-    /// key `key().with(id)`. It is set when the plan is made, whoever made it.
+    /// Key of everything random in the epoch, from the source's seed and [`epoch`](Self::epoch). A sample has the key
+    /// `key().with(id)`. It is set for every plan, also for those of your own planner.
     pub fn key(&self) -> RandomKey {
         self.key.unwrap_or(RandomKey::new(0))
     }
 }
 
-/// What becomes of the last batch of an epoch when the samples do not fill it.
+/// What to do with the last batch of an epoch if there are not enough samples to fill it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LastBatch {
-    /// It is shorter. The default.
+    /// It is delivered with fewer samples. The default.
     #[default]
     Keep,
     /// It is left out.
     Drop,
-    /// It is filled up with the first samples of the epoch's order; [`DataSet::padding`](crate::DataSet::padding) says
-    /// how many.
+    /// It is padded with the first samples of the epoch's order; [`DataSet::padding`](crate::DataSet::padding) says how
+    /// many.
     Pad,
 }
 

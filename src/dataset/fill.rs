@@ -2,7 +2,7 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use crate::counters::{BytesRead, Counters, Lap, Spans};
-use crate::error::{Error, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::order::epoch_key;
 use crate::read::{Job, Scratch};
@@ -36,7 +36,9 @@ pub(crate) fn fill_rows(
     let begin = Lap::now(with_cpu);
     let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), rows.clone());
     let plan = &batch.plan;
-    let mut job = Job::new(&plan.samples[rows.clone()], plan.key()).until(stop).timed(with_cpu, row_ns >= TIMED_ROW_NS);
+    let mut job = Job::new(&plan.samples[rows.clone()], plan.key());
+    job.until(stop);
+    job.timed(with_cpu, row_ns >= TIMED_ROW_NS);
     for (row, _) in plan.faults.iter().filter(|(row, _)| rows.contains(row)) {
         job.set_bad(row - rows.start);
     }
@@ -51,17 +53,19 @@ pub(crate) fn fill_rows(
         report(batch, filler, rows.start + nth, error);
     }
     note_damage(batch, scratch);
-    counters.scope_spilled.fetch_add(scratch.take_spilled(), Ordering::Relaxed);
+    counters.count_spilled(scratch.take_spilled());
     let spans = job.count(counters, begin, fetched);
     scratch.worked(spans.end.saturating_duration_since(spans.begin));
     counters.read.read(BytesRead::take());
-    Filled { is_whole: !stop.load(Ordering::Acquire), spans }
+    Filled { is_whole: !stop.load(Ordering::Acquire), is_straight: job.is_straight(), spans }
 }
 
 /// What became of a share.
 #[must_use]
 pub(crate) struct Filled {
     pub(crate) is_whole: bool,
+    /// See [`Job::is_straight`].
+    pub(crate) is_straight: bool,
     pub(crate) spans: Spans,
 }
 
@@ -108,7 +112,18 @@ fn decode_rows(
     out: &mut RowsMut<'_>,
 ) {
     job.decode_again();
-    caught_each(job, |job| filler.decode_all(plan, rows.clone(), job, scratch, out));
+    decode_each(job, |job| filler.decode_all(plan, rows.clone(), job, scratch, out));
+}
+
+/// Calls `work` as [`caught_each`] does; records that it leaves out are bad ones, because nobody has written their rows.
+pub(super) fn decode_each(job: &mut Job<'_>, work: impl FnMut(&mut Job<'_>)) {
+    caught_each(job, work);
+    if !job.has_passed_all() {
+        job.refuse_rest(
+            ErrorKind::Data,
+            "decode_all did not go through all records of its job: this one is not decoded",
+        );
+    }
 }
 
 /// Calls `work` until it has passed all of the job's records; a panic is the error of the record that it was at.

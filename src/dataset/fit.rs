@@ -4,8 +4,8 @@ use crate::normalise::{NormaliserFit, QuantileFit};
 use super::batch::DataSet;
 
 impl NormaliserFit {
-    /// Observes the tensor of this name in every batch. Padding does not count where the batch has a mask for it: a
-    /// tensor called `<name>_mask`.
+    /// Observes the tensor of this name in every batch. Padding does not count if the batch has a mask for it, a tensor
+    /// called `<name>_mask`.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -36,7 +36,7 @@ impl NormaliserFit {
 }
 
 impl QuantileFit {
-    /// Observes the tensor of this name in every batch, padding left out where there is a mask, as
+    /// Observes the tensor of this name in every batch, without padding if there is a mask, as
     /// [`NormaliserFit::observe_all`] does.
     ///
     /// # Errors

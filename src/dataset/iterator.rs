@@ -12,12 +12,13 @@ use super::report::{Moment, Report};
 use super::settle::BadRecord;
 use super::state::State;
 
-/// Batches of one epoch, then of the next: the user's side of every source.
+/// The batches of one epoch, then of the next: what a training loop uses.
 ///
-/// [`epochs`](Self::epochs) goes through several epochs, [`epoch`](Self::epoch) through one. An iterator gives the batches of
-/// an epoch itself, too: `next` gives them in order and then `None`, until [`reset`](Self::reset) begins the next epoch. Asked
-/// once more without that, it gives an error of kind [`Ended`], so that no loop trains on nothing. An error is
-/// an item in its batch's place, and ends the epoch (an [`Exhausted`] ring is the exception: drop a batch and go on).
+/// [`epochs`](Self::epochs) goes through several epochs, [`epoch`](Self::epoch) through one. You can also use the
+/// iterator itself: `next` gives the batches of an epoch in order and then `None`, until [`reset`](Self::reset) begins
+/// the next epoch. A further `next` without a reset gives an error of kind [`Ended`], so that no loop trains on
+/// nothing. An error is an item in its batch's place, and ends the epoch. The only exception is an [`Exhausted`] ring:
+/// drop a batch and continue.
 ///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
@@ -36,8 +37,8 @@ use super::state::State;
 /// [`Ended`]: crate::ErrorKind::Ended
 /// [`Exhausted`]: crate::ErrorKind::Exhausted
 pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
-    /// The batches of the next epoch: of the first one if nothing was asked for yet, and of what a state left of its epoch
-    /// behind a [`seek`](Self::seek). An epoch that was left before its end is not gone on with.
+    /// The batches of the next epoch. If nothing was taken yet, this is the first epoch; after a [`seek`](Self::seek),
+    /// it is the rest of the state's epoch. An epoch that was left before its end is not continued.
     ///
     /// # Errors
     ///
@@ -46,21 +47,22 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
         Epoch::begin(self.as_dyn())
     }
 
-    /// `count` epochs, one after another, each as [`epoch`](Self::epoch) gives it. What a state left of an epoch counts as
-    /// one: a run of 90 epochs goes on with `epochs(90 - state.epoch)`. Go through each before the next begins.
+    /// `count` epochs, one after another, each as [`epoch`](Self::epoch) gives it. The rest of a resumed epoch counts
+    /// as one: to continue a run of 90 epochs, use `epochs(90 - state.epoch)`. Go through each epoch before you take
+    /// the next one.
     fn epochs(&mut self, count: u64) -> Epochs<'_> {
         Epochs::new(self.as_dyn(), count)
     }
 
-    /// Waits at most `time` until [`next`](Iterator::next) has an answer, an error or the end included, and says whether it has. For
-    /// callers that must look up from waiting, as for a key that was pressed. An iterator that makes batches in `next` itself
-    /// says so at once.
+    /// Waits at most `time` until [`next`](Iterator::next) can return without waiting (a batch, an error, or the end),
+    /// and says whether it can. For callers that must react to something else while they wait, such as a key. An
+    /// iterator that makes batches in `next` itself returns `true` at once.
     fn ready_within(&mut self, time: Duration) -> bool {
         let _ = time;
         true
     }
 
-    /// Begins the epoch that [`epoch`](Self::epoch) gives: does nothing where nothing was asked for since the last reset or
+    /// Begins the epoch that [`epoch`](Self::epoch) gives: does nothing if nothing was taken since the last reset or
     /// seek, and resets otherwise.
     ///
     /// # Errors
@@ -76,30 +78,31 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
     /// [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if a worker or reader does not stop within `close_wait`.
     fn reset(&mut self) -> Result<()>;
 
-    /// Goes on with the very next position after `state`, as [`state`](Self::state) or
-    /// [`DataSet::state_after`](crate::DataSet::state_after) gave it, perhaps with another number of shards or workers. No
-    /// replay and no scan, except that a stream is read up to the place.
+    /// Resumes at the position of `state`, which [`state`](Self::state) or
+    /// [`DataSet::state_after`](crate::DataSet::state_after) gave, also with another number of shards or workers. This
+    /// needs no replay and no scan, except that a stream is read up to the position.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the state was made with another seed, or with another source:
-    /// the error says which of count, names and sizes changed, and [`State::for_changed_source`] goes on all the same.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the state was made with another seed or another source. The
+    /// error says which of count, names and sizes changed; [`State::for_changed_source`] makes a state that is accepted
+    /// anyway.
     fn seek(&mut self, state: &State) -> Result<()>;
 
-    /// What a sample is made of.
+    /// Names, roles, types and shapes of the tensors of a sample.
     fn schema(&self) -> &Arc<Schema>;
 
-    /// Where the iterator stands: after the last batch that `next` returned.
+    /// The iterator's position: after the last batch that `next` returned. Less than 256 bytes as JSON.
     fn state(&self) -> State;
 
-    /// Number of batches an epoch, where it is known before reading them.
+    /// Number of batches per epoch, if it is known before reading them.
     fn batches_per_epoch(&self) -> Option<u64>;
 
-    /// The figures so far.
+    /// The statistics so far. Allocates; call it once per epoch or per second, not once per batch.
     fn stats(&self) -> Stats;
 
-    /// A handle by which any thread can read the figures while this one works. An iterator that wraps another gives that of
-    /// the one inside; by default there is nothing to read.
+    /// A handle with which any thread can read the statistics while this one works. An iterator that wraps another one
+    /// returns the inner iterator's handle; by default there is nothing to read.
     fn stats_handle(&self) -> StatsHandle {
         StatsHandle::default()
     }
@@ -107,7 +110,7 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
     /// The first bad records that were left out or replaced, by name.
     fn bad_records(&self) -> Vec<BadRecord>;
 
-    /// How the run went over time, as far as that was kept.
+    /// How the run developed over time: at most 256 moments.
     fn timeline(&self) -> Vec<Moment> {
         Vec::new()
     }
@@ -171,12 +174,12 @@ impl<I: DataSetIterator + ?Sized> DataSetIterator for Box<I> {
     }
 }
 
-/// What gives batches epoch by epoch: a [`DataSetIterator`], or one of batches on a device.
+/// An iterator that gives batches epoch by epoch: a [`DataSetIterator`], or one of batches on a device.
 pub trait ByEpoch: Iterator<Item = Result<Self::Batch>> {
     /// What a batch is.
     type Batch;
 
-    /// Makes the next batch the first one that is left of an epoch; see [`DataSetIterator::begin_epoch`].
+    /// Begins the epoch whose batches are taken next; see [`DataSetIterator::begin_epoch`].
     ///
     /// # Errors
     ///
@@ -192,7 +195,7 @@ impl ByEpoch for dyn DataSetIterator + '_ {
     }
 }
 
-/// The way from an iterator to its own trait object: every [`DataSetIterator`] has it.
+/// Conversion of an iterator to its trait object; every [`DataSetIterator`] has it.
 pub trait AsDyn {
     /// The iterator as a trait object.
     fn as_dyn<'a>(&'a mut self) -> &'a mut (dyn DataSetIterator + 'a);
@@ -204,9 +207,9 @@ impl<I: DataSetIterator> AsDyn for I {
     }
 }
 
-/// The batches of one epoch, or what a state left of it; see [`DataSetIterator::epoch`].
+/// The batches of one epoch, or the rest of a resumed one; see [`DataSetIterator::epoch`].
 ///
-/// It may be dropped before its end: the epoch that is begun after it is another one.
+/// It may be dropped before its end; the next call then begins another epoch.
 pub struct Epoch<'a, I: ByEpoch + ?Sized = dyn DataSetIterator + 'a> {
     /// There until it drops.
     iterator: Option<&'a mut I>,
@@ -230,7 +233,7 @@ impl<'a, I: ByEpoch + ?Sized> Epoch<'a, I> {
         Ok(Self { iterator: Some(iterator), home: None, ended: false })
     }
 
-    /// The iterator that they come from: its state and figures.
+    /// The iterator that the batches come from, with its state and statistics.
     pub fn iterator(&self) -> &I {
         self.iterator.as_deref().expect("it is there until the epoch drops")
     }

@@ -50,8 +50,8 @@ fn no_classes() -> Error {
 
 /// The class of every record: 4 bytes each.
 ///
-/// Where a reader does not know [labels](RecordReader::label) by itself, every record is read and decoded once, on this
-/// thread: cheap for tables and label files, a whole epoch's work for sequences.
+/// If a reader does not know its [labels](RecordReader::label), every record is read and decoded once, on this thread:
+/// cheap for tables and label files, as much work as an epoch for sequences.
 ///
 /// ```
 /// use ringfeed::csv::{CsvOptions, CsvReader};
@@ -83,7 +83,7 @@ pub fn read_labels(reader: &(impl RecordReader + ?Sized)) -> Result<Vec<u32>> {
         reader.fetch(&[id], 0, &mut scratch)?;
         reader.decode(Sample { id, key: RandomKey::new(0) }, 0, &mut scratch, &mut row)?;
         class_in(&mut row.tensor(tensor)).ok_or_else(|| {
-            Error::new(ErrorKind::Data, "the label is no class").at_column(&schema.tensors()[tensor].name)
+            Error::new(ErrorKind::Data, "the label is not a class").at_column(&schema.tensors()[tensor].name)
         })
     };
     let label = |id| match reader.label(id) {

@@ -1,9 +1,9 @@
 //! Batches: how they are planned, filled and settled, and what the trainer gets.
 //!
 //! A [`Source`] splits once into a sequential [`Planner`] (which samples come next, and their bytes if they can only be
-//! read in order) and a shared [`Filler`] (bytes to numbers, any row on any thread). `fill.rs` drives a filler over a
-//! batch's rows, `settle.rs` decides what becomes of bad ones; the asynchronous iterator and the shield call the same
-//! code, so they give the same bytes.
+//! read in order) and a shared [`Filler`] (bytes to numbers, any row on any thread). `fill.rs` runs a filler over a
+//! batch's rows, `settle.rs` removes bad ones. The asynchronous iterator and the shield call the same code, so they
+//! give the same bytes.
 
 mod batch;
 mod buckets;
@@ -14,6 +14,7 @@ mod fit;
 mod iterator;
 mod labels;
 mod policy;
+mod reader_filler;
 mod reader_source;
 mod replace;
 mod replay;

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What becomes of records that can't be read or decoded.
+/// What to do with records that can't be read or decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -8,10 +8,10 @@ pub enum BadRecords {
     /// The first one ends the epoch, with its error in the batch's place. The default.
     #[default]
     Fail,
-    /// They are left out, counted and named; their batches are shorter, and no later batch changes. Every batch is
-    /// delivered, even one of which nothing is left ([`DataSet::is_empty`](crate::DataSet::is_empty)): how many there are
-    /// does not depend on the data, so that all shards take the same number of steps. Beyond a limit the epoch ends with
-    /// [`ErrorKind::TooManyBad`](crate::ErrorKind::TooManyBad).
+    /// They are left out, counted and named. Their batches have fewer samples, and no later batch changes. Every batch
+    /// is delivered, even one without any sample ([`DataSet::is_empty`](crate::DataSet::is_empty)): the number of
+    /// batches does not depend on the data, so that all shards take the same number of steps. Beyond a limit the epoch
+    /// ends with [`ErrorKind::TooManyBad`](crate::ErrorKind::TooManyBad).
     Skip(BadLimits),
     /// Each is replaced by another sample, chosen by (seed, epoch, position, attempt), counted and named: batch sizes,
     /// step counts and all other samples stay as they are, on every shard. Needs random access.
@@ -19,7 +19,7 @@ pub enum BadRecords {
 }
 
 impl BadRecords {
-    /// Leaves bad records out, within `limits`.
+    /// Leaves out bad records, within `limits`.
     pub fn skip(limits: BadLimits) -> Self {
         Self::Skip(limits)
     }
@@ -32,24 +32,24 @@ impl BadRecords {
     }
 }
 
-/// How many bad records an epoch of one shard may have. Whatever is not given is unlimited.
+/// How many bad records an epoch of one shard may have. Limits that are not given do not apply.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BadLimits {
-    /// Most of them, as a count.
+    /// Maximum number of bad records.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
-    /// Most of them, as a share of the samples (0 to 1). Where the number of samples is not known beforehand: of the
-    /// samples so far, from the thousandth on.
+    /// Maximum share of bad records among the samples, from 0 to 1. If the number of samples is not known in advance,
+    /// among the samples so far, from the thousandth on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
-    /// Most of them one after another.
+    /// Maximum number of bad records in a row.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub consecutive: Option<u64>,
 }
 
 impl BadLimits {
-    /// At most `count` of them.
+    /// At most `count` bad records.
     pub fn count(count: u64) -> Self {
         Self { count: Some(count), ..Self::default() }
     }

@@ -1,28 +1,24 @@
 use std::fmt;
-use std::ops::Range;
 use std::sync::Arc;
 
-use crate::counters::DamageTally;
-use crate::error::{Error, ErrorKind, Location, Result};
-use crate::layout::TensorLayout;
+use crate::error::{Error, ErrorKind, Result};
 use crate::order::{Deal, EpochOrder, FURTHEST, Order, Picks, Remainder, Shard};
 use crate::random::RandomKey;
-use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch};
-use crate::row::{Picked, RowMut, RowsMut};
-use crate::schema::{Dim, Extents, MAX_EXTENTS, Schema, TensorSpec};
-use crate::storage::Needs;
+use crate::read::{Fingerprint, RecordReader};
+use crate::schema::{Dim, MAX_EXTENTS, Schema, TensorSpec};
 use crate::tree::no_faults;
 
 use super::buckets::{BucketLength, BucketPlanner, Buckets};
-use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source, batches};
-use super::fill::{caught, caught_each};
+use super::contract::{BatchPlan, LastBatch, Opened, Planner, Source, batches};
+use super::fill::caught;
 use super::policy::BadRecords;
+use super::reader_filler::{Component, Part, ReaderFiller};
 use super::sampling::Sampling;
 use super::state::State;
 
 /// Batches from one or several [`RecordReader`]s: reader, order and decoding in one [`Source`].
 ///
-/// Several readers give several inputs and outputs in one batch: sample `i` is made of record `i` of each.
+/// Several readers give several inputs and outputs in one batch: sample `i` is made of record `i` of each reader.
 ///
 /// ```
 /// use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
@@ -107,7 +103,7 @@ impl ReaderSource {
         self
     }
 
-    /// Shuffles with this seed, anew in every epoch.
+    /// Shuffles with this seed, in a different order in each epoch.
     #[must_use]
     pub fn shuffle(mut self, seed: u64) -> Self {
         self.shuffled = true;
@@ -115,30 +111,30 @@ impl ReaderSource {
         self
     }
 
-    /// Shuffles chunks (what a file holds together, such as a row group, or runs of 1024 records), and the samples of so many
-    /// neighbouring ones among each other: for data that are far larger than what is kept of them in memory. With
-    /// [`shuffle`](Self::shuffle). What a reader's chunks are, [`RecordReader::chunks`] says.
+    /// Shuffles the order of chunks (what a file stores as a unit, such as a row group, or runs of 1024 records), and
+    /// then the samples of this many neighbouring chunks together. For data that is much larger than memory. Needs
+    /// [`shuffle`](Self::shuffle). [`RecordReader::chunks`] says what a reader's chunks are.
     #[must_use]
     pub fn shuffle_blocks(mut self, chunks: u64) -> Self {
         self.sampling.blocks = Some(chunks);
         self
     }
 
-    /// The seed of everything random but the order, which stays the readers' own.
+    /// The seed of everything random except the order, which stays that of the readers.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// Has batches of samples of about one length each; see [`Buckets`].
+    /// Groups samples of similar length into batches; see [`Buckets`].
     #[must_use]
     pub fn bucket(mut self, buckets: Buckets) -> Self {
         self.buckets = Some(buckets);
         self
     }
 
-    /// Takes only this process's part of the samples; every part has the same number of batches.
+    /// Takes only this process's share of the samples. Every share has the same number of batches.
     #[must_use]
     pub fn shard(mut self, shard: Shard) -> Self {
         self.shard = shard;
@@ -173,11 +169,11 @@ impl ReaderSource {
         self
     }
 
-    /// What a sample will be made of.
+    /// Names, roles, types and shapes of the tensors of a sample.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] if readers name a tensor alike or have too many varying lengths together.
+    /// [`ErrorKind::Schema`] if two readers have a tensor of the same name, or have too many varying lengths together.
     pub fn schema(&self) -> Result<Schema> {
         Ok(self.compose()?.0)
     }
@@ -395,155 +391,6 @@ impl Planner for IndexPlanner {
         }
         self.go_to(state.epoch, state.position);
         Ok(())
-    }
-}
-
-/// One of the composed readers, and which tensors and extents are its own.
-struct Component {
-    nth: usize,
-    reader: Arc<dyn RecordReader>,
-    part: Part,
-    first_extent: usize,
-    extents: usize,
-}
-
-/// Which of a sample's tensors are a reader's own.
-enum Part {
-    /// So many one after another, from the first of these on.
-    Together(usize, usize),
-    /// Others stand between them, or they stand in another order.
-    Apart(Picked),
-}
-
-impl Part {
-    /// The tensors of `schema` at these places.
-    fn of(places: &[usize], schema: &Schema) -> Self {
-        let first = places.first().copied().unwrap_or(0);
-        if places.iter().copied().eq(first..first + places.len()) {
-            return Self::Together(first, places.len());
-        }
-        Self::Apart(Picked::new(schema.tensors(), places))
-    }
-
-    fn of_rows<'a>(&'a self, all: &'a mut RowsMut<'_>, room: &'a mut Vec<TensorLayout>) -> RowsMut<'a> {
-        match self {
-            Self::Together(first, count) => all.part(*first, *count),
-            Self::Apart(picked) => all.picked(picked, room),
-        }
-    }
-}
-
-/// What a worker keeps for one of the readers.
-#[derive(Default)]
-struct Kept {
-    scratch: Scratch,
-    room: Vec<TensorLayout>,
-}
-
-struct ReaderFiller {
-    schema: Arc<Schema>,
-    components: Vec<Component>,
-    order: Order,
-    /// The length by which batches are made, and what it is padded to.
-    length: Option<BucketLength>,
-}
-
-/// What is kept for each component.
-fn kept(scratch: &mut Scratch, components: usize) -> &mut [Kept] {
-    let kept = scratch.of::<Vec<Kept>>();
-    if kept.len() < components {
-        kept.resize_with(components, Kept::default);
-    }
-    kept
-}
-
-impl Filler for ReaderFiller {
-    fn schema(&self) -> &Arc<Schema> {
-        &self.schema
-    }
-
-    fn need(&self, plan: &BatchPlan, needs: &mut Needs) {
-        for component in &self.components {
-            component.reader.need(&plan.samples, needs);
-        }
-    }
-
-    fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {
-        let mut all = Extents::default();
-        let kept = kept(scratch, self.components.len());
-        for (component, kept) in self.components.iter().zip(kept).filter(|(component, _)| component.extents > 0) {
-            let mut extents = component.reader.measure(plan.samples[row], &mut kept.scratch)?;
-            if let Some(length) = self.length.as_ref().filter(|length| length.reader == component.nth) {
-                length.pad(&mut extents.0[..component.extents]);
-            }
-            let range = component.first_extent..component.first_extent + component.extents;
-            all.0[range].copy_from_slice(&extents.0[..component.extents]);
-        }
-        Ok(all)
-    }
-
-    fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
-        let kept = kept(scratch, self.components.len());
-        // All are called, even if one fails: each must see where a job begins.
-        let calls = self.components.iter().zip(kept).map(|(component, kept)| {
-            caught(|| component.reader.fetch(&plan.samples[rows.clone()], nth, &mut kept.scratch))
-        });
-        calls.fold(Ok(()), Result::and)
-    }
-
-    fn fetch_all(&self, _: &BatchPlan, _: Range<usize>, job: &mut Job<'_>, scratch: &mut Scratch) {
-        for (component, kept) in self.components.iter().zip(kept(scratch, self.components.len())) {
-            job.read_again();
-            caught_each(job, |job| component.reader.fetch_all(job, &mut kept.scratch));
-        }
-    }
-
-    fn decode_all(
-        &self,
-        _: &BatchPlan,
-        _: Range<usize>,
-        job: &mut Job<'_>,
-        scratch: &mut Scratch,
-        out: &mut RowsMut<'_>,
-    ) {
-        let mut damage = DamageTally::default();
-        for (component, Kept { scratch, room }) in self.components.iter().zip(kept(scratch, self.components.len())) {
-            job.decode_again();
-            let mut part = component.part.of_rows(out, room);
-            caught_each(job, |job| component.reader.decode_all(job, scratch, &mut part));
-            damage.add_all(scratch.take_damage());
-        }
-        scratch.note_all(damage);
-    }
-
-    fn decode(
-        &self,
-        plan: &BatchPlan,
-        row: usize,
-        nth: usize,
-        scratch: &mut Scratch,
-        out: &mut RowMut<'_>,
-    ) -> Result<()> {
-        let id = plan.samples[row];
-        let sample = Sample { id, key: plan.key().with(id) };
-        let mut damage = DamageTally::default();
-        let mut components = self.components.iter().zip(kept(scratch, self.components.len()));
-        let decoded = components.try_for_each(|(component, Kept { scratch, room })| {
-            let mut rows = out.as_rows();
-            component.reader.decode(sample, nth, scratch, &mut component.part.of_rows(&mut rows, room).row(0))?;
-            damage.add_all(scratch.take_damage());
-            Ok(())
-        });
-        scratch.note_all(damage);
-        decoded
-    }
-
-    fn any_sample(&self, bits: u64) -> Option<u64> {
-        (self.order.len > 0).then(|| self.order.any(bits))
-    }
-
-    fn place(&self, plan: &BatchPlan, row: usize) -> Location {
-        self.components[0].reader.place(plan.samples[row])
     }
 }
 

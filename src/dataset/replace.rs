@@ -1,4 +1,4 @@
-use crate::counters::{Counters, DamageTally, Lap, Spent};
+use crate::counters::{Counters, DamageTally, Lap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::read::Scratch;
@@ -32,7 +32,7 @@ pub(crate) fn settle_batch(
     counters: &Counters,
 ) {
     let rows = draft.payload().layout.rows();
-    counters.settle.busy(Spent::default(), rows);
+    counters.settle.handled(rows);
     if is_faulty(draft.payload_mut()) {
         let begin = Lap::now(scratch.is_cpu_due());
         settle_rows(draft, policy, filler, scratch, counters);
@@ -44,7 +44,7 @@ pub(crate) fn settle_batch(
         let (batch, bytes) = draft.both_mut();
         batch.layout.write_offsets(bytes);
     }
-    if filler.finishes() {
+    if filler.finishes() && !draft.payload_mut().has_failed() {
         let begin = Lap::now(scratch.is_cpu_due());
         if let Err(error) = caught(|| finish(draft, filler, scratch)) {
             let index = draft.payload().plan.index;
@@ -53,13 +53,13 @@ pub(crate) fn settle_batch(
         // Its samples were counted when they were transformed one by one.
         counters.transform.busy(begin.elapsed(), 0);
     }
-    counters.scope_spilled.fetch_add(scratch.take_spilled(), Ordering::Relaxed);
+    counters.count_spilled(scratch.take_spilled());
 }
 
 /// Has a batch worked on as a whole, if there is anything to deliver.
 fn finish(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch) -> Result<()> {
     let (Batch { plan, layout, faults, kept, .. }, bytes) = draft.both_mut();
-    if layout.rows() == 0 || !faults.lock().is_empty() {
+    if layout.rows() == 0 || !faults.get_mut().is_empty() {
         return Ok(());
     }
     let (samples, padding) = kept.as_ref().map_or((&plan.samples, plan.padding), |kept| (&kept.samples, kept.padding));
@@ -69,7 +69,7 @@ fn finish(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch) 
 
 /// Whether any row is bad.
 fn is_faulty(batch: &mut Batch) -> bool {
-    let mut faults = batch.faults.lock();
+    let faults = batch.faults.get_mut();
     faults.append(&mut batch.plan.faults);
     !faults.is_empty()
 }
@@ -81,16 +81,16 @@ fn settle_rows(
     scratch: &mut Scratch,
     counters: &Counters,
 ) {
-    let mut faults = draft.payload_mut().faults.lock();
+    let faults = draft.payload_mut().faults.get_mut();
     faults.sort_by_key(|(row, _)| *row);
     faults.dedup_by_key(|(row, _)| *row);
-    drop(faults);
     match policy {
         BadRecords::Fail => {}
         BadRecords::Skip(_) => compact(draft, counters),
         BadRecords::Replace(_) => {
             if let Err(error) = replace(draft, filler, scratch, counters) {
-                draft.payload_mut().faults.lock().push((0, error));
+                // Of the batch, and of none of its rows: it may be filled again, perhaps with more luck.
+                draft.payload().fail(error);
             }
         }
     }
@@ -105,7 +105,7 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
         samples: batch.plan.samples.clone(),
         padding: batch.plan.padding,
     };
-    batch.bad = std::mem::take(&mut *batch.faults.lock());
+    batch.bad = std::mem::take(batch.faults.get_mut());
     let mut lengths = batch.plan.lengths.clone();
     let mut waiting: Vec<(usize, u64)> = batch.bad.iter().map(|(row, _)| (*row, 0)).collect();
     while !waiting.is_empty() {
@@ -124,7 +124,7 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
             batch.layout.compute_each(filler.schema(), kept.samples.len(), extents, &lengths)?;
             let bytes = batch.layout.bytes();
             draft.refit(bytes)?;
-            *draft.payload_mut().damage.lock() = DamageTally::default();
+            *draft.payload_mut().damage.get_mut() = DamageTally::default();
             // Nothing is where it was: good rows are filled again, and those that were replaced in earlier rounds.
             for row in (0..kept.samples.len()).filter(|row| waiting.iter().all(|(waits, _)| waits != row)) {
                 fill_as_kept(draft, row, &kept, filler, scratch)?;

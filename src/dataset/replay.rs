@@ -16,8 +16,7 @@ use super::iterator::DataSetIterator;
 use super::settle::BadRecord;
 use super::state::State;
 
-/// Batches that were loaded already, again and again, as if by a loader that is infinitely fast: how fast would the trainer go
-/// then?
+/// Repeats batches that are already loaded, like an infinitely fast loader: to see how fast the trainer would be then.
 ///
 /// Nothing is read or decoded, so the trainer has all cores to itself. [`Headspace`] compares it with a run that loads.
 ///
@@ -44,6 +43,8 @@ pub struct Replay {
     batches_per_epoch: u64,
     /// Of this epoch.
     given: u64,
+    /// The last answer was `None`.
+    is_silent: bool,
     given_out: Arc<GivenOut>,
     clock: TrainerClock,
 }
@@ -56,9 +57,9 @@ struct GivenOut {
 }
 
 impl Replay {
-    /// Takes up to `keep` batches of the epoch that `batches` is at, and copies them out of its ring. An epoch of the replay has as
-    /// many batches as one of `batches`, where that is known, and otherwise as many as were kept. Where they hold fewer
-    /// samples or none (the last batch of an epoch), so they are when they are given again.
+    /// Takes up to `keep` batches of the current epoch of `batches`, and copies them out of its ring. An epoch of the
+    /// replay has as many batches as an epoch of `batches` if that number is known, otherwise as many as were kept.
+    /// Batches with fewer samples or none, such as the last one of an epoch, are repeated as they are.
     ///
     /// # Errors
     ///
@@ -80,6 +81,7 @@ impl Replay {
             batches_per_epoch: batches.batches_per_epoch().unwrap_or(kept.len() as u64),
             home: Arc::new(Mutex::new(kept)),
             given: 0,
+            is_silent: false,
             given_out: Arc::new(GivenOut {
                 samples: AtomicU64::new(0),
                 bytes: AtomicU64::new(0),
@@ -89,7 +91,7 @@ impl Replay {
         })
     }
 
-    /// How many batches an epoch has from now on.
+    /// Sets the number of batches per epoch.
     #[must_use]
     pub fn batches(mut self, count: u64) -> Self {
         self.batches_per_epoch = count;
@@ -118,6 +120,9 @@ impl Iterator for Replay {
     type Item = Result<DataSet>;
 
     fn next(&mut self) -> Option<Self::Item> {
+        if std::mem::take(&mut self.is_silent) {
+            return Some(Err(Error::epoch_ended()));
+        }
         self.clock.enter(&self.given_out.trainer);
         let next = (self.given < self.batches_per_epoch).then(|| {
             let kept = self.home.lock().pop_front();
@@ -126,6 +131,7 @@ impl Iterator for Replay {
                 Error::exhausted(message.to_owned())
             })
         });
+        self.is_silent = next.is_none();
         if let Some(Ok(batch)) = &next {
             self.given += 1;
             self.given_out.samples.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -142,7 +148,7 @@ impl DataSetIterator for Replay {
     }
 
     fn reset(&mut self) -> Result<()> {
-        self.given = 0;
+        (self.given, self.is_silent) = (0, false);
         Ok(())
     }
 
@@ -177,24 +183,24 @@ impl DataSetIterator for Replay {
     }
 }
 
-/// How fast the trainer goes, and how fast it would go if it never waited and had the machine to itself. `Display` says it in a
-/// sentence.
+/// How fast the trainer is, and how fast it would be if it never waited and had the machine to itself. `Display` prints
+/// a sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Headspace {
-    /// As it is.
+    /// Samples per second with the loader.
     pub samples_per_second: f64,
-    /// With an infinitely fast loader that uses no processor.
+    /// Samples per second with an infinitely fast loader that uses no CPU time.
     pub most_samples_per_second: f64,
-    /// How many times as fast that is.
+    /// The second of these divided by the first.
     pub factor: f64,
-    /// A step of the trainer while the loader works, in the mean, in seconds.
+    /// Mean time of a step of the trainer while the loader works, in seconds.
     pub step_seconds: f64,
-    /// A step while no loader works, in the mean, in seconds.
+    /// Mean time of a step while no loader works, in seconds.
     pub undisturbed_step_seconds: f64,
 }
 
 impl Headspace {
-    /// Compares the figures of a run with those of a [`Replay`] through the same trainer.
+    /// Compares the statistics of a run with those of a [`Replay`] with the same trainer.
     pub fn of(loaded: &Stats, replayed: &Stats) -> Self {
         let rate = |stats: &Stats| divided(stats.samples as f64, stats.trainer.seconds());
         let step = |stats: &Stats| divided(stats.trainer.busy_seconds, stats.trainer.batches as f64);

@@ -66,7 +66,7 @@ impl Sampling {
                 weighted(subset, &|id| 1.0 / counts[&labels[id as usize]] as f64)?
             }
             Draw::Mixed(_) if self.subset.is_some() => {
-                return Err(config("a subset and a mix; give the subsets of the mix alone".to_owned()));
+                return Err(config("a subset and a mix are given; give only the subsets of the mix".to_owned()));
             }
             Draw::Mixed(parts) => mixed(parts)?,
         };

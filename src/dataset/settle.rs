@@ -11,21 +11,21 @@ use super::policy::BadRecords;
 /// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BadRecord {
-    /// The epoch in which it was met first, from 0.
+    /// The epoch in which it was first met, from 0.
     pub epoch: u64,
     /// Its position in that epoch's order.
     pub position: u64,
     /// Its index in the source.
     pub sample: u64,
-    /// What is wrong, in a word.
+    /// The kind of error.
     pub kind: ErrorKind,
-    /// Where it is: the file, and what else is known.
+    /// Where it is: the file, and whatever else is known.
     pub place: Location,
     /// Place and reason.
     pub error: String,
-    /// Index of the record that took its place then, if bad records are replaced.
+    /// Index of the record that replaced it, if bad records are replaced.
     pub replacement: Option<u64>,
-    /// How often it was met: in several epochs, or several times in one that draws it again.
+    /// How often it was met: in several epochs, or in one epoch that draws it several times.
     pub times: u64,
 }
 
@@ -39,7 +39,7 @@ const SHARE_FROM: u64 = 1000;
 /// Takes a batch's bad rows out, when all its rows have reported: later rows move up. Batch by batch, on any thread.
 pub(super) fn compact(draft: &mut Draft<Batch>, counters: &Counters) {
     let (batch, bytes) = draft.both_mut();
-    let mut faults = batch.faults.lock();
+    let faults = batch.faults.get_mut();
     let mut bad = faults.iter().map(|(row, _)| *row).peekable();
     let rows = batch.layout.rows();
     let padded_from = rows - batch.plan.padding;
@@ -59,7 +59,7 @@ pub(super) fn compact(draft: &mut Draft<Batch>, counters: &Counters) {
     drop(bad);
     batch.layout.truncate(kept.samples.len());
     batch.kept = Some(kept);
-    batch.bad.append(&mut faults);
+    batch.bad.append(faults);
 }
 
 /// Counts and names bad records in ticket order, and says when there are too many.
@@ -125,9 +125,9 @@ impl Settle {
             return Err(error);
         }
         if !is_whole {
-            return Err(Error::new(ErrorKind::Panicked, "a part of the batch was given up before it was filled"));
+            return Err(Error::new(ErrorKind::Panicked, "a part of the batch was dropped before it was filled"));
         }
-        let unresolved = std::mem::take(&mut *batch.faults.lock());
+        let unresolved = std::mem::take(batch.faults.get_mut());
         if let Some((_, error)) = unresolved.into_iter().next() {
             return Err(error);
         }
@@ -174,7 +174,7 @@ impl Settle {
         }
         let limit = self.policy.limits().and_then(|limits| limits.consecutive).unwrap_or(u64::MAX);
         if longest > limit {
-            let what = format!("{longest} bad records one after another, but the policy allows {limit}");
+            let what = format!("{longest} bad records in a row, but the policy allows {limit}");
             return Err(self.too_many(what));
         }
         self.check(batch.plan.end)
@@ -214,7 +214,7 @@ impl Settle {
         if self.found_before > 0 {
             let before = self.found_before;
             message.push_str(&format!(
-                "\n  and {before} before the state that this run went on from: the run before has named them"
+                "\n  and {before} before the state from which this run resumed: the earlier run has named them"
             ));
         }
         Error::new(ErrorKind::TooManyBad, message)

@@ -1,4 +1,4 @@
-//! What splits and folds have in common.
+//! The common part of splits and folds.
 
 /// Tell the keys of splits and folds from each other, so that folds of a part of a split are not lopsided.
 pub(super) const SPLIT: u64 = 0x7370_6c69_7421_7370;

@@ -16,11 +16,11 @@ fn unit_of(reader: &(impl RecordReader + ?Sized), sample: u64, key: RandomKey, n
 }
 
 impl Subset {
-    /// Parts of about these shares, in the subset's order. Each sample's part depends on its
-    /// [name](RecordReader::name) in `reader`, the shares and the seed alone: samples that are added later move no
-    /// other. If the shares add up to less than 1, the rest is in no part.
+    /// Parts of approximately these shares, in the subset's order. A sample's part depends only on its
+    /// [name](RecordReader::name) in `reader`, the shares and the seed: samples that are added later do not move
+    /// others. If the shares add up to less than 1, the rest is in no part.
     ///
-    /// To split a part again, take another seed.
+    /// To split a part again, use another seed.
     ///
     /// ```
     /// use ringfeed::ReaderSource;
@@ -60,8 +60,8 @@ impl Subset {
         Ok(self.deal(reader, |unit| ends.iter().position(|end| unit < *end), key))
     }
 
-    /// What is left for training when fold `fold` of `count` is held out, and the fold: for cross-validation. As with
-    /// [`split`](Self::split), each sample's fold depends on its name and the seed alone.
+    /// The samples for training when fold `fold` of `count` is held out, and the fold itself, for cross-validation. As
+    /// in [`split`](Self::split), a sample's fold depends only on its name and the seed.
     ///
     /// # Errors
     ///
@@ -115,7 +115,7 @@ pub struct Split {
     /// Seed: the same for all parts.
     #[serde(default)]
     pub seed: u64,
-    /// Which part is meant.
+    /// The part to use.
     pub part: Part,
 }
 
@@ -146,7 +146,7 @@ impl Split {
         Self { train: share, validation: 0.0, test: 1.0 - share, seed: 0, part: Part::Train }
     }
 
-    /// What the same split leaves for tests.
+    /// The test part of the same split.
     #[must_use]
     pub fn rest(self) -> Self {
         Self { part: Part::Test, ..self }
@@ -175,18 +175,18 @@ impl Split {
     }
 }
 
-/// One of several folds by name, or what is left without it, as plain data; see [`Subset::fold`].
+/// One of several folds by name, or all samples outside of it, as plain data; see [`Subset::fold`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Folds {
     /// Which fold, from 0.
     pub fold: u32,
-    /// How many there are.
+    /// Number of folds.
     pub count: u32,
     /// Seed: the same for all folds.
     #[serde(default)]
     pub seed: u64,
-    /// Whether the fold itself is meant, instead of all others.
+    /// Whether to use the fold itself, instead of all others.
     #[serde(default)]
     pub held_out: bool,
 }

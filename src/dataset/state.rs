@@ -7,33 +7,33 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::order::FURTHEST;
 use crate::read::Fingerprint;
 
-/// Where an iterator stands: what a later run needs to go on, with any number of shards and workers, any prefetch, with
-/// or without the shield. Small plain data: less than 256 bytes of JSON.
+/// The position of an iterator. A later run resumes there, with any number of shards and workers, any prefetch, with or
+/// without the shield. Small plain data: less than 256 bytes of JSON.
 ///
-/// Every later Ringfeed reads it. One that a later Ringfeed wrote is refused as such.
+/// Every later version of Ringfeed can read it. A state that a later version wrote is refused, and the error says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
-    /// Version of this form, and of the orders in which positions are counted.
+    /// Version of this format, and of the orders in which positions are counted.
     pub version: u32,
     /// Seed of order and randomness.
     pub seed: u64,
     /// The epoch, from 0.
     pub epoch: u64,
-    /// Positions of the epoch's global order that batches returned so far have covered, on all shards together, bad
-    /// records included. Where shards were stopped a step apart, go on from the smallest.
+    /// Number of positions of the epoch's global order that the batches so far have covered, on all shards together,
+    /// bad records included. If shards were stopped one step apart, resume from the smallest.
     pub position: u64,
     /// Bad records of this shard in this epoch so far.
     pub bad: u64,
-    /// Bad records of this shard one after another, up to this place.
+    /// Bad records of this shard in a row, up to this position.
     pub run: u32,
-    /// What tells the source from a changed one; `None` goes on with any source.
+    /// Identifies the source, so that a changed one is refused; `None` accepts any source.
     pub source: Option<Fingerprint>,
 }
 
 impl State {
     /// The version that this library writes.
     ///
-    /// Version 1 was that of unreleased builds: small sets were shuffled in other orders, and fingerprints were others.
+    /// Unreleased builds wrote version 1, with other orders for small sets and other fingerprints.
     pub const VERSION: u32 = 2;
 
     /// The beginning of the first epoch.
@@ -41,8 +41,8 @@ impl State {
         Self { version: Self::VERSION, seed, epoch: 0, position: 0, bad: 0, run: 0, source: None }
     }
 
-    /// The same place, for a source that has changed since, or a state of version 1: the caller answers for positions
-    /// still meaning what they meant.
+    /// The same position, for a source that has changed since, or for a state of version 1. The caller must know that
+    /// positions still mean the same.
     #[must_use]
     pub fn for_changed_source(self) -> Self {
         Self { version: self.version.max(Self::VERSION), source: None, ..self }
@@ -63,14 +63,15 @@ impl State {
         }
         if self.version < Self::VERSION {
             return fault(format!(
-                "the state has version {}, and this Ringfeed has other orders and fingerprints; begin anew, or go on all the \
-                 same with `State::for_changed_source`: the order of more than 256 samples without weights or mixes is as it was",
+                "the state has version {}, but this version of Ringfeed has other orders and fingerprints; start \
+                 again, or accept the state with `State::for_changed_source`: the order of more than 256 samples \
+                 without weights or mixes is the same",
                 self.version
             ));
         }
         if self.epoch.max(self.position) > FURTHEST {
             return fault(format!(
-                "the state stands in epoch {}, at position {}, where no run gets; it is damaged",
+                "the state is in epoch {}, at position {}, which no run reaches; it is damaged",
                 self.epoch, self.position
             ));
         }
@@ -82,7 +83,8 @@ fn too_late(version: u32) -> Option<String> {
     (version > State::VERSION).then(|| {
         let newest = State::VERSION;
         format!(
-            "the state has version {version}, of a later Ringfeed; this one reads versions up to {newest}; update it"
+            "the state has version {version}, which a later version of Ringfeed wrote; this one reads versions up to \
+             {newest}; update Ringfeed"
         )
     })
 }

@@ -9,13 +9,14 @@ use crate::read::RecordReader;
 
 use super::shares::{FOLDS, SLACK, SPLIT, fold_fault, shares_fault};
 
-/// What parts of a split and folds go by, beside the names of the samples: a class and a group for each sample of the whole
-/// source.
+/// Classes and groups for splits and folds: a class and a group for each sample of the whole source, which decide in
+/// addition to the names of the samples.
 ///
-/// With classes, each part has its share of every class, to less than one sample where there are no groups. With groups, all
-/// samples of a group are in one part, and parts come as near to their shares (of every class, if there are classes) as whole
-/// groups let them: large groups are dealt first, each to the part that lacks most. Who is where follows from
-/// classes, groups, names, shares and seed alone; unlike with a split by names, a sample that is added later may move others.
+/// With classes, each part has its share of every class, to less than one sample if there are no groups. With groups,
+/// all samples of a group are in one part, and parts come as near to their shares (of every class, if there are
+/// classes) as whole groups allow: large groups are assigned first, each to the part that lacks most. The result
+/// depends only on classes, groups, names, shares and seed. Unlike in a split by names, a sample that is added later
+/// may move others.
 ///
 /// ```
 /// use ringfeed::order::Subset;
@@ -47,7 +48,7 @@ impl Strata {
         Self { classes: Some(classes), ..self }
     }
 
-    /// The group of each sample, by any number: samples with the same one stay together.
+    /// The group of each sample, as any number. Samples with the same number stay together.
     #[must_use]
     pub fn groups(self, groups: Vec<u64>) -> Self {
         Self { groups: Some(groups), ..self }

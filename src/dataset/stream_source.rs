@@ -14,10 +14,10 @@ use super::fill::caught;
 use super::policy::BadRecords;
 use super::state::State;
 
-/// Batches from records that can only be read one after another: pipes, compressed text, an iterator of the user's own.
+/// Batches from records that can only be read one after another: pipes, compressed text, an iterator of your own.
 ///
-/// Reading happens ahead on the planning thread, decoding on the workers. It can't shuffle; seeking reads
-/// everything up to the place again.
+/// The planning thread reads ahead, and workers decode. A stream can't be shuffled, and seeking reads everything up to
+/// the position again.
 pub struct StreamSource {
     stream: Box<dyn RecordStream>,
     decoder: Arc<dyn RecordDecoder>,
@@ -54,7 +54,7 @@ impl StreamSource {
         }
     }
 
-    /// Batches of 32 from an iterator of the user's own.
+    /// Batches of 32 from an iterator of your own.
     pub fn from_samples(stream: SampleStream) -> Self {
         let decoder = stream.decoder();
         Self { planning: Planning::Iterator, ..Self::new(stream, decoder) }
@@ -175,7 +175,7 @@ fn read(
     record: Option<&mut Record>,
 ) -> Result<bool> {
     let Some(mut own) = stream.take() else {
-        let message = "the stream was left behind in a read that passed its time limit; open it again";
+        let message = "a read of the stream exceeded its time limit, so the stream was left behind; open it again";
         return Err(Error::new(ErrorKind::TimedOut, message));
     };
     let Some(limited) = limited else {

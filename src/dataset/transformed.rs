@@ -1,6 +1,7 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::{Job, Sample, Scratch};
@@ -10,9 +11,9 @@ use crate::storage::Needs;
 use crate::transform::{BatchMut, Chain, ChainMemory, Transforms};
 
 use super::contract::{BatchPlan, Filler, Opened, Source};
-use super::fill::caught_each;
+use super::fill::{caught_each, decode_each};
 
-/// A source whose samples and batches go through a list of transforms before they are delivered.
+/// A source with a list of transforms that its samples and batches pass through before delivery.
 pub struct Transformed<S> {
     source: S,
     list: Transforms,
@@ -25,7 +26,7 @@ impl<S: fmt::Debug> fmt::Debug for Transformed<S> {
 }
 
 impl<S: Source> Transformed<S> {
-    /// `source`, with what `list` makes of its tensors.
+    /// Applies `list` to the tensors of `source`.
     pub fn new(source: S, list: Transforms) -> Self {
         Self { source, list }
     }
@@ -130,10 +131,10 @@ impl Filler for TransformedFiller {
         let Worker { inner, memory: ChainMemory { wide, scopes } } = scratch.of();
         let mut out = match out.widen(self.chain.wide(), wide) {
             Ok(out) => out,
-            Err(error) => return refuse_all(job, error),
+            Err(error) => return job.refuse_rest(error.kind(), error.message()),
         };
         let mut decoded = out.part(0, self.chain.inputs());
-        caught_each(job, |job| self.inner.decode_all(plan, rows.clone(), job, inner, &mut decoded));
+        decode_each(job, |job| self.inner.decode_all(plan, rows.clone(), job, inner, &mut decoded));
         let (damage, spilled) = (inner.take_damage(), scopes.spilled());
         if self.chain.changes_rows() {
             let begin = job.lap();
@@ -141,7 +142,9 @@ impl Filler for TransformedFiller {
             job.transform_again();
             let mut is_done = false;
             caught_each(job, |job| {
+                let asked = Instant::now();
                 self.chain.around(&mut || {
+                    job.waited_to_transform(asked);
                     while let Some(nth) = job.advance() {
                         job.report(self.chain.apply(job.sample(nth), &mut out.row(nth), &mut scope));
                     }
@@ -150,7 +153,7 @@ impl Filler for TransformedFiller {
             });
             job.transformed_since(begin);
             if !is_done {
-                refuse_all(job, Error::new(ErrorKind::Data, NOT_DONE));
+                job.refuse_rest(ErrorKind::Data, NOT_DONE);
             }
         }
         let spilled = scopes.spilled() - spilled;
@@ -181,14 +184,5 @@ impl Filler for TransformedFiller {
 
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {
         self.inner.place(plan, row)
-    }
-}
-
-/// Every record of the job is bad for the same reason.
-#[cold]
-fn refuse_all(job: &mut Job<'_>, error: Error) {
-    let (kind, message) = (error.kind(), error.message().to_owned());
-    while job.advance().is_some() {
-        job.report(Err(Error::new(kind, message.clone())));
     }
 }

@@ -30,12 +30,12 @@ pub struct VerifyReport {
     pub bad_samples: u64,
     /// The bad ones in the source's order, each with its place and reason: the first 100,000.
     pub bad: Vec<Error>,
-    /// Samples with damaged images that are loaded all the same, because libjpeg loads them with a warning: not bad, unless
-    /// [`ImageOptions::strict`](crate::images::ImageOptions::strict) says so.
+    /// Samples with damaged images that are loaded anyway, because libjpeg loads them with a warning. They are bad only
+    /// with [`ImageOptions::strict`](crate::images::ImageOptions::strict).
     pub damaged: u64,
-    /// What is wrong with them: only the kinds that were met.
+    /// The kinds of damage that were found.
     pub damage: Vec<DamageStats>,
-    /// What made it impossible to read on, if the source was not read to its end.
+    /// Why reading stopped, if the source was not read to its end.
     pub ended_by: Option<Error>,
 }
 
@@ -62,20 +62,20 @@ impl VerifyReport {
     }
 }
 
-/// How far a verification is.
+/// Progress of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VerifyProgress {
     /// Samples read so far.
     pub samples: u64,
     /// How many of them are bad.
     pub bad: u64,
-    /// How many samples there are, where that is known before reading them.
+    /// Number of samples, if it is known before reading them.
     pub total: Option<u64>,
 }
 
-/// What a callback for progress answers: nothing, or whether to go on.
+/// What a callback for progress returns: nothing, or whether to continue.
 pub trait Proceed {
-    /// Whether to go on.
+    /// Whether to continue.
     fn proceed(self) -> bool;
 }
 
@@ -91,12 +91,13 @@ impl Proceed for ControlFlow<()> {
     }
 }
 
-/// Reads and decodes each sample of one epoch on `workers` threads (the caller's is one of them), and keeps no batch.
+/// Reads and decodes each sample of one epoch on `workers` threads, including the caller's, and keeps no batch.
 ///
-/// Bad samples never end it, whatever the source's policy; panics in decoders count as bad samples. `on_progress` is
-/// called after each of the source's batches, by any of the threads; [`ControlFlow::Break`] from it stops, with what was found
-/// until then and [`VerifyReport::ended_by`] of kind [`ErrorKind::Interrupted`]. Each thread holds one decoded sample and the bytes of a few;
-/// beside those, memory grows with the list of bad samples alone, which ends at 100,000.
+/// Bad samples never end it, under any policy of the source; panics in decoders count as bad samples. Any of the
+/// threads calls `on_progress` after each of the source's batches. If it returns [`ControlFlow::Break`], verification
+/// stops: the report has what was found so far, and [`VerifyReport::ended_by`] is of kind [`ErrorKind::Interrupted`].
+/// Each thread holds one decoded sample and the bytes of a few; otherwise memory grows only with the list of bad
+/// samples, which ends at 100,000.
 ///
 /// ```
 /// use ringfeed::{ReaderSource, Role};
@@ -235,20 +236,22 @@ impl Run<'_> {
         let Ok(mut planning) = self.planning.1.recv() else { return };
         if !planning.ended {
             planning.ended = true;
-            planning.ended_by = Some(Error::new(ErrorKind::Interrupted, "stopped, as asked for"));
+            planning.ended_by = Some(Error::new(ErrorKind::Interrupted, "stopped on request"));
         }
         self.hand_on(planning);
     }
 
     fn report(&self, samples: u64, worker: &mut Worker) -> VerifyProgress {
+        // Dropped behind the lock: errors may carry what is the user's.
+        let mut surplus = Vec::new();
         let mut found = self.found.lock();
         found.samples += samples;
         found.bad_samples += worker.bad.len() as u64;
         found.damage.add_all(std::mem::take(&mut worker.damage));
         for (position, error) in worker.bad.drain(..) {
-            found.bad.insert(position, error);
+            surplus.extend(found.bad.insert(position, error));
             if found.bad.len() > LISTED {
-                found.bad.pop_last();
+                surplus.extend(found.bad.pop_last().map(|(_, error)| error));
             }
         }
         VerifyProgress { samples: found.samples, bad: found.bad_samples, total: self.total }

@@ -1,4 +1,4 @@
-//! Decimal numbers as their texts have them, compared exactly.
+//! Decimal numbers in text, compared exactly.
 
 use std::cmp::Ordering;
 use std::iter::repeat;

@@ -1,8 +1,8 @@
 //! Conversions and `fma(x, scale, bias)` over slices, compiled for the processor at hand.
 //!
 //! `f32::mul_add` rounds once everywhere, so every path gives the same bits; but without the FMA instruction it is a
-//! call of the mathematics library (some 20 times slower). The loops are therefore compiled twice, and the processor is
-//! asked at run time.
+//! call of the mathematics library (some 20 times slower). The loops are therefore compiled twice, and one is chosen at
+//! run time by what the processor has.
 
 use crate::processor::{Kernel, dispatch};
 

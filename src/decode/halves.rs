@@ -1,4 +1,4 @@
-//! To and from floating point of 16 bits, rounded correctly: to the nearest, ties to even.
+//! Conversion to and from 16-bit floating point, rounded correctly: to the nearest, ties to even.
 
 use std::io::Write;
 

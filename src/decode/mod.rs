@@ -16,7 +16,8 @@ pub(crate) use image::{Rows, named_operations, write_rounded};
 pub use audio::{AudioCrop, AudioOptions};
 pub use image::{
     AugmentRecipe, CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat,
-    LearnedPolicy, PixelOrder, ResizeFilter,
+    LearnedPolicy, PixelOrder, ResizeFilter, aug_mix, auto_augment, colour_jitter, gaussian_blur, horizontal_flip,
+    rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter, trivial_augment, vertical_flip,
 };
 pub use numbers::write_numbers;
 pub(crate) use numbers::{converts, one_hot, write_finite};

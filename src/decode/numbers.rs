@@ -24,10 +24,11 @@ pub(crate) fn converts(from: DType, to: DType) -> bool {
     }
 }
 
-/// Writes `values` to the elements of `tensor` from `at` on, converting to its type and applying its transformation.
+/// Writes `values` to the elements of `tensor` from index `at` on, converts them to its type and applies its
+/// transformation.
 ///
-/// The transformation is computed in f32 as `fma(x, scale, bias)`. Numbers that the type does not have are rounded to the
-/// nearest, ties to even, which is infinity for those beyond its largest; f16 and bf16 are rounded once more after a
+/// The transformation is computed in f32 as `fma(x, scale, bias)`. Numbers are rounded to the nearest number of the
+/// type, ties to even; numbers beyond its largest become infinite. f16 and bf16 are rounded once more after a
 /// transformation.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! From text to the numbers of its tokens, by the tokenizers that Hugging Face's `tokenizers` writes (`tokenizer.json`).
+//! From text to token numbers, with a tokenizer of Hugging Face's `tokenizers` (`tokenizer.json`).
 
 #[cfg(not(feature = "tokenizers"))]
 pub(crate) use absent::Tokenizer;
@@ -46,7 +46,10 @@ mod present {
             let read = catch_unwind(AssertUnwindSafe(|| tokenizers::Tokenizer::from_bytes(text.as_bytes())));
             let mut inner = match read {
                 Ok(read) => read.map_err(|error| fault(error.to_string()))?,
-                Err(panic) => return Err(fault(Error::from_panic(&*panic).message().to_owned())),
+                Err(panic) => {
+                    tracing::debug!(panic = Error::from_panic(&*panic).message(), "reading a tokenizer panicked");
+                    return Err(fault("it is damaged; save it again".to_owned()));
+                }
             };
             inner.with_padding(None);
             inner.with_truncation(None).map_err(|error| fault(error.to_string()))?;
@@ -85,9 +88,8 @@ mod present {
         /// [`ErrorKind::Data`] for a text that the tokenizer has no tokens for.
         pub(crate) fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
             let encoded = self.inner.encode_fast(text, special);
-            let encoded = encoded.map_err(|error| {
-                Error::new(ErrorKind::Data, format!("the tokenizer does not take the text: {error}"))
-            })?;
+            let encoded = encoded
+                .map_err(|error| Error::new(ErrorKind::Data, format!("the text can't be tokenised: {error}")))?;
             Ok(encoded.get_ids().to_vec())
         }
 

@@ -20,11 +20,11 @@ use super::slot::{Slot, Traces};
 /// What a lane's thread, the loader's side and the trainer hand one another.
 pub(super) type Hands<D> = Exchange<Slot<<D as Device>::Engine>, HostBatch, DeviceDataSet<D>>;
 
-/// One batch on a device, perhaps still on its way there.
+/// One batch on a device, possibly still being copied. Its tensors have shape `[samples, ...]`, row-major.
 ///
-/// Its tensors are reached through [`on`](Self::on), which orders a stream of yours after the copy, on the device. When the
-/// batch drops, on any thread, its place is used again, but not before everything is done that your streams had been given
-/// until then. Dropping waits for nothing.
+/// Get its tensors with [`on`](Self::on), which orders your stream after the copy, on the device. When the batch drops,
+/// on any thread, its memory is reused, but only after all work that your streams were given until then. Dropping does
+/// not wait.
 pub struct DeviceDataSet<D: Device> {
     device: D,
     slot: Option<Slot<D::Engine>>,
@@ -57,14 +57,14 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot.as_ref().expect("a batch has its slot until it drops")
     }
 
-    /// Orders `stream` after the batch's copy, and gives its tensors for work on that stream.
+    /// Orders `stream` after the batch's copy, and returns the tensors for work on that stream.
     ///
-    /// Waits for nothing. What `stream` is given until the batch drops may use the tensors. Several streams may use one
-    /// batch, each after a call of this.
+    /// Does not wait. Work that `stream` is given until the batch drops may use the tensors. Several streams may use
+    /// one batch, each after its own call.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Device`] if the device is broken, or the stream is another device's.
+    /// [`ErrorKind::Device`] if the device is broken, or the stream belongs to another device.
     pub fn on(&self, stream: &D::Stream) -> Result<OnStream<'_, D>> {
         let slot = self.slot();
         // Remembered last: who finds a stream known, on another thread too, finds it ordered.
@@ -75,14 +75,14 @@ impl<D: Device> DeviceDataSet<D> {
         Ok(OnStream { batch: self, stream: stream.clone() })
     }
 
-    /// Says that streams other than those of [`on`](Self::on) work with the tensors, such as those that a framework keeps to
-    /// itself. What they are given until the batch drops is then kept safe, too, at a price: before its place is used again, the
-    /// upload thread waits for all work that the device has.
+    /// Declares that streams other than those of [`on`](Self::on) use the tensors, such as a framework's internal
+    /// streams. Their work until the batch drops is then safe, too. The price: before the memory is reused, the upload
+    /// thread waits for all work of the device.
     pub fn used_elsewhere(&self) {
         self.traces.lock().is_partial = true;
     }
 
-    /// Sleeps until the copy, and what is computed from it, is done: for use by the host, or by what knows no streams.
+    /// Sleeps until the copy and the conversions are done: for use by the host, or by code without streams.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl<D: Device> DeviceDataSet<D> {
         landed
     }
 
-    /// The device that it lies on.
+    /// The device that holds the batch.
     pub fn device(&self) -> &D {
         &self.device
     }
@@ -132,29 +132,29 @@ impl<D: Device> DeviceDataSet<D> {
         &self.slot().about.samples
     }
 
-    /// How many samples at the end only fill the last batch up.
+    /// Number of samples at the end that only pad the last batch.
     pub fn padding(&self) -> usize {
         self.slot().about.padding
     }
 
-    /// How many bad records were left out of this batch, or replaced.
+    /// Number of bad records that were left out of this batch, or replaced.
     pub fn bad_records(&self) -> usize {
         self.slot().about.bad_records
     }
 
-    /// Where the iterator stood after this batch: what a later run needs to go on behind it.
+    /// The position of the iterator after this batch: a later run resumes there.
     pub fn state_after(&self) -> State {
         self.slot().about.after.unwrap_or(State::new(0))
     }
 
-    /// Bytes of its place on the device.
+    /// Bytes of its memory on the device.
     pub fn bytes(&self) -> usize {
         self.slot().bytes()
     }
 
-    /// Gives the batch the place that it has, and the upload another one, so that it may be kept for as long as you like. Nothing is
-    /// copied, and nothing waited for. The memory is freed when the batch drops, after everything that your streams had been given
-    /// until then.
+    /// Lets the batch keep its device memory, and gives the upload stage new memory instead, so that you may keep the
+    /// batch as long as you like. Copies nothing and does not wait. The memory is freed when the batch drops, after all
+    /// work that your streams were given until then.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -190,8 +190,8 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().device.address(self.slot().memory())
     }
 
-    /// Name, address, element type and shape of each tensor, in the schema's order. What is at an address is for streams that
-    /// [`on`](Self::on) was called with, until the batch drops.
+    /// Name, address, element type and shape of each tensor, in the schema's order. Only streams that [`on`](Self::on)
+    /// was called with may use the memory at an address, until the batch drops.
     pub fn places(&self) -> impl Iterator<Item = (&str, u64, DType, &[usize])> {
         let start = self.address();
         self.planned().map(move |(planned, place)| {
@@ -334,7 +334,7 @@ impl<D: Device> DeviceTensor<'_, D> {
         self.planned.dtype
     }
 
-    /// Dimensions, the batch's first: `[samples, ...]`.
+    /// Shape: `[samples, ...]`.
     pub fn shape(&self) -> &[usize] {
         &self.place.shape
     }
@@ -344,14 +344,14 @@ impl<D: Device> DeviceTensor<'_, D> {
         self.place.bytes
     }
 
-    /// Address of its first byte, on the device; a multiple of 256. For work on the stream alone, until the batch drops.
+    /// Address of its first byte, on the device; a multiple of 256. Only for work on the stream, until the batch drops.
     ///
-    /// A framework that can't borrow memory copies from here, on the stream, once and on the device.
+    /// A framework that can't borrow memory copies from here once, on the stream, within the device.
     pub fn address(&self) -> u64 {
         self.on.batch.address() + self.place.offset as u64
     }
 
-    /// Copies the tensor to the host, after all work that the stream has now, and waits for it.
+    /// Copies the tensor to the host, after all current work of the stream, and waits for it.
     ///
     /// # Errors
     ///

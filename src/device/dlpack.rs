@@ -63,8 +63,9 @@ struct Manager {
 /// One tensor of a batch in the form that NumPy, PyTorch, JAX and others take over without a copy: a `DLManagedTensor` of
 /// [DLPack](https://dmlc.github.io/dlpack/latest/).
 ///
-/// It keeps the batch, its memory and its device alive. Dropping it, or calling its deleter on any thread, gives that up;
-/// with the last tensor of the batch its slot goes home. The consumer may write it: nobody else sees the batch any more.
+/// It keeps the batch, its memory and its device alive, until it drops or its deleter is called, on any thread. After
+/// the last tensor of a batch, the slot is free again. The consumer may write to it, because nobody else uses the batch
+/// any more.
 pub struct DlpackTensor {
     name: String,
     manager: NonNull<Manager>,
@@ -79,8 +80,8 @@ impl DlpackTensor {
         &self.name
     }
 
-    /// The `DLManagedTensor`, which is the caller's now: its deleter must be called once. For Python, it goes into a capsule
-    /// called `dltensor`.
+    /// The `DLManagedTensor`, now owned by the caller, who must call its deleter once. For Python, put it into a
+    /// capsule called `dltensor`.
     pub fn into_raw(self) -> *mut c_void {
         let mut given = ManuallyDrop::new(self);
         given.name = String::new();
@@ -161,7 +162,8 @@ fn manage(
 }
 
 impl DataSet {
-    /// The batch's tensors as DLPack tensors on the host, in the schema's order. No copy; a few small allocations a tensor.
+    /// The batch's tensors as DLPack tensors on the host, in the schema's order. No copy; a few small allocations per
+    /// tensor.
     pub fn into_dlpack(mut self) -> Vec<DlpackTensor> {
         const CPU: (i32, i32) = (1, 0);
         // Not from a tensor's view: what is borrowed to be read gives no right to write.
@@ -184,10 +186,12 @@ impl DataSet {
 }
 
 impl<D: Device> DeviceDataSet<D> {
-    /// The batch's tensors as DLPack tensors on its device, in the schema's order, for work on `stream`, which is ordered after
-    /// the copy. When the last of them is deleted, the slot is used again after what `stream` had been given until then.
+    /// The batch's tensors as DLPack tensors on its device, in the schema's order, for work on `stream`, which is
+    /// ordered after the copy. When the last of them is deleted, the slot is reused after the work that `stream` was
+    /// given until then.
     ///
-    /// Without a stream the copy is waited for, and the consumer must be done with a tensor when it deletes it.
+    /// Without a stream, this call waits for the copy, and the consumer must have finished with a tensor when it
+    /// deletes it.
     ///
     /// # Errors
     ///

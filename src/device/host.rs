@@ -16,11 +16,11 @@ use super::{Device, OnStream};
 /// Work that may wait in a stream; giving it more waits for room, as on a GPU.
 const BOUND: usize = 1024;
 
-/// The host as a device: its memory, and streams that are a thread each.
+/// The host as a device: its memory, and streams that are one thread each.
 ///
-/// For tests and for measuring the upload stage on any machine. Its copies run on threads of their own while the trainer
-/// computes, in recycled memory, so that a program whose order is right here is ordered rightly on a GPU. As on a GPU, the
-/// first failure breaks the device: every call after it is an error.
+/// For tests, and for measuring the upload stage on any machine. Copies run on threads of their own while the trainer
+/// computes, in recycled memory, so a program with the right order here has the right order on a GPU. As on a GPU, the
+/// first failure breaks the device: every later call is an error.
 #[derive(Clone)]
 pub struct HostDevice(Arc<Health>);
 
@@ -86,7 +86,7 @@ enum Command {
 }
 
 impl HostDevice {
-    /// A device of its own: another one's failures do not break it.
+    /// A new device, which failures of other devices do not affect.
     pub fn new() -> Self {
         Self(Arc::new(Health { broken: Mutex::new(None), streams: Mutex::new(Vec::new()) }))
     }
@@ -111,10 +111,11 @@ impl Health {
 }
 
 impl HostStream {
-    /// Lets the stream run `work` after all that it has; waits for room if that is very much. A panic breaks the device.
+    /// Lets the stream run `work` after all its current work. Waits if the stream has a very long queue. A panic breaks
+    /// the device.
     ///
-    /// Work may drop batches and give streams more work, but must not wait for the device, as CUDA's host functions must
-    /// not: what it waits for may come behind it.
+    /// Work may drop batches and give streams more work, but must not wait for the device (nor may CUDA's host
+    /// functions): the work that it waits for may be queued after it.
     ///
     /// # Errors
     ///
@@ -125,7 +126,7 @@ impl HostStream {
         Ok(())
     }
 
-    /// Sleeps until all work that the stream has now is done.
+    /// Sleeps until all current work of the stream is done.
     ///
     /// # Errors
     ///
@@ -355,9 +356,8 @@ impl Engine for Arc<Health> {
 }
 
 impl OnStream<'_, HostDevice> {
-    /// Lets the stream run `work` on the batch's tensors after all that it has: the trainer's step, as far as the host
-    /// device is concerned. The tensors are in the schema's order. Returns before the work is done; the batch may drop
-    /// before it is.
+    /// Lets the stream run `work` on the batch's tensors after all its current work, like a step of the trainer. The
+    /// tensors are in the schema's order. Returns before the work is done; the batch may drop before that.
     ///
     /// # Errors
     ///

@@ -19,16 +19,16 @@ use super::exchange::Loaded;
 use super::lane::{LONGEST_WAIT, Lane};
 use super::stats::{UploadFigures, UploadStats};
 
-/// Batches of any [`DataSetIterator`], on a device: uploaded ahead of the trainer, handed out in the same order.
+/// Batches of any [`DataSetIterator`] on a device, uploaded ahead of the trainer, in the same order.
 ///
-/// Two threads work for it: one calls the iterator's `next`, another starts copies and sends host slots home when they have
-/// landed. Where the iterator's ring has no slot to spare for the copies under way (`prefetch` below 2), batches are made
-/// and copied in turn.
+/// Two threads work for it: one calls the iterator's `next`, the other starts copies and frees host slots when their
+/// copies are done. If the iterator's ring has no spare slot for copies (`prefetch` below 2), batches are made and
+/// copied in turn.
 ///
-/// `next` gives a batch as soon as its copy is queued; the trainer's stream waits for the copy, not the trainer. Errors, the
-/// end of an epoch, [`reset`](Self::reset), [`seek`](Self::seek) and [`state`](Self::state) are those of the iterator inside,
-/// as if it were called directly. Keeping as many batches as there are device slots meets [`ErrorKind::Exhausted`]: drop one
-/// and go on.
+/// `next` returns a batch as soon as its copy is queued; the trainer's stream waits for the copy, the trainer does not.
+/// Errors, the end of an epoch, [`reset`](Self::reset), [`seek`](Self::seek) and [`state`](Self::state) are those of
+/// the inner iterator, as if it were called directly. If you keep as many batches as there are device slots, `next`
+/// gives [`ErrorKind::Exhausted`]: drop one and continue.
 pub struct DeviceDataSetIterator<D: Device> {
     /// Disconnected when the thread that feeds the lanes has ended: with the epoch, or when its run is not wanted any more.
     feeder: Option<Receiver<()>>,
@@ -140,7 +140,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Epochs::new(self, count)
     }
 
-    /// Waits at most `time` until `next` has an answer, an error or the end included, and says whether it has; see
+    /// Waits at most `time` until `next` can return without waiting, and says whether it can; see
     /// [`DataSetIterator::ready_within`].
     pub fn ready_within(&mut self, time: Duration) -> bool {
         if self.has_ended {
@@ -155,7 +155,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
     ///
     /// # Errors
     ///
-    /// What [`DataSetIterator::reset`] of the iterator inside says.
+    /// Those of [`DataSetIterator::reset`] of the inner iterator.
     pub fn reset(&mut self) -> Result<()> {
         if !self.has_begun && !self.has_ended {
             return Ok(());
@@ -166,12 +166,12 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.go_on(|batches| if has_begun { batches.reset() } else { batches.seek(&state) })
     }
 
-    /// Goes on with the very next position after `state`; see [`DataSetIterator::seek`].
+    /// Resumes at the position right after `state`; see [`DataSetIterator::seek`].
     ///
     /// # Errors
     ///
-    /// What [`DataSetIterator::seek`] of the iterator inside says; nothing more comes then before a seek or reset that
-    /// goes well.
+    /// Those of [`DataSetIterator::seek`] of the inner iterator. After an error, no more batches come before a
+    /// successful seek or reset.
     pub fn seek(&mut self, state: &State) -> Result<()> {
         self.stop()?;
         self.go_on(|batches| batches.seek(state))
@@ -194,29 +194,29 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Error::new(ErrorKind::TimedOut, message)
     }
 
-    /// What a sample is made of on the host, before conversions.
+    /// The tensors of a sample on the host, before conversions.
     pub fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// What a sample is made of on the device, after conversions.
+    /// The tensors of a sample on the device, after conversions.
     pub fn device_schema(&self) -> &Arc<Schema> {
         self.lanes[0].schema()
     }
 
-    /// Where the iterator stands: after the last batch that `next` returned.
+    /// The iterator's position: after the last batch that `next` returned.
     pub fn state(&self) -> State {
         self.state
     }
 
-    /// Number of batches an epoch, where it is known before reading them.
+    /// Number of batches per epoch, if it is known before reading them.
     pub fn batches_per_epoch(&self) -> Option<u64> {
         self.batches_per_epoch
     }
 
-    /// The figures of the iterator inside, those of the upload, and of the trainer that takes batches here: what it waits in
-    /// `next` and in [`DeviceDataSet::wait`]. Of an iterator without a [handle](DataSetIterator::stats_handle) that is just in
-    /// `next` they are waited for, but for a second at most: then they are those of the last call.
+    /// Statistics of the inner iterator, of the upload, and of the trainer that takes batches here: its waiting in
+    /// `next` and in [`DeviceDataSet::wait`]. If the inner iterator has no [handle](DataSetIterator::stats_handle) and
+    /// is in `next`, this waits for it at most a second, and then returns those of the last call.
     pub fn stats(&self) -> Stats {
         if self.figures.inside.stats().is_none() {
             self.read_inside();
@@ -224,18 +224,18 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.figures.stats()
     }
 
-    /// A handle by which any thread can read the figures while this one works.
+    /// A handle with which any thread can read the statistics while this one works.
     pub fn stats_handle(&self) -> StatsHandle {
         StatsHandle::new(&self.figures)
     }
 
-    /// The figures of the upload.
+    /// Statistics of the upload.
     pub fn upload_stats(&self) -> UploadStats {
         self.figures.upload()
     }
 
-    /// The first bad records that were left out or replaced, by name. While the thread that feeds the upload is in
-    /// `next` of the iterator inside, it is waited for, but for a second at most: then they are those of the last call.
+    /// The first bad records that were left out or replaced, by name. If the feeding thread is in `next` of the inner
+    /// iterator, this waits for it at most a second, and then returns those of the last call.
     pub fn bad_records(&self) -> Vec<BadRecord> {
         self.read_inside();
         self.bad_records.lock().clone()

@@ -84,17 +84,16 @@ impl<D: Device> Lane<D> {
         thread::Builder::new()
             .name("ringfeed-upload".to_owned())
             .spawn(move || {
-                let exchange = thread.exchange.clone();
-                // A panic is that of a device, or a bug here: nobody may wait for this thread then.
+                let over = Over::<D>(thread.exchange.clone());
+                // A panic is that of a device, of what frees a batch's memory, or a bug here.
                 if let Err(error) = caught(|| {
                     thread.run();
                     Ok(())
                 }) {
                     tracing::error!(%error, "the upload thread panicked");
                 }
-                exchange.end();
                 // Whoever waits for this thread is the last to hold the device.
-                drop(exchange);
+                drop(over);
                 drop(alive);
             })
             .map_err(|error| Error::new(ErrorKind::Device, format!("no upload thread: {error}")))?;
@@ -138,6 +137,15 @@ impl<D: Device> Drop for Lane<D> {
             let device = self.device.name();
             tracing::warn!(device, "an upload did not end in time; its thread ends when its copies do");
         }
+    }
+}
+
+/// However the thread ends, nobody waits for it from then on.
+struct Over<D: Device>(Arc<Hands<D>>);
+
+impl<D: Device> Drop for Over<D> {
+    fn drop(&mut self) {
+        self.0.end();
     }
 }
 

@@ -17,8 +17,8 @@ use super::slot::Slot;
 /// Copies or conversions under way at once.
 const QUEUED: usize = 2;
 
-/// Bytes a second that `device` copies plainly from memory of `pages`: `copies` copies of `bytes` bytes, one after the
-/// other, two queued. What an upload can reach at best.
+/// Bytes per second that `device` copies from memory of `pages`: `copies` copies of `bytes` bytes, one after the other,
+/// two queued. An upload can't be faster than this.
 ///
 /// # Errors
 ///
@@ -44,8 +44,8 @@ pub fn copy_rate<D: Device>(device: &D, pages: &dyn PageSource, bytes: usize, co
     Ok(copies as f64 * bytes as f64 / seconds)
 }
 
-/// Bytes a second, read and written, of the conversion of `images` images of three channels of `side` x `side` bytes,
-/// interleaved, to planes of `to` (`f32`, `f16` or `bf16`): one after the other, `repeats` times.
+/// Bytes per second, read and written, of converting `images` images of three interleaved channels of `side` x `side`
+/// bytes to planes of type `to` (`f32`, `f16` or `bf16`), `repeats` times one after the other.
 ///
 /// # Errors
 ///
@@ -54,7 +54,7 @@ pub fn copy_rate<D: Device>(device: &D, pages: &dyn PageSource, bytes: usize, co
 pub fn convert_rate<D: Device>(device: &D, to: DType, images: usize, side: usize, repeats: usize) -> Result<f64> {
     let width = to.bytes();
     let Some(to) = FloatType::of(to) else {
-        return Err(Error::new(ErrorKind::Unsupported, format!("a device gives f32, f16 and bf16, and no {to}")));
+        return Err(Error::new(ErrorKind::Unsupported, format!("a device gives f32, f16 or bf16, not {to}")));
     };
     let sizes = || {
         let values = images.checked_mul(side)?.checked_mul(side)?.checked_mul(3)?;

@@ -1,9 +1,9 @@
-//! Batches on a device: an upload stage behind any iterator.
+//! Batches on a device: an upload stage after any iterator.
 //!
-//! A host batch is copied by a stream of its own into one of a few recycled device slots, and handed on at once; what
-//! the trainer computes with it is ordered after the copy by an event, on the device. The host's slot goes home when its
-//! copy has landed. A device slot is written again only after everything that the trainer ran on it, and it is the copy
-//! stream that waits for that, never the host.
+//! A separate stream copies a host batch into one of a few recycled device slots, and the batch is delivered at once.
+//! An event on the device orders the trainer's work after the copy. The host's slot is free again when its copy is
+//! done. A device slot is written again only after everything that the trainer ran on it; the copy stream waits for
+//! that, never the host.
 //!
 //! Read `slot.rs` for the life of a device slot, `exchange.rs` for what the threads hand one another, `flight.rs` for who owns a host batch during its copy, `lane.rs` for
 //! the upload thread, `iterator.rs` for what the trainer sees. `engine.rs` says what a device must be able to do, and
@@ -54,10 +54,11 @@ pub use measure::{convert_rate, copy_rate};
 pub use name::DeviceName;
 #[cfg(feature = "cuda")]
 pub use pages::LockedPages;
+pub(crate) use plan::uploaded;
 pub use stats::UploadStats;
 pub use upload::{Upload, Uploader};
 
-/// Where batches are uploaded to: memory, and streams of work on it.
+/// A device that batches are uploaded to: memory, and streams of work on it.
 ///
 /// There are two: [`HostDevice`] on every machine, and `CudaDevice` with the feature `cuda`. Both keep the same rules, those
 /// of CUDA: work of one stream runs in order, work of two streams in any order unless an event stands between them, and a
@@ -65,7 +66,7 @@ pub use upload::{Upload, Uploader};
 ///
 /// The trait can't be implemented outside of this crate.
 pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
-    /// A queue of work that runs in order. Clones are handles to the same one.
+    /// A queue of work that runs in order. Clones are handles to the same stream.
     type Stream: Clone + PartialEq + fmt::Debug + Send + Sync + 'static;
     /// Host memory that the device copies from fastest.
     type Pages: PageSource + 'static;
@@ -80,7 +81,7 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
         self.engine(KEY).label()
     }
 
-    /// A new stream, which waits for no other one.
+    /// A new stream, which does not wait for other streams.
     ///
     /// # Errors
     ///
@@ -89,6 +90,7 @@ pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {
         self.engine(KEY).new_stream()
     }
 
-    /// Host memory for the ring that is uploaded from; see [`WorkspaceBuilder::pages`](crate::workspace::WorkspaceBuilder::pages).
+    /// Host memory for the ring whose batches are uploaded; see
+    /// [`WorkspaceBuilder::pages`](crate::workspace::WorkspaceBuilder::pages).
     fn pages(&self) -> Self::Pages;
 }

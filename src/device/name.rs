@@ -8,7 +8,7 @@ use crate::memory::PageSource;
 
 use super::{Device, HostDevice};
 
-/// A device by its name in settings and on the command line: `host`, or `cuda:0`, `cuda:1` and so on.
+/// A device, by its name in settings and on the command line: `host`, or `cuda:0`, `cuda:1` and so on.
 ///
 /// ```
 /// use ringfeed::device::DeviceName;
@@ -23,17 +23,18 @@ use super::{Device, HostDevice};
 pub enum DeviceName {
     /// [`HostDevice`].
     Host,
-    /// `CudaDevice`, by the number that the driver gives it, from 0.
+    /// `CudaDevice`, by the driver's number, from 0.
     Cuda(usize),
 }
 
 impl DeviceName {
-    /// Host memory that the device copies from fastest: page-locked for a CUDA device, ordinary pages for the host. Opens
-    /// the device; nothing is locked before a ring asks for memory.
+    /// Host memory that the device copies from fastest: page-locked for a CUDA device, ordinary pages for the host.
+    /// Opens the device; no memory is locked before a ring needs it.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Device`] without such a device; [`ErrorKind::Unsupported`] if Ringfeed was built without it.
+    /// [`ErrorKind::Device`] without such a device; [`ErrorKind::Unsupported`] if Ringfeed was built without support
+    /// for it.
     pub fn pages(self) -> Result<Box<dyn PageSource>> {
         match self {
             Self::Host => Ok(Box::new(HostDevice::new().pages())),

@@ -5,16 +5,16 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use crate::error::Result;
 use crate::memory::{AnonymousPages, Block, PageSource};
 
-/// What can lock pages of memory in place.
+/// Something that can lock pages of memory.
 pub trait Locker: Send + Sync + 'static {
     /// A locked block of at least `bytes` bytes.
     fn lock(&self, bytes: usize) -> Result<Block>;
 }
 
-/// Page-locked host memory, from which a device copies fastest and without a copy in between.
+/// Page-locked host memory, from which a device copies fastest and without an intermediate copy.
 ///
-/// Locked when a slot of the ring is first used, and again when it grows. Where the system refuses to lock, ordinary pages
-/// are used, with one warning: everything works, more slowly.
+/// It is locked when a slot of the ring is first used, and again when the slot grows. If the system refuses to lock
+/// pages, ordinary pages are used, with one warning: everything works, but more slowly.
 pub struct LockedPages<L> {
     locker: L,
     was_refused: Arc<AtomicBool>,

@@ -45,6 +45,15 @@ pub(super) struct About {
     pub(super) traced: Option<Traced>,
 }
 
+/// What tensors are on a device that does these operations.
+///
+/// # Errors
+///
+/// What of `operations` is at fault, or can't be done on a device.
+pub(crate) fn uploaded(schema: &Schema, operations: &[Operation]) -> Result<Arc<Schema>> {
+    Ok(Plan::new(schema, operations)?.given)
+}
+
 impl Plan {
     /// # Errors
     ///

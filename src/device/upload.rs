@@ -36,7 +36,7 @@ use super::stats::{self, UploadStats};
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 ///
-/// A batch that is uploaded can't be touched on the host any more:
+/// A batch that is uploaded can no longer be used on the host:
 ///
 /// ```compile_fail,E0382
 /// # fn main() -> ringfeed::Result<()> {
@@ -49,7 +49,7 @@ use super::stats::{self, UploadStats};
 /// # }
 /// ```
 ///
-/// nor can what was borrowed from it before:
+/// and neither can what was borrowed from it before:
 ///
 /// ```compile_fail,E0505
 /// # fn main() -> ringfeed::Result<()> {
@@ -90,10 +90,11 @@ impl<D: Device> Upload<D> {
         Self::to_each([device])
     }
 
-    /// Uploads to several devices in turn: batch `n` of an epoch goes to device `n` modulo their number. Each has an upload
-    /// thread of its own.
+    /// Uploads to several devices in turn: batch `n` of an epoch goes to device `n` modulo the number of devices. Each
+    /// device has its own upload thread.
     ///
-    /// By shard instead: give each device's loader its [`Shard`](crate::Shard), in one process or in a process a device.
+    /// Alternatively, give each device a loader with its own [`Shard`](crate::Shard), in one process or in one process
+    /// per device.
     ///
     /// ```
     /// use ringfeed::{Loader, Shard};
@@ -119,30 +120,32 @@ impl<D: Device> Upload<D> {
         }
     }
 
-    /// Places on each device that batches are uploaded to in turn. Default: 3, one in the trainer's hand, one ready, one
-    /// being copied to.
+    /// Number of slots on each device, which batches are uploaded to in turn. Default: 3, for the batch that the
+    /// trainer uses, one that is ready, and one that is being copied.
     #[must_use]
     pub fn slots(mut self, slots: usize) -> Self {
         self.lane.slots = slots;
         self
     }
 
-    /// Copies that may be under way to each device. Default: 2, so that one follows the other without a gap. Each holds a
-    /// slot of the host's ring, beside the one that waits for its turn.
+    /// Maximum number of copies in progress per device. Default: 2, so that one follows the other without a gap. Each
+    /// holds a slot of the host's ring, in addition to the one that waits for its turn.
     #[must_use]
     pub fn queued(mut self, copies: usize) -> Self {
         self.lane.queued = copies;
         self
     }
 
-    /// Does this transform on the device, behind those so far: the same bits as on the host, from fewer bytes that travel.
-    /// [`Loader::upload`](crate::Loader::upload) finds out by itself which transforms of its list can be done there.
+    /// Adds a transform that runs on the device, after those so far. It gives the same bits as on the host, but fewer
+    /// bytes are copied. [`Loader::upload`](crate::Loader::upload) finds by itself which transforms of its list can run
+    /// there.
     ///
-    /// A device does `cast`, `normalise`, `one_hot`, `layout`, `flip` and `dense`: of a tensor of bytes or 16-bit integers a `cast`
-    /// to `f32`, `f16` or `bf16`, a scalar normaliser and further casts; of images of bytes normalisers by channel, `layout` and
-    /// `flip`, too; of classes `one_hot` and a cast; of the values of a sparse row `dense` and a cast. It knows no padding (where
-    /// samples differ in length, what is not there is computed like a 0), and can't tell bad samples: what is no class becomes
-    /// zeros. Default: every tensor arrives as it is.
+    /// A device can run `cast`, `normalise`, `one_hot`, `layout`, `flip` and `dense`: for a tensor of bytes or 16-bit
+    /// integers, a `cast` to `f32`, `f16` or `bf16`, a scalar normaliser and further casts; for images of bytes also
+    /// normalisers by channel, `layout` and `flip`; for classes `one_hot` and a cast; for the values of a sparse row
+    /// `dense` and a cast. It does not know padding (if samples differ in length, missing elements are computed like a
+    /// 0), and can't report bad samples: a number that is not a class becomes zeros. Default: every tensor is uploaded
+    /// unchanged.
     ///
     /// ```
     /// use ringfeed::device::{Device, HostDevice, Upload};
@@ -169,7 +172,7 @@ impl<D: Device> Upload<D> {
         self
     }
 
-    /// Does on the device what a table says, to the tensor of this name.
+    /// Converts the tensor of this name on the device, as a table says.
     ///
     /// ```
     /// use ringfeed::device::{Conversion, HostDevice, Upload};
@@ -193,7 +196,7 @@ impl<D: Device> Upload<D> {
         &self.devices
     }
 
-    /// How long `next` waits when every device slot is in the caller's hands. Default: 10 s.
+    /// How long `next` waits when the caller holds every device slot. Default: 10 s.
     #[must_use]
     pub fn lease_wait(mut self, time: Duration) -> Self {
         self.lane.lease_wait = time.min(LONGEST_WAIT);
@@ -211,13 +214,13 @@ impl<D: Device> Upload<D> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for settings that make no sense, [`ErrorKind::Device`] if a device refuses.
+    /// [`ErrorKind::Config`] for invalid settings, [`ErrorKind::Device`] if a device refuses.
     pub fn start(&self, batches: impl DataSetIterator + 'static) -> Result<DeviceDataSetIterator<D>> {
         let lanes = self.lanes(batches.schema())?;
         DeviceDataSetIterator::new(Box::new(batches), lanes, self.lane.close_wait)
     }
 
-    /// An upload stage without an iterator, for batches of this schema that you bring yourself. For one device.
+    /// An upload stage without an iterator, for your own batches of this schema. For one device.
     ///
     /// # Errors
     ///
@@ -243,7 +246,7 @@ impl<D: Device> Upload<D> {
         let checks = [
             (!self.devices.is_empty(), "devices: the list is empty; name at least one"),
             ((1..=64).contains(&self.lane.slots), "slots: a device has 1 to 64 of them"),
-            ((1..=64).contains(&self.lane.queued), "queued: 1 to 64 copies may be under way"),
+            ((1..=64).contains(&self.lane.queued), "queued: 1 to 64 copies may be in progress"),
         ];
         checks.iter().filter(|(is_right, _)| !is_right).map(|(_, fault)| (*fault).to_owned()).collect()
     }
@@ -255,20 +258,20 @@ impl<D: Device> From<D> for Upload<D> {
     }
 }
 
-/// Uploads batches one by one, for those who have a loop of their own; [`Upload::start`] wraps a whole iterator.
+/// Uploads batches one by one, for a loop of your own; [`Upload::start`] wraps a whole iterator.
 pub struct Uploader<D: Device> {
     lane: Lane<D>,
     aboard: Arc<Aboard>,
 }
 
 impl<D: Device> Uploader<D> {
-    /// Starts the copy of `batch`, and gives what it will be on the device. The batch's slot goes home when the copy has
-    /// landed, also if you wait for nothing. Sleeps while as many copies are under way as may be.
+    /// Starts the copy of `batch`, and returns the batch on the device. The slot on the host is free again when the
+    /// copy is done, even if you do not wait for it. Sleeps while the maximum number of copies is in progress.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Exhausted`] if every device slot is in the caller's hands for `lease_wait`, [`ErrorKind::Device`] if the
-    /// device refuses; the batch is dropped then.
+    /// [`ErrorKind::Exhausted`] if the caller holds every device slot for `lease_wait`, [`ErrorKind::Device`] if the
+    /// device refuses. The batch is then dropped.
     pub fn upload(&mut self, batch: DataSet) -> Result<DeviceDataSet<D>> {
         self.lane.wait_for_slot()?;
         let state = batch.state_after();
@@ -276,7 +279,7 @@ impl<D: Device> Uploader<D> {
         self.lane.next()?.map_or_else(|| Err(ended()), |(batch, _)| batch)
     }
 
-    /// The figures so far.
+    /// Statistics so far.
     pub fn stats(&self) -> UploadStats {
         stats::read(std::iter::once(&**self.lane.counters()), 0.0)
     }

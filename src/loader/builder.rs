@@ -49,9 +49,9 @@ impl Loader {
     ///
     /// ```no_run
     /// use ringfeed::Loader;
-    /// use ringfeed::images::ImageAugment;
+    /// use ringfeed::images::{horizontal_flip, random_resized_crop};
     ///
-    /// let augment = [ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
+    /// let augment = [random_resized_crop(), horizontal_flip()];
     /// let loader = Loader::images("photos").size(512, 512).augment(augment).maps("annotations").shuffle(42);
     /// for batch in &mut loader.build()? {
     ///     let batch = batch?;
@@ -72,7 +72,7 @@ impl Loader {
                     picture.map(|picture| ("map".to_owned(), picture.into_map(DType::U8).into())).into_iter().collect();
                 self.config.sources.push(maps);
             }
-            None => self.faults.push("maps: they belong to a folder of images, which comes first".to_owned()),
+            None => self.faults.push("maps: name the folder of images that they belong to first".to_owned()),
         }
         self
     }
@@ -103,7 +103,7 @@ impl Loader {
     /// Resizes images to this size in pixels. For a folder of images without fields.
     #[must_use]
     pub fn size(mut self, height: u32, width: u32) -> Self {
-        let advice = "only images in a folder; those of other sources say it in their field";
+        let advice = "only for a folder of images; for other sources, set it in the image's field";
         self.change_picture("size", advice, |image| image.size(height, width));
         self
     }
@@ -112,19 +112,19 @@ impl Loader {
     /// evaluation. Default: none.
     #[must_use]
     pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
-        let advice =
-            "only images in a folder; other images say it in their field, and for numbers there is augment_numbers";
+        let advice = "only for a folder of images; for other images, set it in the image's field, and for numbers use \
+             augment_numbers";
         self.change_picture("augment", advice, |image| image.augment(operations));
         self
     }
 
-    /// Where to save what opening found for the next run: the rows of a CSV file, the listing of a folder of images, the
-    /// index of tar archives. Default: nothing is saved.
+    /// Where to save what opening found for the next run: where the records of CSV, JSON Lines, libsvm, text and TFRecord files begin,
+    /// the listing of a folder of images or sounds, the index of tar archives. Default: nothing is saved.
     #[must_use]
     pub fn saved_index(mut self, saved: SavedIndex) -> Self {
         match self.config.sources.last_mut().and_then(SourceConfig::saved_index_mut) {
             Some(own) => *own = saved,
-            None => self.faults.push("saved_index: only CSV files, images and tar archives have an index".to_owned()),
+            None => self.faults.push("saved_index: sources of this format have no index to save".to_owned()),
         }
         self
     }
@@ -192,14 +192,17 @@ impl Loader {
     pub fn tokens_per_batch(mut self, tokens: u64) -> Self {
         match &mut self.config.bucket {
             Some(bucket) => bucket.tokens_per_batch = Some(tokens),
-            None => self.faults.push("tokens_per_batch: say first by which tensor batches are made: bucket".to_owned()),
+            None => self.faults.push("tokens_per_batch: call bucket first, which names the tensor".to_owned()),
         }
         self
     }
 
     /// Uses only samples whose fields fulfil a condition. Splits and folds are made of these samples. Names are fields of the first
     /// source, or tensors that are made of one field. Values are numbers, texts in quotes, or `missing`, which is neither equal to nor
-    /// different from any value. The named fields are read once, when the loader is opened; a bad one is an error with every policy.
+    /// different from any value: what has no value, null, NaN, a text without anything but blanks, and in a CSV file what its
+    /// `missing_tokens` say (`NA`, by default), whatever else is asked of the field. `len(name)` is a length: the number of values in
+    /// a list, of characters in a text (in a CSV file everything is text), or of steps in a sequence, a sound or tokenized text. The
+    /// named fields are read once, when the loader is opened; a bad one is an error with every policy.
     /// Default: all samples. To use a function of your own, call [`filter_by`](Self::filter_by).
     ///
     /// ```
@@ -207,6 +210,8 @@ impl Loader {
     ///
     /// let some = Loader::csv("fixtures/iris-species.csv").filter("species in ['setosa', 'virginica'] and petal_length >= 1.5");
     /// assert_eq!(some.plan()?.samples, Some(76));
+    /// let long = Loader::csv("fixtures/iris-species.csv").filter("len(species) > 9");
+    /// assert_eq!(long.plan()?.samples, Some(50));
     /// # Ok::<(), ringfeed::Error>(())
     /// ```
     #[must_use]
@@ -243,6 +248,28 @@ impl Loader {
     #[must_use]
     pub fn class_balanced(mut self) -> Self {
         self.config.class_balanced = true;
+        self
+    }
+
+    /// Draws samples with replacement, in proportion to weights: the numbers of this field of the first source, or of the tensor that
+    /// is made of it. A weight of 0 is never drawn; a missing or negative one is an error. The field is read once, when the loader is
+    /// opened. Needs the seed of [`shuffle`](Self::shuffle). Default: each sample once.
+    ///
+    /// ```
+    /// use ringfeed::Loader;
+    ///
+    /// let flowers = Loader::csv("fixtures/iris-species.csv").weight_by("petal_width").samples_per_epoch(3000).shuffle(42);
+    /// let mut drawn = [0; 3];
+    /// for batch in flowers.build()? {
+    ///     batch?.sample_ids().iter().for_each(|flower| drawn[*flower as usize / 50] += 1);
+    /// }
+    /// // Petals of the three species are 0.25, 1.33 and 2.03 cm wide on average.
+    /// assert!((150..270).contains(&drawn[0]) && (1000..1220).contains(&drawn[1]));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn weight_by(mut self, field: impl Into<String>) -> Self {
+        self.config.weight_by = Some(field.into());
         self
     }
 

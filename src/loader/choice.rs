@@ -1,4 +1,4 @@
-//! Which samples are chosen by the values of their fields: filters, and the classes and groups that splits go by.
+//! Choosing samples by the values of their fields: filters, and the classes and groups of splits.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
@@ -10,18 +10,16 @@ use crate::filter::{Filter, Known};
 use crate::memory::MemoryBudget;
 use crate::order::Subset;
 use crate::random::hash_bytes;
-use crate::read::fields::{Field, Text};
-use crate::read::{FieldReader, RecordReader, Windowed};
-use crate::row::RowMut;
+use crate::read::fields::Field;
+use crate::read::{ColumnRef, FieldReader, RecordReader, Windowed};
 
 use super::Loader;
-use super::each::{each, only_numbers, or_number};
+use super::each::{each, or_number, single_numbers};
 use super::keep::{Chosen, Keep};
+use super::length;
 use super::number::{self, Number};
 use super::own::Own;
-
-/// Longest text that is compared, in bytes.
-const MAX_TEXT: usize = 1024;
+use super::text;
 
 /// A field's value in every record.
 enum Values {
@@ -74,9 +72,10 @@ impl Values {
 }
 
 impl Loader {
-    /// Takes only samples for which a function of your own says so, by the values of these fields of the first source: as
-    /// [`filter`](Self::filter), whose language says less than code. The fields are read once, when the loader is opened, and the function is
-    /// called once for each record, on one thread. Several of them must all agree.
+    /// Uses only samples for which a function of your own returns `true`, given the values of these fields of the first
+    /// source: for conditions that the language of [`filter`](Self::filter) can't express. The fields are read once,
+    /// when the loader is opened, and the function is called once for each record, on one thread. If there are several
+    /// functions, all must return `true`.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -90,9 +89,19 @@ impl Loader {
     /// ```
     #[must_use]
     pub fn filter_by<N: Into<String>>(
-        mut self,
+        self,
         fields: impl IntoIterator<Item = N>,
         keep: impl Fn(&Chosen<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.try_filter_by(fields, move |chosen| Ok(keep(chosen)))
+    }
+
+    /// As [`filter_by`](Self::filter_by), by a function that may fail. Its first error, with the record, is that of opening the loader.
+    #[must_use]
+    pub fn try_filter_by<N: Into<String>>(
+        mut self,
+        fields: impl IntoIterator<Item = N>,
+        keep: impl Fn(&Chosen<'_>) -> Result<bool> + Send + Sync + 'static,
     ) -> Self {
         self.keeps.push(Keep::new(fields.into_iter().map(Into::into).collect(), keep));
         self
@@ -144,7 +153,10 @@ impl Loader {
     fn filtered_by_text(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let Some(text) = &self.config.filter else { return Ok(None) };
         let filter = Filter::parse(text)?;
-        let values = filter.fields.iter().map(|(name, is_text)| self.values(first, name, *is_text));
+        let values = filter.subjects.iter().map(|subject| match subject.is_length {
+            true => self.lengths(first, &subject.field),
+            false => self.values(first, &subject.field, subject.is_text),
+        });
         let values = values.collect::<Result<Vec<_>>>()?;
         let kept = Subset::all(shortest).filter(|sample| filter.keeps(&|field| values[field].at(sample)));
         tracing::info!(filter = text, kept = kept.len(), of = shortest, "samples are filtered");
@@ -159,7 +171,7 @@ impl Loader {
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
         let (Some(windows), Some(first)) = (&self.config.windows, readers.first()) else { return Ok(readers) };
         if self.config.chosen_by().is_some() || !self.keeps.is_empty() {
-            let message = "windows: they are of neighbouring records; with a filter there would be gaps";
+            let message = "windows: they consist of consecutive records; with a filter there would be gaps";
             return Err(Error::new(ErrorKind::Config, message));
         }
         let lengths: Vec<u64> = readers.iter().map(|reader| reader.len()).collect();
@@ -174,6 +186,31 @@ impl Loader {
         let placed = Arc::new(windows.placed(shortest, series.as_deref())?);
         let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone(), budget)?) as Arc<dyn RecordReader>);
         readers.into_iter().map(windowed).collect()
+    }
+
+    /// The weight of each sample, if they are drawn by weights.
+    pub(super) fn weights_of(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Vec<f64>>> {
+        let Some(field) = &self.config.weight_by else { return Ok(None) };
+        let values = self.values(first, field, Some(false))?;
+        let weight = |sample: u64| match values.at(sample) {
+            Known::Number(weight) if weight >= 0.0 && weight.is_finite() => Ok(weight),
+            Known::Integer(weight) if weight >= 0 => Ok(weight as f64),
+            other => {
+                let found = match other {
+                    Known::Number(weight) => format!("a weight of {weight}"),
+                    Known::Integer(weight) => format!("a weight of {weight}"),
+                    Known::Missing | Known::Text(_) => "no weight".to_owned(),
+                };
+                let error =
+                    Error::new(ErrorKind::Data, format!("{found}; weights are numbers, finite and not negative"));
+                let error = error.at_column(field).at_record(sample);
+                Err(match first.place(sample).path {
+                    Some(path) => error.at_path(path),
+                    None => error,
+                })
+            }
+        };
+        (0..shortest).map(weight).collect::<Result<_>>().map(Some)
     }
 
     fn strata(&self, first: &impl RecordReader) -> Result<Option<Strata>> {
@@ -193,19 +230,9 @@ impl Loader {
         if let Some(values) = known_labels(first, name, is_text) {
             return Ok(values);
         }
-        let fields = self.config.sources.first().map_or(&self.config.fields, |source| &source.fields);
-        let columns = fields.iter().find(|(own, _)| own == name).map(|(own, field)| field.columns(own));
-        let column = match columns.as_deref() {
-            None => name.into(),
-            Some([one]) => one.clone(),
-            Some(_) => {
-                let message = "the tensor is made of several fields; name one of them";
-                return Err(Error::new(ErrorKind::Config, message).at_column(name));
-            }
-        };
-        let text = || self.read_values(&[(name.to_owned(), Text::new(MAX_TEXT).from(column.clone()))], None);
-        let numbers =
-            || self.read_values(&[(name.to_owned(), Field::outside(number::codec(name), [column.clone()]))], None);
+        let column = self.column_of(name)?;
+        let by = |codec| self.read_values(&[(name.to_owned(), Field::outside(codec, [column.clone()]))], None);
+        let (text, numbers) = (|| by(text::codec(name)), || by(number::codec(name)));
         let read = match is_text {
             Some(true) => text(),
             Some(false) => numbers(),
@@ -220,11 +247,52 @@ impl Loader {
             }),
         };
         match read {
-            // An array has no fields to be read by themselves.
-            Err(error) if error.kind() == ErrorKind::Config && is_text != Some(true) => {
-                only_numbers(first, name).map_or(Err(error), |numbers| numbers.map(Values::Numbers))
+            // An array has no fields to be read by themselves, and a sequence none that it has one value of.
+            Err(error) if error.kind() == ErrorKind::Config => {
+                tensor_values(first, name, is_text).unwrap_or_else(|| Err(no_value(name, &error)))
             }
             read => read,
+        }
+    }
+
+    /// The lengths of a field of the source, or of the tensor of this name.
+    fn lengths(&self, first: &impl RecordReader, name: &str) -> Result<Values> {
+        let measured = || length::measured(first, name).map(|numbers| numbers.map(Values::Numbers));
+        if self.field_of(name).is_some_and(|(_, field)| field.has_own_length()) {
+            return measured().unwrap_or_else(|| {
+                let message = "its length is the same in every record, or none; leave out its max_len, or name the field that it \
+                               is made of";
+                Err(Error::new(ErrorKind::Config, message).at_column(format!("len({name})")))
+            });
+        }
+        let field = Field::outside(length::codec(name), [self.column_of(name)?]);
+        match self.read_values(&[(name.to_owned(), field)], None) {
+            // What is stored without fields may be measured.
+            Err(error) if matches!(error.kind(), ErrorKind::Config | ErrorKind::NotFound) => {
+                measured().unwrap_or_else(|| match error.kind() {
+                    ErrorKind::Config => Err(no_length(name, &error)),
+                    _ => Err(error),
+                })
+            }
+            read => read,
+        }
+    }
+
+    fn field_of(&self, name: &str) -> Option<&(String, Field)> {
+        let read = self.config.sources.first().map_or(&self.config.fields, |source| &source.fields);
+        let fields = if self.named.is_empty() { read } else { &self.named };
+        fields.iter().find(|(own, _)| own == name)
+    }
+
+    /// The field of the source that has this name, or that the tensor of this name is made of.
+    fn column_of(&self, name: &str) -> Result<ColumnRef> {
+        match self.field_of(name).map(|(own, field)| field.columns(own)).as_deref() {
+            None => Ok(name.into()),
+            Some([one]) => Ok(one.clone()),
+            Some(_) => {
+                let message = "the tensor is made of several fields; name one of them";
+                Err(Error::new(ErrorKind::Config, message).at_column(name))
+            }
         }
     }
 
@@ -247,26 +315,67 @@ impl Loader {
             let message = "the source has no such field to choose samples by";
             return Err(Error::new(ErrorKind::Config, message).at_column(&fields[0].0));
         };
+        if let Some(spec) = reader.tensors().iter().find(|spec| spec.is_variable()) {
+            let message = "it has several values in a record; samples are chosen by a single one";
+            return Err(Error::new(ErrorKind::Config, message).at_column(&spec.name));
+        }
         if reader.tensors().first().is_none_or(|spec| spec.dtype != DType::U8) {
             let mut numbers = Vec::new();
             each(reader, |row| or_number(row, bad), |number| numbers.push(number))?;
             return Ok(Values::Numbers(numbers));
         }
-        let text = |row: Result<&mut RowMut<'_>>| {
-            let row = row?;
-            let len = row.tensor(1).as_mut_slice::<i64>()?[0] as usize;
-            Ok(String::from_utf8_lossy(&row.tensor(0).bytes_mut()[..len]).into_owned())
-        };
         let (mut codes, mut texts, mut known) = (Vec::new(), Vec::new(), HashMap::new());
-        each(reader, text, |text| {
-            let code = *known.entry(text).or_insert_with_key(|text| {
-                texts.push(text.clone());
-                texts.len() as u32 - 1
-            });
-            codes.push(code);
-        })?;
+        each(
+            reader,
+            |row| text::read(row?),
+            |text| {
+                let code = *known.entry(text).or_insert_with_key(|text| {
+                    texts.push(text.clone());
+                    texts.len() as u32 - 1
+                });
+                codes.push(code);
+            },
+        )?;
         Ok(Values::Texts { codes, texts })
     }
+}
+
+/// Why samples can't be chosen by what a record does not have a single value of.
+#[cold]
+fn no_value(name: &str, error: &Error) -> Error {
+    let message = format!("a record has no single value {name:?} to choose samples by: {}", error.message());
+    Error::new(ErrorKind::Config, message).at(error.location().clone())
+}
+
+/// Why samples can't be chosen by the length of what has none, or always the same.
+#[cold]
+fn no_length(name: &str, error: &Error) -> Error {
+    let message = format!("{name:?} has no length that differs from record to record: {}", error.message());
+    Error::new(ErrorKind::Config, message).at(error.location().clone())
+}
+
+/// The values of the tensor of this name, if it has a single number in each record, or the name of a class.
+fn tensor_values(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -> Option<Result<Values>> {
+    let classes = reader.tensors().iter().find(|spec| spec.name == name)?.classes.clone();
+    let classes = classes.filter(|_| is_text != Some(false));
+    let numbers = single_numbers(reader, name)?;
+    if classes.is_none() && is_text == Some(true) {
+        return None;
+    }
+    Some(numbers.map(|numbers| {
+        let code = |number: &Number| match number.known() {
+            Known::Number(class) => Some(class as u32),
+            _ => None,
+        };
+        let codes = |classes: &Arc<[String]>| -> Option<Vec<u32>> {
+            let codes = numbers.iter().map(code).collect::<Option<Vec<u32>>>()?;
+            codes.iter().all(|code| (*code as usize) < classes.len()).then_some(codes)
+        };
+        match classes.and_then(|classes| Some((codes(&classes)?, classes.to_vec()))) {
+            Some((codes, texts)) => Values::Texts { codes, texts },
+            None => Values::Numbers(numbers),
+        }
+    }))
 }
 
 /// The classes of records, where they are known without reading and the tensor of this name holds them.

@@ -12,6 +12,7 @@ use crate::order::{Remainder, Shard};
 use crate::prefetch::{Amount, LEAST_PREFETCH, Manners};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
+use crate::read::format::no_such_key;
 use crate::read::{Formats, Paths, SourceConfig, Windows};
 use crate::ring::Overflow;
 use crate::stats::{MetricsAddress, Stats};
@@ -19,12 +20,14 @@ use crate::storage::FetchLimit;
 use crate::transform::{NumberAugment, Operation};
 use crate::tree::{Node, Told};
 
-/// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. What is left out has its default; a name
-/// that does not exist is an error.
+use super::weights::Mix;
+
+/// All settings of a [`Loader`](crate::Loader), as plain data: TOML or JSON. A setting that is left out has its
+/// default; a name that does not exist is an error.
 ///
-/// A file of settings may be shorter: a name alone stands for a choice whose parts have defaults (`bad_records = "skip"`,
+/// Settings files have short forms: a name alone stands for a choice whose parts have defaults (`bad_records = "skip"`,
 /// `cut = "contiguous"`), or for an operation (`augment = ["horizontal_flip"]`), and `"imagenet"` for that normaliser.
-/// [`LoaderConfig::load`] says of every fault which key it is, in which line, and what is allowed there.
+/// For every fault, [`LoaderConfig::load`] names the key, the line, and what is allowed there.
 ///
 /// ```
 /// let config: ringfeed::LoaderConfig = toml::from_str(r#"
@@ -48,67 +51,72 @@ use crate::tree::{Node, Told};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// What is read: one source, or several that each give some tensors of every sample. A file may leave them to
-    /// whoever loads it.
+    /// What is read: one source, or several that each give some tensors of every sample. A settings file may leave them
+    /// out if the program that loads it adds them.
     #[serde(default)]
     pub sources: Vec<SourceConfig>,
-    /// What is read, where there is one source: by its path alone, in which case the format is detected, or as one of `sources`
-    /// is written. Instead of `sources`.
+    /// What is read, if there is one source: its path, in which case the format is detected, or a table like one of
+    /// `sources`. Instead of `sources`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<OnlySource>,
-    /// The tensors of a sample by name, and what each is made of. Without any, what the source gives by itself.
+    /// The tensors of a sample by name, and what each is made of. Without any, the usual tensors of the source.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::read::fields::by_name")]
     pub fields: Vec<(String, Field)>,
-    /// A fitted recipe whose tensors samples have beside those of `fields`: a file that [`Prepared::save`](crate::prepare::Prepared::save)
-    /// wrote.
+    /// A fitted recipe whose tensors samples have in addition to those of `fields`: a file that
+    /// [`Prepared::save`](crate::prepare::Prepared::save) wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepared: Option<PreparedConfig>,
-    /// What `ringfeed fit` fits to these samples and saves as `prepared`.
+    /// The recipe that `ringfeed fit` fits to these samples and saves as `prepared`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepare: Option<Recipe>,
-    /// How often samples of each of the sources are drawn, in proportion to these weights, instead of reading the sources side by
-    /// side. Those sources give the same tensors.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub mix: Vec<f64>,
+    /// Draws samples from the sources in proportion to these weights, instead of reading the sources side by side: a
+    /// weight for each of `sources`, or a table of paths with their weights instead of `sources`. All sources must give
+    /// the same tensors.
+    #[serde(default, skip_serializing_if = "Mix::is_empty")]
+    pub mix: Mix,
     /// Number of samples per batch.
     #[serde(default = "default_batch_size")]
     pub batch_size: usize,
-    /// Seed of the shuffle; without one, the source's own order.
+    /// Seed of the shuffle. Without one, samples keep the source's order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
-    /// How many chunks (what a file holds together, such as a row group, or runs of 1024 records) are shuffled together, the chunks
-    /// themselves being shuffled, too; without it, all samples are. In files of settings also `shuffle = { seed, blocks }`.
+    /// Number of neighbouring chunks (what a file stores as a unit, such as a row group, or runs of 1024 records) whose
+    /// samples are shuffled together, after the order of the chunks was shuffled. Without it, all samples are shuffled
+    /// together. In settings files also `shuffle = { seed, blocks }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle_blocks: Option<u64>,
-    /// One part of a split into train, validation and test data by the names of the first source's samples.
+    /// One part of a split into train, validation and test data, by the names of the first source's samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub split: Option<Split>,
-    /// One of several folds for cross-validation, or all others; of the part, if there is a split.
+    /// One of several folds for cross-validation, or all others. If there is a split, folds of its part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folds: Option<Folds>,
-    /// Windows over the records of the sources, as samples in their place.
+    /// Windows of consecutive records as samples, instead of single records.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<Windows>,
-    /// Which samples are taken, by comparisons on fields of the first source: `label != 3 and kind in ['cat', 'dog']`. Split and
-    /// folds are of these.
+    /// The condition that samples must fulfil, on fields of the first source or on their lengths:
+    /// `label != 3 and (kind in ['cat', 'dog'] or len(tokens) > 5)`. Split and folds are made of these samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
     /// The field of which each part of the split, and each fold, has the same share of every value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stratify: Option<String>,
-    /// The field whose samples of the same value are in one part of the split, or in one fold.
+    /// The field whose equal values stay together: in one part of the split, or in one fold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Whether samples are drawn with replacement, so that each class is drawn equally often.
     #[serde(default)]
     pub class_balanced: bool,
-    /// Batches of samples of about one length each, so that little of them is padding.
+    /// The field of the first source whose numbers are weights: samples are drawn with replacement, in proportion to them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weight_by: Option<String>,
+    /// Groups samples of similar length into batches, so that they need little padding.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bucket: Option<Buckets>,
-    /// How many samples an epoch has, if not as many as there are to choose from.
+    /// Number of samples per epoch, if it is not the number of samples in the data.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub samples_per_epoch: Option<u64>,
-    /// This process's part of the samples.
+    /// This process's share of the samples.
     #[serde(default)]
     pub shard: Shard,
     /// What to do with the last samples if they cannot be divided evenly among the shards.
@@ -120,52 +128,53 @@ pub struct LoaderConfig {
     /// What to do with bad records.
     #[serde(default)]
     pub bad_records: BadRecords,
-    /// Whether several sources of unequal length end with the shortest; otherwise they are an error.
+    /// Whether several sources of unequal length end with the shortest one. Otherwise unequal lengths are an error.
     #[serde(default)]
     pub shorter: bool,
     /// Normalisers by tensor name: a file that [`Normaliser::save`](crate::Normaliser::save) wrote, or the parameters themselves.
     #[serde(default)]
     pub normalise: BTreeMap<String, NormaliserConfig>,
-    /// Random operations by tensor name, after normalisation. There is no switch: leave them out for evaluation. (Those
-    /// on images belong to their field.)
+    /// Random operations by tensor name, after normalisation. Leave them out for evaluation. (Operations on images
+    /// belong to their field.)
     #[serde(default)]
     pub augment: BTreeMap<String, Vec<NumberAugment>>,
-    /// What becomes of tensors once they are decoded, normalised and augmented: one list, applied in its order.
+    /// Transforms of tensors after they are decoded, normalised and augmented, applied in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub transforms: Vec<Operation>,
-    /// Threads that fill batches; by default one for each core that they may use. `"auto"` finds the number while it runs.
+    /// Number of threads that fill batches; by default one for each core that they may use. `"auto"` tunes it during
+    /// the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workers: Option<Amount>,
     /// The cores that workers run on, by the system's numbers; by default all that the process may use. See
     /// [`WorkspaceBuilder::worker_cores`](crate::workspace::WorkspaceBuilder::worker_cores).
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub worker_cores: Vec<usize>,
-    /// How nice workers are, from 0, as any other thread, to 19. See
+    /// Niceness of workers, from 0 (like other threads) to 19. See
     /// [`WorkspaceBuilder::worker_nice`](crate::workspace::WorkspaceBuilder::worker_nice).
     #[serde(default)]
     pub worker_nice: u8,
-    /// Most of the cores' time that workers take together, from 0 to 1; without it, no bound. See
+    /// Maximum share of the cores' time that workers use together, from 0 to 1; without it, no limit. See
     /// [`WorkspaceBuilder::worker_share`](crate::workspace::WorkspaceBuilder::worker_share).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_share: Option<f64>,
-    /// How many finished batches may wait for the trainer; by default 2, and more where small batches would leave workers
-    /// without a sample (see [`LoaderConfig::prefetch_batches`]). `"auto"` finds the number while it runs.
+    /// Number of finished batches that may wait for the trainer; by default 2, and more if batches are so small that
+    /// workers would have no samples (see [`LoaderConfig::prefetch_batches`]). `"auto"` tunes it during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Amount>,
-    /// Whether prefetch runs on into the next epoch when one is planned to its end.
+    /// Whether prefetch continues into the next epoch when all batches of an epoch are planned.
     #[serde(default = "default_across_epochs")]
     pub across_epochs: bool,
-    /// Longest time that reading one sample's bytes may take; without one, no limit.
+    /// Maximum time for reading one sample's bytes; without it, no limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fetch_limit: Option<FetchLimit>,
-    /// Whether batches are made without prefetch, on the caller's thread.
+    /// Whether batches are made on the caller's thread, without prefetch.
     #[serde(default)]
     pub shield: bool,
-    /// A file for a [`Trace`](crate::stats::Trace) of what every thread does when, written when iterator and workspace drop.
+    /// A file for a [`Trace`](crate::stats::Trace) of all threads, written when iterator and workspace drop.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trace: Option<PathBuf>,
-    /// Where the figures of the run are served over HTTP, in Prometheus' text format, while the iterator lives: a port of this machine
-    /// alone, or an address. With the feature `metrics`.
+    /// Where statistics of the run are served over HTTP, in Prometheus' text format, while the iterator lives: a port
+    /// that only this machine can reach, or an address. Needs the feature `metrics`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metrics: Option<MetricsAddress>,
     /// Batch memory.
@@ -181,12 +190,12 @@ fn default_across_epochs() -> bool {
     true
 }
 
-/// A source that there is no other beside.
+/// The only source of a loader.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum OnlySource {
-    /// Its format is detected.
+    /// By its path; the format is detected.
     Path(SourcePath),
     /// With its format and options.
     Named(SourceConfig),
@@ -199,13 +208,18 @@ impl<'de> Deserialize<'de> for OnlySource {
             Node::Table(entries) if entries.iter().any(|(key, _)| key == "format" || key == "options") => {
                 SourceConfig::deserialize(&node).map(Self::Named)
             }
-            _ => SourcePath::deserialize(&node).map(Self::Path),
+            Node::Table(entries) => match entries.iter().find(|(key, _)| key != "path") {
+                Some((key, _)) => Err(no_such_key(key)),
+                None => SourcePath::deserialize(&node).map(Self::Path),
+            },
+            // The path alone.
+            _ => Paths::deserialize(&node).map(|path| Self::Path(SourcePath { path })),
         };
         source.map_err(|fault| D::Error::custom(Told(&fault)))
     }
 }
 
-/// A source by its path, or paths, alone.
+/// A source by its path, or by several paths.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SourcePath {
@@ -217,16 +231,16 @@ pub struct SourcePath {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct MemoryConfig {
-    /// Most bytes for the ring, row indexes and unpacked files together; without one, unlimited.
+    /// Maximum number of bytes for the ring, row indexes and unpacked files together; without it, no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_bytes: Option<u64>,
-    /// What happens to a batch that no slot may hold.
+    /// What to do with a batch that no slot may hold.
     pub overflow: Overflow,
-    /// What kind of memory slots are.
+    /// The kind of memory that slots use.
     pub kind: MemoryKind,
-    /// How long `next` waits when every slot is in the caller's hands.
+    /// How long `next` waits when the caller holds every slot, in milliseconds.
     pub lease_wait_ms: u64,
-    /// How long `reset` and dropping wait for work in progress.
+    /// How long `reset` and dropping wait for work in progress, in milliseconds.
     pub close_wait_ms: u64,
 }
 
@@ -242,7 +256,7 @@ impl Default for MemoryConfig {
     }
 }
 
-/// What kind of memory slots are.
+/// The kind of memory that slots use.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -252,15 +266,15 @@ pub enum MemoryKind {
     Anonymous,
     /// Mapped temporary files.
     TempFile {
-        /// Most bytes of files.
+        /// Maximum number of bytes of all files.
         limit_bytes: u64,
-        /// Where they are made; by default in the system's temporary folder.
+        /// The folder for them; by default the system's temporary folder.
         #[serde(default)]
         folder: Option<PathBuf>,
     },
-    /// Page-locked pages, from which this device copies fastest; of the `host`, which copies from any pages, ordinary ones.
-    /// Where the system refuses to lock, ordinary pages are used, with one warning. The device is opened when the
-    /// workspace is built; without it, or in a Ringfeed that was built without CUDA, that is an error.
+    /// Page-locked memory, from which this device copies fastest; for the `host`, ordinary memory. If the system
+    /// refuses to lock pages, ordinary pages are used, with one warning. The device is opened when the workspace is
+    /// built. It is an error if there is no such device, or if Ringfeed was built without CUDA.
     PageLocked {
         /// The device.
         device: DeviceName,
@@ -276,7 +290,7 @@ impl Default for LoaderConfig {
             fields: Vec::new(),
             prepared: None,
             prepare: None,
-            mix: Vec::new(),
+            mix: Mix::default(),
             batch_size: default_batch_size(),
             shuffle: None,
             shuffle_blocks: None,
@@ -287,6 +301,7 @@ impl Default for LoaderConfig {
             stratify: None,
             group: None,
             class_balanced: false,
+            weight_by: None,
             bucket: None,
             samples_per_epoch: None,
             shard: Shard::default(),
@@ -313,8 +328,8 @@ impl Default for LoaderConfig {
 }
 
 impl LoaderConfig {
-    /// Threads that fill batches: as many as asked for, or one for each core that they may use, also to begin with where the number
-    /// is found.
+    /// Number of threads that fill batches: the number that is set, otherwise one for each core that they may use.
+    /// `"auto"` begins with the latter.
     pub fn worker_threads(&self) -> usize {
         self.workers.and_then(Amount::number).unwrap_or_else(|| self.manners().workers())
     }
@@ -323,8 +338,8 @@ impl LoaderConfig {
         Manners { cores: self.worker_cores.clone(), nice: self.worker_nice, share: self.worker_share }
     }
 
-    /// How many finished batches may wait for the trainer: as many as asked for, or so many that there are two samples
-    /// for each worker, and 2 at least; 2 to begin with where the number is found.
+    /// Number of finished batches that may wait for the trainer: the number that is set, otherwise enough for two
+    /// samples per worker, and at least 2. `"auto"` begins with 2.
     pub fn prefetch_batches(&self) -> usize {
         let samples = 2 * self.worker_threads();
         match self.prefetch {
@@ -334,7 +349,7 @@ impl LoaderConfig {
         }
     }
 
-    /// The same settings with the numbers that a run of them has found, by its figures, in place of `"auto"`.
+    /// These settings with the numbers that a run has found, from its statistics, instead of `"auto"`.
     ///
     /// ```
     /// use ringfeed::workspace::Amount;
@@ -362,22 +377,23 @@ impl LoaderConfig {
         }
     }
 
-    /// The settings of one source, all others at their defaults.
+    /// The settings for one source, with all other settings at their defaults.
     pub fn new(source: SourceConfig) -> Self {
         Self { sources: vec![source], ..Self::default() }
     }
 
-    /// The settings for whatever lies at `path`: its format is detected ([`Formats::detect`]), everything else has its default.
-    /// Of a folder of IDX files, those are the features with most records and their labels.
+    /// The settings for the file or folder at `path`: its format is detected ([`Formats::detect`]), everything else has
+    /// its default. In a folder of IDX files, these are the features with the most records and their labels.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`ErrorKind::Format`](crate::ErrorKind::Format) if it is nothing that Ringfeed reads.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name;
+    /// [`ErrorKind::Format`](crate::ErrorKind::Format) if Ringfeed does not read it.
     pub fn for_path(path: impl AsRef<Path>) -> Result<Self> {
         Self::for_path_with(path, &Formats::new())
     }
 
-    /// As [`for_path`](Self::for_path), of one of these formats.
+    /// As [`for_path`](Self::for_path), with these formats.
     ///
     /// # Errors
     ///

@@ -9,8 +9,8 @@ use super::mix::Readers;
 use super::own::Own;
 
 impl Loader {
-    /// Reads the records of a container of your own, instead of sources. `open` gives it each time that the loader is opened;
-    /// [`field`](Self::field) says what tensors are made of it. All other settings are as for any source.
+    /// Reads the records of a container of your own, instead of sources. `open` is called each time that the loader is
+    /// opened; [`field`](Self::field) says which tensors to make. All other settings are as for any source.
     ///
     /// ```
     /// use ringfeed::field::Text;
@@ -19,7 +19,7 @@ impl Loader {
     /// use ringfeed::{Loader, LoaderConfig};
     ///
     /// let lines = Loader::from(LoaderConfig::default())
-    ///     .container(|budget| Lines::index(&Files::local(), "fixtures/iris.csv".as_ref(), budget))
+    ///     .container(|budget| Lines::open(&Files::local(), "fixtures/iris.csv".as_ref(), &Default::default(), budget))
     ///     .field("line", Text::new(80))
     ///     .batch_size(10)
     ///     .shuffle(3)
@@ -36,8 +36,9 @@ impl Loader {
         self
     }
 
-    /// Takes samples of an iterator of your own, instead of sources; `open` gives it each time that the loader is opened. They come
-    /// in their own order: what needs another one, or some of them alone, is refused.
+    /// Takes samples of an iterator of your own, instead of sources. `open` is called each time that the loader is
+    /// opened. The samples keep their order: settings that need another order, or only some of the samples, are
+    /// refused.
     ///
     /// ```
     /// use ringfeed::read::{Array, SampleStream};

@@ -1,4 +1,4 @@
-//! Every record of a reader, looked at once by a thread for each core.
+//! Visits every record of a reader once, with one thread per core.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
@@ -12,7 +12,7 @@ use super::number::Number;
 /// Records that a thread looks at before it takes the next ones.
 const AT_ONCE: u64 = 512;
 
-/// Decodes every record of a reader whose records have one layout. `look` gets the record, or why it is bad, and `take` what it
+/// Decodes every record of a reader. `look` gets the record, or why it is bad, and `take` what it
 /// makes of each, in their order.
 pub(super) fn each<T: Send>(
     reader: &(impl RecordReader + ?Sized),
@@ -20,23 +20,30 @@ pub(super) fn each<T: Send>(
     mut take: impl FnMut(T),
 ) -> Result<()> {
     let schema = Schema::new(reader.tensors().to_vec())?;
-    let mut layout = Layout::default();
-    layout.compute(&schema, 1, Extents::default())?;
+    let mut of_all = Layout::default();
+    of_all.compute(&schema, 1, Extents::default())?;
     let placed = |error: Error, id: u64| match (error.path(), reader.place(id).path) {
         (None, Some(path)) => error.at_path(path).at_record(id),
         _ => error,
     };
-    let read = |(scratch, memory): &mut (Scratch, Vec<u64>), job: u64| {
-        memory.resize(layout.bytes().div_ceil(8), 0);
+    let read = |(scratch, memory, own): &mut (Scratch, Vec<u64>, Layout), job: u64| {
         let ids: Vec<u64> = (job * AT_ONCE..reader.len().min((job + 1) * AT_ONCE)).collect();
-        let look_at = |(nth, id): (usize, &u64)| {
-            let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), schema.tensors(), &layout, 0);
-            let decoded = reader
-                .fetch(&ids, nth, scratch)
-                .and_then(|()| reader.decode(Sample { id: *id, key: RandomKey::new(0) }, nth, scratch, &mut row));
-            look(decoded.map(|()| &mut row)).map_err(|error| placed(error, *id))
+        let mut look_at = |(nth, id): (usize, &u64)| {
+            let sample = Sample { id: *id, key: RandomKey::new(0) };
+            let (mut layout, mut of_job, mut place) = (&of_all, &ids[..], nth);
+            if schema.is_variable() {
+                // What was measured may have taken the place of what was fetched before.
+                own.compute(&schema, 1, reader.measure(*id, scratch)?)?;
+                (layout, of_job, place) = (&*own, std::slice::from_ref(id), 0);
+            }
+            memory.resize(layout.bytes().div_ceil(8), 0);
+            let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), schema.tensors(), layout, 0);
+            let fetched = reader.fetch(of_job, place, scratch);
+            let decoded = fetched.and_then(|()| reader.decode(sample, place, scratch, &mut row));
+            look(decoded.map(|()| &mut row))
         };
-        ids.iter().enumerate().map(look_at).collect::<Result<Vec<T>>>()
+        let looked = ids.iter().enumerate().map(|(nth, id)| look_at((nth, id)).map_err(|error| placed(error, *id)));
+        looked.collect::<Result<Vec<T>>>()
     };
     let jobs = reader.len().div_ceil(AT_ONCE);
     parallel::in_order(parallel::thread_count(None), jobs, read, |all| {
@@ -45,15 +52,16 @@ pub(super) fn each<T: Send>(
     })
 }
 
-/// The numbers of the only tensor of a reader, if it is called so and has one number for each record: what arrays hold, which have no
-/// fields.
-pub(super) fn only_numbers(reader: &impl RecordReader, name: &str) -> Option<Result<Vec<Number>>> {
-    let [spec] = reader.tensors() else { return None };
-    if spec.name != name || spec.rows != Rows::Even || spec.shape.iter().any(|dim| *dim != Dim::Fixed(1)) {
+/// The numbers of the tensor of this name, if it has one number for each record: what arrays hold, which have no fields, and labels of
+/// whole sequences.
+pub(super) fn single_numbers(reader: &impl RecordReader, name: &str) -> Option<Result<Vec<Number>>> {
+    let at = reader.tensors().iter().position(|spec| spec.name == name)?;
+    let spec = &reader.tensors()[at];
+    if spec.rows != Rows::Even || spec.shape.iter().any(|dim| *dim != Dim::Fixed(1)) {
         return None;
     }
     let mut numbers = Vec::new();
-    let number = |row: Result<&mut RowMut<'_>>| Number::read(&Value::Numbers(row?.tensor(0).numbers()));
+    let number = |row: Result<&mut RowMut<'_>>| Number::read(&Value::Numbers(row?.tensor(at).numbers()));
     let read = each(reader, number, |number| numbers.push(number));
     Some(read.map(|()| numbers))
 }

@@ -1,4 +1,4 @@
-//! What is wrong with settings that were understood: with each by itself, and with several together or with where they are used.
+//! What is wrong with settings that could be parsed: each by itself, several together, or where they are used.
 
 use crate::dataset::{BadLimits, BadRecords};
 use crate::error::{Error, missing_path};
@@ -14,6 +14,7 @@ use crate::tree::under;
 
 use super::config::{LoaderConfig, MemoryKind, OnlySource};
 use super::own::Own;
+use super::weights::Mix;
 
 /// Most threads, and most batches that may wait.
 const MOST: usize = 4096;
@@ -33,9 +34,17 @@ impl LoaderConfig {
             named.sources.iter_mut().for_each(|source| source.fields.clone_from(&self.fields));
         }
         named.joint_faults(files, own, &mut faults);
+        for (at, source) in named.sources.iter().enumerate() {
+            let key = match self.source {
+                _ if !self.fields.is_empty() => "fields".to_owned(),
+                Some(_) => "source.fields".to_owned(),
+                None => format!("sources[{at}].fields"),
+            };
+            faults.extend(under(key, source.field_faults()));
+        }
         named.faults_here(&mut faults);
         if is_said_twice {
-            faults.push("fields: a source has some of its own; say them in one place".to_owned());
+            faults.push("fields: a source has fields of its own, too; give them in one place".to_owned());
         }
         faults
     }
@@ -67,10 +76,10 @@ impl LoaderConfig {
             faults.push(format!("filter: {}", error.message()));
         }
         if self.shuffle_blocks == Some(0) {
-            faults.push("shuffle_blocks: 0; one chunk at least is shuffled".to_owned());
+            faults.push("shuffle_blocks: 0; give 1 or more chunks".to_owned());
         }
         if let Some(workers) = self.workers.and_then(Amount::number).filter(|workers| !(1..=MOST).contains(workers)) {
-            faults.push(format!("workers: {workers}; there are 1 to {MOST} (shield makes batches without any)"));
+            faults.push(format!("workers: {workers}; give 1 to {MOST}, or use shield to make batches without any"));
         }
         if let Some(prefetch) = self.prefetch.and_then(Amount::number).filter(|prefetch| *prefetch > MOST) {
             faults.push(format!("prefetch: {prefetch}; at most {MOST} batches may wait"));
@@ -107,12 +116,15 @@ impl LoaderConfig {
     fn joint_faults(&self, files: &Files, own: Option<&Own>, faults: &mut Vec<String>) {
         match (&self.source, self.sources.as_slice()) {
             (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
-            _ if own.is_some() => faults.push("sources: the samples are the user's own already".to_owned()),
+            _ if own.is_some() => {
+                faults.push("sources: this loader reads samples of your own; leave the sources out".to_owned())
+            }
+            (None, []) if matches!(self.mix, Mix::Paths(_)) => {}
             (None, []) => faults.push("sources: the list is empty; name at least one".to_owned()),
             (Some(_), []) => {}
-            (Some(_), _) => faults.push("source: there are sources already; name all of them there".to_owned()),
+            (Some(_), _) => faults.push("source: there is also a list of sources; name all of them there".to_owned()),
             (None, [_, _, ..]) if !self.fields.is_empty() && self.mix.is_empty() => {
-                faults.push("fields: they are those of one source; there are several".to_owned());
+                faults.push("fields: there are several sources; give each source its own fields".to_owned());
             }
             _ => {}
         }
@@ -120,46 +132,55 @@ impl LoaderConfig {
         for source in &self.sources {
             source_faults(source, files, faults);
         }
-        if self.bucket.is_some() && (self.class_balanced || self.samples_per_epoch.is_some()) {
-            faults.push("bucket: each sample comes once; leave out class_balanced and samples_per_epoch".to_owned());
+        let is_drawn = self.class_balanced || self.weight_by.is_some();
+        if self.bucket.is_some() && (is_drawn || self.samples_per_epoch.is_some()) {
+            let message = "bucket: each sample comes once; leave out class_balanced, weight_by and samples_per_epoch";
+            faults.push(message.to_owned());
         }
         if self.windows.is_some() {
             if self.split.is_some() || self.folds.is_some() {
-                let advice = "windows: neighbours have records in common, so that a split by chance would not part them; say by \
-                              windows.part which records of each series are meant";
+                let advice = "windows: neighbouring windows share records, so a random split would not separate them; \
+                              choose a part of each series with windows.part";
                 faults.push(advice.to_owned());
             }
             if self.filter.is_some() {
-                faults.push("windows: they are of neighbouring records; with a filter there would be gaps".to_owned());
-            }
-            if self.bucket.is_some() || self.class_balanced {
                 faults
-                    .push("windows: they have one length and no class; leave out bucket and class_balanced".to_owned());
+                    .push("windows: they consist of consecutive records; with a filter there would be gaps".to_owned());
+            }
+            if self.bucket.is_some() || is_drawn {
+                let message = "windows: they have one length, no class and no weight; leave out bucket, class_balanced and weight_by";
+                faults.push(message.to_owned());
             }
         }
         for (name, field) in [("stratify", &self.stratify), ("group", &self.group)] {
             if field.is_some() && self.split.is_none() && self.folds.is_none() {
-                faults.push(format!("{name}: parts and folds go by it; there is neither split nor folds"));
+                faults.push(format!("{name}: this is for parts of a split and for folds; add `split` or `folds`"));
             }
         }
         match self.shuffle_blocks.filter(|blocks| *blocks > 0) {
             Some(_) if self.shuffle.is_none() => {
                 faults.push("shuffle_blocks: blocks are shuffled; give shuffle a seed".to_owned());
             }
-            Some(_) if self.class_balanced || self.samples_per_epoch.is_some() || self.bucket.is_some() => {
-                let message = "shuffle_blocks: does not go together with class_balanced, samples_per_epoch or bucket";
+            Some(_) if is_drawn || self.samples_per_epoch.is_some() || self.bucket.is_some() => {
+                let message =
+                    "shuffle_blocks: does not go together with class_balanced, weight_by, samples_per_epoch or bucket";
                 faults.push(message.to_owned());
             }
             _ => {}
         }
-        if self.class_balanced && self.shuffle.is_none() {
-            faults.push("class_balanced: samples are drawn at random; give shuffle a seed".to_owned());
+        for (name, is_set) in [("class_balanced", self.class_balanced), ("weight_by", self.weight_by.is_some())] {
+            if is_set && self.shuffle.is_none() {
+                faults.push(format!("{name}: samples are drawn at random; give shuffle a seed"));
+            }
+        }
+        if self.class_balanced && self.weight_by.is_some() {
+            faults.push("weight_by: classes are balanced by weights of their own; leave out class_balanced".to_owned());
         }
         if self.shuffle.is_none() && self.sources.iter().any(SourceConfig::needs_shuffle) {
             faults.push("cut = \"random\": windows are drawn at random; give shuffle a seed".to_owned());
         }
         if self.prepare.is_some() && self.prepared.is_none() {
-            faults.push("prepare: say by `prepared` which file it is saved in once it is fitted".to_owned());
+            faults.push("prepare: name the file for the fitted recipe as `prepared`".to_owned());
         }
     }
 
@@ -169,7 +190,7 @@ impl LoaderConfig {
         if let MemoryKind::TempFile { folder: Some(folder), .. } = &self.memory.kind
             && !folder.is_dir()
         {
-            faults.push(format!("memory.kind.temp_file.folder: {} is no folder", folder.display()));
+            faults.push(format!("memory.kind.temp_file.folder: {} is not a folder", folder.display()));
         }
         for (tensor, normaliser) in &self.normalise {
             if let NormaliserConfig::File(_) = normaliser {
@@ -193,14 +214,15 @@ impl LoaderConfig {
     fn fault_of_own(&self, own: &Own) -> Option<&'static str> {
         match own {
             Own::Container(_) if self.fields.is_empty() && self.prepared.is_none() => {
-                Some("fields: say what tensors are made of; a container gives values alone")
+                Some("fields: say what tensors are made of; a container only gives values")
             }
             Own::Samples(_) if !self.fields.is_empty() || self.prepared.is_some() => {
                 Some("fields: the samples of an iterator are tensors already")
             }
-            Own::Samples(_) if !self.is_in_order() || self.class_balanced => Some(
-                "shuffle, split, folds, class_balanced, bucket, filter, windows, samples_per_epoch, shard, last_batch = \"pad\" and bad_records = \
-                 \"replace\" need samples that are read at random: an iterator gives them in its own order alone",
+            Own::Samples(_) if !self.is_in_order() || self.class_balanced || self.weight_by.is_some() => Some(
+                "shuffle, split, folds, class_balanced, weight_by, bucket, filter, windows, samples_per_epoch, shard, \
+                 last_batch = \"pad\" and bad_records = \"replace\" need random access to samples: an iterator gives \
+                 them only in its own order",
             ),
             _ => None,
         }
@@ -221,5 +243,4 @@ fn source_faults(source: &SourceConfig, files: &Files, faults: &mut Vec<String>)
             Err(error) => Some(Error::io(&*path, error).to_string()),
         }));
     }
-    faults.extend(source.field_fault());
 }

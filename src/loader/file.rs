@@ -16,8 +16,13 @@ use super::settings::{self, Language};
 /// Most bytes of a file of settings: enough for lists of some hundred thousand names.
 const MAX_SETTINGS_BYTES: u64 = 16 << 20;
 
+fn language_of(path: &Path) -> Language {
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    if is_json { Language::Json } else { Language::Toml }
+}
+
 impl LoaderConfig {
-    /// Writes these settings as TOML, or as JSON where the name ends so, with every path as it is from the root.
+    /// Writes these settings as TOML, or as JSON if the name ends in `.json`, with absolute paths.
     ///
     /// # Errors
     ///
@@ -39,17 +44,18 @@ impl LoaderConfig {
         files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
     }
 
-    /// Reads settings from a `.json` or `.toml` file. Relative paths in it are taken from the file's own folder.
+    /// Reads settings from a `.json` or `.toml` file. Relative paths in it start at the file's own folder.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`ErrorKind::Config`](crate::ErrorKind::Config), with the line,
-    /// for what is no such setting, and for values that are wrong whatever the other settings are.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name;
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config), with the line, for a setting that does not exist, and for
+    /// values that are wrong whatever the other settings are.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         Self::load_with(path, &Formats::new())
     }
 
-    /// As [`load`](Self::load); sources may be of these formats.
+    /// As [`load`](Self::load), with these formats.
     ///
     /// # Errors
     ///
@@ -57,8 +63,7 @@ impl LoaderConfig {
     pub fn load_with(path: impl AsRef<Path>, formats: &Formats) -> Result<Self> {
         let path = path.as_ref();
         let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES)?;
-        let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        let language = if is_json { Language::Json } else { Language::Toml };
+        let language = language_of(path);
         let parsed = with_formats(formats, || settings::parse(&text, language));
         let checked = parsed.and_then(|config: Self| {
             settings::no_faults_in(&text, language, config.value_faults())?;
@@ -71,12 +76,28 @@ impl LoaderConfig {
         Ok(config)
     }
 
-    /// The settings that a text of JSON says, in the same language as a file: what stands short there may stand short here.
-    /// Relative paths are taken from the current folder.
+    /// Adds to an error of settings that were read from the file at `path` that path, and the line of the setting that
+    /// the error names, unless the error names another file.
+    #[must_use]
+    pub fn locate(error: Error, path: impl AsRef<Path>) -> Error {
+        let path = path.as_ref();
+        if error.kind() != ErrorKind::Config || error.path().is_some() {
+            return error;
+        }
+        let error = match files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES) {
+            Ok(text) if error.location().line.is_none() => settings::in_line(error, &text, language_of(path)),
+            _ => error,
+        };
+        error.at_path(path)
+    }
+
+    /// Reads settings from JSON text, in the same language as a file, including its short forms. Relative paths start
+    /// at the current folder.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for what is no such setting, with the key, what is allowed there, and the line.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a setting that does not exist, with the key, what is allowed
+    /// there, and the line.
     pub fn from_json(text: &str) -> Result<Self> {
         settings::parse(text, Language::Json)
     }
@@ -91,6 +112,7 @@ impl LoaderConfig {
         let files = files.chain(self.fields.iter_mut().filter_map(|(_, field)| field.path_mut()));
         let files = files.chain(self.prepared.as_mut().and_then(PreparedConfig::path_mut));
         let files = files.chain(self.prepare.iter_mut().flat_map(Recipe::paths_mut));
+        let files = files.chain(self.mix.paths_mut());
         let (path, named) = match &mut self.source {
             Some(OnlySource::Path(source)) => (Some(&mut source.path), None),
             Some(OnlySource::Named(source)) => (None, Some(source)),

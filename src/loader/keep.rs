@@ -1,4 +1,4 @@
-//! Which samples are taken, by a function of the user's own.
+//! Choosing samples with the user's own function.
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::Known;
 
-/// The fields of a record by which it is chosen: see [`Loader::filter_by`](crate::Loader::filter_by).
+/// The fields of a record that decide whether it is used; see [`Loader::filter_by`](crate::Loader::filter_by).
 pub struct Chosen<'a> {
     names: &'a [String],
     values: &'a dyn Fn(usize) -> Known<'a>,
@@ -21,7 +21,8 @@ impl fmt::Debug for Chosen<'_> {
 }
 
 impl<'a> Chosen<'a> {
-    /// The number that a field is, or that its text says, of a large integer the nearest one; `None` if it is none or missing.
+    /// The field as a number, also if it is text that is a number; for a large integer, the nearest f64. `None` if it
+    /// is not a number, or missing.
     ///
     /// # Panics
     ///
@@ -35,7 +36,8 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// The integer that a field is, or that its text says, exactly; `None` if it is none, does not fit or is missing.
+    /// The field as an exact integer, also if it is text that is an integer. `None` if it is not an integer, does not
+    /// fit, or is missing.
     ///
     /// # Panics
     ///
@@ -49,7 +51,7 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// The text that a field is; `None` if it is a number or missing.
+    /// The field as text; `None` if it is a number or missing.
     ///
     /// # Panics
     ///
@@ -67,7 +69,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-type KeepRecord = dyn Fn(&Chosen<'_>) -> bool + Send + Sync;
+type KeepRecord = dyn Fn(&Chosen<'_>) -> Result<bool> + Send + Sync;
 
 /// A function that says which samples are taken, and the fields that it looks at.
 #[derive(Clone)]
@@ -83,7 +85,7 @@ impl fmt::Debug for Keep {
 }
 
 impl Keep {
-    pub(super) fn new(names: Vec<String>, keep: impl Fn(&Chosen<'_>) -> bool + Send + Sync + 'static) -> Self {
+    pub(super) fn new(names: Vec<String>, keep: impl Fn(&Chosen<'_>) -> Result<bool> + Send + Sync + 'static) -> Self {
         Self { names, keep: Arc::new(keep) }
     }
 
@@ -91,12 +93,12 @@ impl Keep {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Panicked`] where the function panics.
+    /// Those of the function, and [`ErrorKind::Panicked`] where it panics.
     pub(super) fn keeps<'a>(&'a self, values: &'a dyn Fn(usize) -> Known<'a>) -> Result<bool> {
         let chosen = Chosen { names: &self.names, values };
-        catch_unwind(AssertUnwindSafe(|| (self.keep)(&chosen))).map_err(|cause| {
+        catch_unwind(AssertUnwindSafe(|| (self.keep)(&chosen))).unwrap_or_else(|cause| {
             let text = cause.downcast_ref::<String>().map(String::as_str).or_else(|| cause.downcast_ref().copied());
-            Error::new(ErrorKind::Panicked, format!("filter_by: {}", text.unwrap_or("a panic without a text")))
+            Err(Error::new(ErrorKind::Panicked, format!("filter_by: {}", text.unwrap_or("a panic without a text"))))
         })
     }
 }

@@ -1,6 +1,7 @@
-//! Sources of which samples are drawn in proportion to weights, as one.
+//! Several sources as one, with samples drawn in proportion to weights.
 
 use std::ops::Range;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -10,6 +11,7 @@ use crate::read::{Concat, RecordReader, SourceConfig};
 
 use super::Loader;
 use super::config::LoaderConfig;
+use super::weights::Mix;
 
 /// What is read: readers whose tensors stand side by side, and which of their samples are of which source, where sources are mixed.
 pub(super) struct Readers {
@@ -18,27 +20,36 @@ pub(super) struct Readers {
 }
 
 impl Loader {
-    /// Mixes the samples of all sources in proportion to weights, one for each source, instead of reading them side by side:
-    /// [`ReaderSource::mix`](crate::ReaderSource::mix) says how. All sources give the same tensors, by one list of fields; where
-    /// names of classes are found in the data, name them in the field. Filters, splits and folds choose from each source. An epoch
-    /// has as many samples as there are, unless [`samples_per_epoch`](Self::samples_per_epoch) says otherwise; each source is gone
-    /// through across epochs.
+    /// Loads several paths, detects the format of each, and draws their samples in proportion to weights;
+    /// [`ReaderSource::mix`](crate::ReaderSource::mix) says how. All sources must give the same tensors, by one list of
+    /// fields. If class names would be found in the data, list them in the field. Filters, splits and folds choose from
+    /// each source. An epoch has as many samples as all sources together, unless
+    /// [`samples_per_epoch`](Self::samples_per_epoch) says otherwise; each source is read to its end across epochs.
     ///
     /// ```
     /// use ringfeed::Loader;
-    /// use ringfeed::formats::Csv;
-    /// use ringfeed::settings::SourceConfig;
     ///
-    /// let web = Loader::csv("fixtures/iris.csv").and(SourceConfig::new(Csv, "fixtures/iris.csv", Default::default()));
-    /// let mut train = web.mix([0.7, 0.3]).samples_per_epoch(1000).shuffle(42).build()?;
+    /// let mix = Loader::mix([("fixtures/iris.csv", 0.7), ("fixtures/iris-species.csv", 0.3)])?;
+    /// # let mix = mix.field("width", ringfeed::field::Numbers::f32().from(0));
+    /// let mut train = mix.samples_per_epoch(1000).shuffle(42).build()?;
     /// let ids: Vec<u64> = train.by_ref().flatten().flat_map(|batch| batch.sample_ids().to_vec()).collect();
     /// assert_eq!(ids.len(), 1000);
     /// assert!((699..=701).contains(&ids.iter().filter(|id| **id < 150).count())); // of the first file
     /// # Ok::<(), ringfeed::Error>(())
     /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and [`ErrorKind::Config`] for a path that stands for several sources.
+    pub fn mix<P: Into<PathBuf>>(sources: impl IntoIterator<Item = (P, f64)>) -> Result<Self> {
+        let paths = sources.into_iter().map(|(path, weight)| (path.into(), weight)).collect();
+        Ok(Self::from(LoaderConfig { mix: Mix::Paths(paths), ..LoaderConfig::default() }.resolved()?))
+    }
+
+    /// Mixes the sources of this loader as [`mix`](Self::mix) does, with one weight for each.
     #[must_use]
-    pub fn mix(mut self, weights: impl IntoIterator<Item = f64>) -> Self {
-        self.config.mix = weights.into_iter().collect();
+    pub fn weights(mut self, weights: impl IntoIterator<Item = f64>) -> Self {
+        self.config.mix = Mix::Weights(weights.into_iter().collect());
         self
     }
 
@@ -75,7 +86,7 @@ impl Loader {
             Some(chosen) => chosen.filter(|sample| part.contains(&sample)),
             None => Subset::range(part.clone()),
         };
-        parts.iter().map(of).zip(self.config.mix.iter().copied()).collect()
+        parts.iter().map(of).zip(self.config.mix.weights()).collect()
     }
 }
 
@@ -90,14 +101,17 @@ pub(super) fn parts_of(records: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
 }
 
 impl LoaderConfig {
-    /// What is wrong with the weights.
     /// What is wrong with the weights by themselves.
     pub(super) fn mix_value_fault(&self) -> Option<String> {
-        let is_weight = |weight: &&f64| weight.is_finite() && **weight >= 0.0;
-        if let Some((at, weight)) = self.mix.iter().enumerate().find(|(_, weight)| !is_weight(weight)) {
-            return Some(format!("mix[{at}]: a weight of {weight}; weights are finite and not negative"));
+        let is_weight = |weight: f64| weight.is_finite() && weight >= 0.0;
+        if let Some((at, weight)) = self.mix.weights().enumerate().find(|(_, weight)| !is_weight(*weight)) {
+            let key = match &self.mix {
+                Mix::Weights(_) => format!("mix[{at}]"),
+                Mix::Paths(paths) => format!("mix.{}", paths[at].0.display()),
+            };
+            return Some(format!("{key}: a weight of {weight}; weights are finite and not negative"));
         }
-        let is_nothing = !self.mix.is_empty() && self.mix.iter().all(|weight| *weight == 0.0);
+        let is_nothing = !self.mix.is_empty() && self.mix.weights().all(|weight| weight == 0.0);
         is_nothing.then(|| "mix: all weights are 0; there is nothing to mix".to_owned())
     }
 
@@ -106,11 +120,18 @@ impl LoaderConfig {
             return None;
         }
         let sources = self.sources.len() + usize::from(self.source.is_some());
-        if self.mix.len() != sources {
+        if let Mix::Paths(_) = self.mix {
+            if sources > 0 {
+                return Some(
+                    "mix: its paths are the sources; leave out source and sources, or list weights alone".to_owned(),
+                );
+            }
+        } else if self.mix.len() != sources {
             return Some(format!("mix: {} weights for {sources} sources; each has one", self.mix.len()));
         }
-        let is_drawn = self.class_balanced || self.bucket.is_some() || self.shuffle_blocks.is_some();
-        let is_drawn = is_drawn || self.windows.is_some();
-        is_drawn.then(|| "mix: does not go together with class_balanced, bucket, windows or shuffle_blocks".to_owned())
+        let is_drawn = self.class_balanced || self.weight_by.is_some() || self.bucket.is_some();
+        let is_drawn = is_drawn || self.shuffle_blocks.is_some() || self.windows.is_some();
+        let message = "mix: does not go together with class_balanced, weight_by, bucket, windows or shuffle_blocks";
+        is_drawn.then(|| message.to_owned())
     }
 }

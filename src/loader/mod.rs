@@ -1,4 +1,5 @@
-//! One builder for everything, over plain-data configuration: settings in `builder` and the files beside it, opening in `open`.
+//! One builder for everything, over settings as plain data: setters in `builder` and the files beside it, opening in
+//! `open`.
 
 mod builder;
 mod choice;
@@ -8,6 +9,7 @@ mod each;
 mod faults;
 mod file;
 mod keep;
+mod length;
 mod mix;
 mod number;
 mod open;
@@ -15,14 +17,18 @@ mod own;
 mod plan;
 mod prepare;
 mod resolve;
+mod serve;
 mod settings;
+mod text;
 mod transforms;
 mod upload;
 mod verify;
+mod weights;
 
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
+use crate::read::fields::Field;
 use crate::read::{
     Csv, CsvOptions, CsvSequences, FolderOptions, Formats, Idx, IdxOptions, Images, Npy, NpyOptions, Raw, RawOptions,
     SequenceOptions, SourceConfig, Tar, TarOptions, TokenOptions, Tokens,
@@ -37,12 +43,17 @@ use own::Own;
 pub use config::{LoaderConfig, MemoryConfig, MemoryKind, OnlySource, SourcePath};
 pub use keep::Chosen;
 pub use plan::{PlannedSource, PlannedTensor, RunPlan};
+pub use serve::{Served, ServedRow};
 pub use verify::{verify, verify_with};
+pub use weights::Mix;
 
 /// Makes batches from a path: checks all settings together, opens the readers, and makes the iterator.
 ///
-/// A thin builder over [`LoaderConfig`], which holds the same settings as plain data. For readers or iterators of your
-/// own use [`ReaderSource`](crate::ReaderSource) or [`StreamSource`](crate::source::StreamSource) with
+/// A thin builder over [`LoaderConfig`], which holds the same settings as plain data. Setters do not read anything and
+/// never fail: [`build`](Self::build) reports all faults at once. It opens the files, on the caller's thread and on
+/// threads that end when it returns; what that costs depends on the format (a CSV file without a saved index is read
+/// once). A loader can be built any number of times, and a clone is cheap. For readers or iterators of your own use
+/// [`ReaderSource`](crate::ReaderSource) or [`StreamSource`](crate::source::StreamSource) with
 /// [`AsyncDataSetIterator`](crate::AsyncDataSetIterator).
 ///
 /// ```
@@ -67,6 +78,8 @@ pub struct Loader {
     transforms: Transforms,
     /// Functions of the user's own that say which samples are taken.
     keeps: Vec<Keep>,
+    /// Fields by whose names samples are chosen, where others are read.
+    named: Vec<(String, Field)>,
     faults: Vec<String>,
 }
 
@@ -79,6 +92,7 @@ impl From<LoaderConfig> for Loader {
             own: None,
             transforms: Transforms::new(),
             keeps: Vec::new(),
+            named: Vec::new(),
             faults: Vec::new(),
         }
     }
@@ -109,12 +123,12 @@ impl Loader {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name;
-    /// [`ErrorKind::Format`](crate::ErrorKind::Format) if it is nothing that Ringfeed reads.
+    /// [`ErrorKind::Format`](crate::ErrorKind::Format) if Ringfeed does not read it.
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Self::open_with(path, &Formats::new())
     }
 
-    /// As [`open`](Self::open), with a choice of these formats.
+    /// As [`open`](Self::open), with these formats.
     ///
     /// # Errors
     ///
@@ -146,12 +160,12 @@ impl Loader {
         Self::new(SourceConfig::new(Idx, features, IdxOptions::default())).and(labels)
     }
 
-    /// An NPY file of features; [`and`](Self::and) adds one of labels.
+    /// An NPY file of features. Add a file of labels with [`and`](Self::and).
     pub fn npy(path: impl Into<PathBuf>) -> Self {
         Self::new(SourceConfig::new(Npy, path, NpyOptions::default()))
     }
 
-    /// A file of numbers without a header; [`and`](Self::and) adds one of labels.
+    /// A file of numbers without a header. Add a file of labels with [`and`](Self::and).
     pub fn raw(path: impl Into<PathBuf>, options: RawOptions) -> Self {
         Self::new(SourceConfig::new(Raw, path, options))
     }
@@ -202,7 +216,10 @@ impl Loader {
     pub fn faults(&self) -> Vec<String> {
         let mut faults = [self.faults.clone(), self.config.faults_among(&self.files, self.own.as_ref())].concat();
         if matches!(self.own, Some(Own::Samples(_))) && !self.keeps.is_empty() {
-            faults.push("filter_by: samples of an iterator come one after another; leave them out there".to_owned());
+            faults.push(
+                "filter_by: samples of an iterator come one after another; leave out samples in the iterator itself"
+                    .to_owned(),
+            );
         }
         faults
     }

@@ -1,4 +1,4 @@
-//! Numbers to choose samples by, exact also where f64 is not: what identifies somebody is often an integer of 64 bits.
+//! Numbers by which samples are chosen, exact also beyond the range of f64, because ids are often 64-bit integers.
 
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};

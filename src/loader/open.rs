@@ -16,18 +16,18 @@ use super::config::MemoryKind;
 use super::own::Own;
 
 impl Loader {
-    /// A workspace of these settings, which several loaders may share; see [`build_in`](Self::build_in).
+    /// A workspace with these settings, which several loaders may share; see [`build_in`](Self::build_in).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] with every fault of the settings; [`ErrorKind::Device`] or [`ErrorKind::Unsupported`] if its
-    /// memory is that of a device that is not there.
+    /// [`ErrorKind::Config`] with every fault of the settings; [`ErrorKind::Device`] or [`ErrorKind::Unsupported`] if
+    /// its memory needs a device that is not there.
     pub fn workspace(&self) -> Result<Workspace> {
         self.workspace_builder()?.build()
     }
 
-    /// The settings of [`workspace`](Self::workspace), to be changed: its memory may come from a device's
-    /// [`pages`](crate::device::Device::pages).
+    /// The builder of [`workspace`](Self::workspace), to change its settings: for example to take memory from a
+    /// device's [`pages`](crate::device::Device::pages).
     ///
     /// # Errors
     ///
@@ -66,7 +66,8 @@ impl Loader {
         })
     }
 
-    /// The iterator, in a workspace of its own.
+    /// Opens the sources and makes the iterator, in a workspace of its own. Workers begin to make batches at once,
+    /// unless there is a [`shield`](Self::shield).
     ///
     /// # Errors
     ///
@@ -75,8 +76,8 @@ impl Loader {
         self.build_in(&self.workspace()?)
     }
 
-    /// The iterator, in a workspace that it shares with others: training and evaluation in the same memory. The
-    /// settings of the workspace hold, not those of this loader.
+    /// As [`build`](Self::build), in a workspace that is shared with other iterators: training and evaluation in the
+    /// same memory. The workspace's own settings apply, not those of this loader.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl Loader {
         Ok(batches)
     }
 
-    /// The readers, opened and composed. What they hold in memory counts against `budget`.
+    /// Opens the readers and combines them into one source. The memory that they hold counts against `budget`.
     ///
     /// # Errors
     ///
@@ -132,6 +133,7 @@ impl Loader {
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
         let subset = self.subset(&first, shortest)?;
+        let weights = if every_sample { None } else { self.weights_of(&first, shortest)? };
         let choice = subset.as_ref().map_or(shortest, Subset::len);
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)
@@ -157,6 +159,9 @@ impl Loader {
         }
         if config.class_balanced {
             source = source.class_balanced();
+        }
+        if let Some(weights) = weights {
+            source = source.weighted(weights);
         }
         if let Some(samples) = self.samples_per_epoch_of(choice) {
             source = source.samples_per_epoch(samples);

@@ -1,94 +1,122 @@
 use std::borrow::Cow;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde::Serialize;
 
 use crate::dataset::{BadRecords, Buckets, LastBatch, batches};
+use crate::device::{DeviceName, split, uploaded};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::order::{Deal, Remainder, Shard};
-use crate::read::{Concat, Foretold, RecordReader, SourceConfig};
+use crate::read::{Concat, DecodedBytes, Foretold, RecordReader, SourceConfig};
 use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};
 use crate::storage::FetchLimit;
+use crate::transform::Operation;
 
 use super::Loader;
 use super::mix::parts_of;
 use super::own::Own;
 
-/// What a run of a [`Loader`] will do, as far as it can be told without decoding data. `None` is what can't; `unknown` says
-/// why.
+/// What a run of a [`Loader`] will do, as far as this is known without decoding data. What is not known is `None`, and
+/// `unknown` says why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunPlan {
     /// What is read.
     pub sources: Vec<PlannedSource>,
-    /// Samples of an epoch, on all shards together.
+    /// Number of samples per epoch, of all shards together.
     pub samples: Option<u64>,
-    /// The part that is planned; every other one has the same numbers.
+    /// The shard that is planned; every other shard has the same numbers.
     pub shard: Shard,
-    /// What becomes of samples that the shards can't have as many each of.
+    /// What to do with the last samples if they can't be divided evenly among the shards.
     pub remainder: Remainder,
-    /// Samples of an epoch and shard, without those that only fill up its last batch.
+    /// Number of samples per epoch and shard, without the padding of the last batch.
     pub samples_per_shard: Option<u64>,
-    /// Samples of a batch.
+    /// Number of samples per batch.
     pub batch_size: usize,
     /// What to do with an incomplete last batch.
     pub last_batch: LastBatch,
-    /// Batches of an epoch and shard.
+    /// Number of batches per epoch and shard.
     pub batches_per_epoch: Option<u64>,
-    /// How samples of about one length come together, if they do.
+    /// How samples are grouped by length, if they are.
     pub bucket: Option<Buckets>,
-    /// The condition that samples must fulfil: `samples` counts those that do.
+    /// The condition that samples must fulfil. `samples` counts only those that do.
     pub filter: Option<String>,
-    /// Whether each epoch has an order of its own.
+    /// Whether samples are drawn with replacement, so that each class is drawn equally often.
+    pub class_balanced: bool,
+    /// The field whose numbers are weights, if samples are drawn with replacement in proportion to them.
+    pub weight_by: Option<String>,
+    /// Whether each epoch has a different order.
     pub shuffled: bool,
     /// The seed of those orders.
     pub seed: Option<u64>,
-    /// How many chunks are shuffled together, if not all samples are.
+    /// Number of chunks whose samples are shuffled together, if not all samples are.
     pub shuffle_blocks: Option<u64>,
     /// What to do with bad records.
     pub bad_records: BadRecords,
-    /// The tensors of a full batch.
+    /// The device that batches are uploaded to, if any.
+    pub device: Option<DeviceName>,
+    /// The tensors of a full batch, on the device if there is one.
     pub tensors: Option<Vec<PlannedTensor>>,
-    /// Threads that fill batches; none behind a shield.
+    /// Number of threads that fill batches; 0 with a shield.
     pub workers: usize,
-    /// Batches that may wait for the trainer.
+    /// Number of finished batches that may wait for the trainer.
     pub prefetch: usize,
-    /// Whether prefetch runs on into the next epoch.
+    /// Whether prefetch continues into the next epoch.
     pub across_epochs: bool,
-    /// Longest time that reading one sample's bytes may take.
+    /// Maximum time for reading one sample's bytes.
     pub fetch_limit: Option<FetchLimit>,
     /// Whether batches are made on the caller's thread.
     pub shield: bool,
-    /// Slots of the ring: those that wait, one that is filled and one in the trainer's hand.
+    /// Number of slots of the ring: for batches that wait, one that is filled, one in use by the trainer, and those
+    /// that it may [hold](Self::holding).
     pub ring_slots: usize,
-    /// Bytes of a slot: those of a full batch, in whole pages.
+    /// Bytes per slot: those of a full batch (before the upload, if there is a device), in whole pages.
     pub slot_bytes: Option<u64>,
-    /// Bytes of all slots.
+    /// Bytes of all slots together.
     pub ring_bytes: Option<u64>,
-    /// Bytes that sources hold beside the ring, as far as they count against the budget: row indexes and unpacked files.
+    /// Bytes that sources hold in addition to the ring, as far as they count against the budget: row indexes and
+    /// unpacked files.
     pub held_bytes: Option<u64>,
-    /// Most bytes for all of those.
+    /// The budget: the maximum number of bytes for all of these.
     pub budget_bytes: Option<u64>,
-    /// Whether they fit. The first batch decides, so what grows later may still not.
+    /// Whether they fit the budget. This is about the first batch: larger batches may still not fit.
     pub fits: Option<bool>,
-    /// What can't be known without reading the data, and why.
+    /// What is not known without reading the data, and why.
     pub unknown: Vec<String>,
+    /// Settings that cost time without need, and what to set instead.
+    pub advice: Vec<String>,
+}
+
+impl RunPlan {
+    /// The plan for a trainer that may keep this many batches in addition to the one in use.
+    #[must_use]
+    pub fn holding(mut self, batches: usize) -> Self {
+        self.ring_slots = self.ring_slots.saturating_add(batches);
+        self.ring_bytes = self.slot_bytes.map(|bytes| bytes.saturating_mul(self.ring_slots as u64));
+        self.fits = self.budget_bytes.and_then(|budget| match (self.ring_bytes, self.held_bytes) {
+            (Some(ring), Some(held)) => Some(u64::saturating_add(ring, held) <= budget),
+            // Either alone may be too much already.
+            (ring, held) => (ring.or(held).is_some_and(|bytes| bytes > budget)).then_some(false),
+        });
+        self
+    }
 }
 
 /// One source of a [`RunPlan`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct PlannedSource {
-    /// Its format, as settings name it.
+    /// Name of its format in settings.
     pub format: &'static str,
-    /// Where it is.
+    /// Its path.
     pub path: PathBuf,
-    /// Its records.
+    /// Number of records.
     pub records: Option<u64>,
-    /// How many files are read as one; 0 where that is the format's own affair, as of a single file.
+    /// Number of files that are read as one; 0 for a single file, and for formats that take several files themselves.
     pub files: u64,
-    /// What lies beside them and is not read.
+    /// Files beside them that are not read.
     pub passed_over: Vec<PathBuf>,
 }
 
@@ -101,14 +129,14 @@ pub struct PlannedTensor {
     pub role: Role,
     /// Element type.
     pub dtype: DType,
-    /// Shape in a full batch, whose samples come first; `None` where batches differ.
+    /// Shape in a full batch, `[samples, ...]`; `None` for dimensions that differ from batch to batch.
     pub shape: Vec<Option<usize>>,
 }
 
 impl Loader {
-    /// What a run will do: from listings, headers and saved indexes. No data is decoded. A CSV file without a saved index is
-    /// opened as a run would open it, which reads it once, to count its records; one that would have to be unpacked is not. The fields of
-    /// a filter, and those that a split is stratified or grouped by, are read.
+    /// What a run will do, from listings, headers and saved indexes. No batch is made. A CSV file without a saved index
+    /// is opened as in a run, which reads it once to count its records; a file that would have to be unpacked is not.
+    /// The fields of a filter, and those by which a split is stratified or grouped, are read.
     ///
     /// ```
     /// let plan = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(10).plan()?;
@@ -118,11 +146,16 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build), as far as it can be told.
+    /// As [`build`](Self::build), as far as they are found without reading the data.
     pub fn plan(&self) -> Result<RunPlan> {
+        self.planned(None)
+    }
+
+    /// As [`plan`](Self::plan), of a run whose batches are uploaded to a device, where these operations are done.
+    pub(super) fn planned(&self, to: Option<(DeviceName, &[Operation])>) -> Result<RunPlan> {
         self.check()?;
         if let Cow::Owned(resolved) = self.resolved()? {
-            return resolved.plan();
+            return resolved.planned(to);
         }
         let config = &self.config;
         let outlines = match &self.own {
@@ -133,7 +166,7 @@ impl Loader {
             }
             None => config.sources.iter().map(|source| source.foretell(&self.files)).collect::<Result<Vec<_>>>()?,
             Some(Own::Samples(_)) => {
-                let why = "samples and tensors: only the iterator that gives them tells";
+                let why = "samples and tensors: only the iterator knows them";
                 vec![Foretold::unknown(None, why.to_owned())]
             }
             Some(Own::Container(_)) => {
@@ -148,7 +181,8 @@ impl Loader {
             tensors.truncate(if config.mix.is_empty() { tensors.len() } else { 1 });
             tensors.concat()
         });
-        let schema = tensors.map(|tensors| self.planned_schema(tensors)).transpose()?;
+        let operations = to.map(|(_, operations)| operations);
+        let (schema, given) = tensors.map(|tensors| self.planned_schemas(tensors, operations)).transpose()?.unzip();
         let samples_per_shard = samples
             .filter(|_| config.bucket.is_none())
             .map(|samples| Deal::new(config.shard, samples, 0, config.remainder).count());
@@ -156,10 +190,11 @@ impl Loader {
         let batches_per_epoch = batches_per_epoch.filter(|_| config.bucket.is_none());
         let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
         if samples.is_none() && (config.split.is_some() || config.folds.is_some() || config.filter.is_some()) {
-            unknown.push("samples: a split goes by the names of the samples, which only reading tells".into());
+            unknown
+                .push("samples: a split needs the names of the samples, which are found only by reading them".into());
         }
         if config.bucket.is_some() {
-            unknown.push("batches: how many samples each bucket has, only their lengths tell".into());
+            unknown.push("batches: the number of samples per bucket depends on their lengths".into());
         }
         let slot_bytes = match &schema {
             Some(schema) if !schema.is_variable() => {
@@ -179,14 +214,6 @@ impl Loader {
             }
             None => None,
         };
-        let ring_slots = config.prefetch_batches() + 2;
-        let ring_bytes = slot_bytes.map(|bytes| bytes.saturating_mul(ring_slots as u64));
-        let held_bytes = outlines.iter().map(|outline| outline.held_bytes).sum();
-        let fits = config.memory.budget_bytes.and_then(|budget| match (ring_bytes, held_bytes) {
-            (Some(ring), Some(held)) => Some(u64::saturating_add(ring, held) <= budget),
-            // Either alone may be too much already.
-            (ring, held) => (ring.or(held).is_some_and(|bytes| bytes > budget)).then_some(false),
-        });
         let planned = |(source, outline): (&SourceConfig, &Foretold)| PlannedSource {
             format: source.format(),
             path: source.path().to_owned(),
@@ -194,7 +221,7 @@ impl Loader {
             files: outline.files,
             passed_over: outline.passed_over.clone(),
         };
-        Ok(RunPlan {
+        let plan = RunPlan {
             sources: config.sources.iter().zip(&outlines).map(planned).collect(),
             samples,
             shard: config.shard,
@@ -205,24 +232,50 @@ impl Loader {
             batches_per_epoch,
             bucket: config.bucket.clone(),
             filter: config.filter.clone(),
+            class_balanced: config.class_balanced,
+            weight_by: config.weight_by.clone(),
             shuffled: config.shuffle.is_some(),
             seed: config.shuffle,
             shuffle_blocks: config.shuffle_blocks,
             bad_records: config.bad_records,
-            tensors: schema.map(|schema| schema.tensors().iter().map(|spec| self.planned_tensor(spec)).collect()),
+            device: to.map(|(device, _)| device),
+            tensors: given.map(|given| given.tensors().iter().map(|spec| self.planned_tensor(spec)).collect()),
             workers: if config.shield { 0 } else { config.worker_threads() },
             prefetch: config.prefetch_batches(),
             across_epochs: config.across_epochs,
             fetch_limit: config.fetch_limit,
             shield: config.shield,
-            ring_slots,
+            ring_slots: config.prefetch_batches() + 2,
             slot_bytes,
-            ring_bytes,
-            held_bytes,
+            ring_bytes: None,
+            held_bytes: outlines.iter().map(|outline| outline.held_bytes).sum(),
             budget_bytes: config.memory.budget_bytes,
-            fits,
+            fits: None,
             unknown,
-        })
+            advice: outlines.iter().filter_map(|outline| self.shuffle_advice(outline.reader.as_ref()?)).collect(),
+        };
+        Ok(plan.holding(0))
+    }
+
+    /// What to do where samples are drawn from more chunks than are kept decoded.
+    fn shuffle_advice(&self, reader: &Arc<dyn RecordReader>) -> Option<String> {
+        let config = &self.config;
+        config.shuffle?;
+        let DecodedBytes { all, kept } = reader.decoded_bytes()?;
+        let kept = config.memory.budget_bytes.map_or(kept, |budget| kept.min(budget / 4));
+        let each = (all / (reader.chunks().len() as u64).max(1)).max(1);
+        let drawn = config.shuffle_blocks.map_or(all, |blocks| all.min(blocks.saturating_mul(each)));
+        if drawn <= kept {
+            return None;
+        }
+        // Batches at the end of one block are filled while those of the next one are begun.
+        let blocks = (kept / 2 / each).max(1);
+        let seed = config.shuffle.unwrap_or_default();
+        Some(format!(
+            "shuffle: samples are drawn from about {drawn} bytes of decoded records, of which {kept} are kept, so that they are \
+             decoded again and again; shuffle in blocks (shuffle = {{ seed = {seed}, blocks = {blocks} }}), or raise cache_bytes, \
+             of which at most a quarter of the memory budget is used"
+        ))
     }
 
     fn planned_samples(&self, outlines: &[Foretold]) -> Result<Option<u64>> {
@@ -236,24 +289,27 @@ impl Loader {
             let message = format!("the sources have {records:?} records; name equal ones, or set `shorter`");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let config = &self.config;
-        let is_filtered = config.filter.is_some() || config.chosen_by().is_some() || !self.keeps.is_empty();
-        let selects = is_filtered || config.split.is_some() || config.folds.is_some();
         let choice = match (shortest, outlines.first().and_then(|outline| outline.reader.as_ref())) {
-            (shortest, _) if !selects => shortest,
+            (shortest, _) if !self.selects() => shortest,
             (Some(shortest), Some(reader)) => self.subset(reader, shortest)?.map(|subset| subset.len()),
             _ => None,
         };
         Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
     }
 
+    /// Whether not all samples are taken.
+    fn selects(&self) -> bool {
+        let config = &self.config;
+        let is_filtered = config.filter.is_some() || config.chosen_by().is_some() || !self.keeps.is_empty();
+        is_filtered || config.split.is_some() || config.folds.is_some()
+    }
+
     /// How many samples an epoch of sources that are mixed has.
     fn planned_mix(&self, outlines: &[Foretold], records: &[u64]) -> Result<Option<u64>> {
         let parts = parts_of(records.iter().copied());
         let readers: Option<Vec<_>> = outlines.iter().map(|outline| outline.reader.clone()).collect();
-        let selects = self.config.split.is_some() || self.config.folds.is_some() || self.config.filter.is_some();
         let chosen = match readers.map(Vec::into_iter) {
-            _ if !selects => None,
+            _ if !self.selects() => None,
             Some(mut readers) => {
                 let first = readers.next().map(Concat::new);
                 let all = first.map(|first| readers.try_fold(first, Concat::and)).transpose()?;
@@ -266,9 +322,21 @@ impl Loader {
         Ok(self.samples_per_epoch_of(choice).or(Some(choice)))
     }
 
-    /// The tensors of all sources, if what is said of them by name fits.
-    fn planned_schema(&self, tensors: Vec<TensorSpec>) -> Result<Schema> {
-        self.transformed_schema(&Schema::new(tensors)?)
+    /// What a batch in the ring is made of, and what one that is given: the same, unless a device does some of it.
+    fn planned_schemas(
+        &self,
+        tensors: Vec<TensorSpec>,
+        operations: Option<&[Operation]>,
+    ) -> Result<(Arc<Schema>, Arc<Schema>)> {
+        let source = Schema::new(tensors)?;
+        let (on_host, on_device) = match operations {
+            None => (self.list(), Vec::new()),
+            Some([]) => split(self.list(), &source)?,
+            Some(operations) => (self.list(), operations.to_vec()),
+        };
+        let travels = on_host.schema(&source)?;
+        let given = uploaded(&travels, &on_device)?;
+        Ok((Arc::new(travels), given))
     }
 
     fn planned_tensor(&self, spec: &TensorSpec) -> PlannedTensor {

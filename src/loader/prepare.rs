@@ -11,8 +11,8 @@ use super::config::LoaderConfig;
 const BATCH_SIZE: usize = 1024;
 
 impl Loader {
-    /// Adds the tensors of a fitted recipe, `features` and `categories`, to those of [`field`](Self::field): of
-    /// whatever source has the recipe's columns. Without any field, samples have these alone.
+    /// Adds the tensors of a fitted recipe, `features` and `categories`, to those of [`field`](Self::field). Any source
+    /// that has the recipe's columns will do. Without any field, samples have only these tensors.
     ///
     /// ```
     /// use ringfeed::field::Class;
@@ -36,8 +36,8 @@ impl Loader {
 }
 
 impl Recipe {
-    /// Fits it to the samples of a loader: to those of its part, where it has a [split](Loader::split), folds or a shard. Its own
-    /// fields and transforms make no difference, and neither does the order.
+    /// Fits the recipe to the samples of a loader: to those of its part, if it has a [split](Loader::split), folds or a
+    /// shard. The loader's fields, transforms and order make no difference. Reads every sample once.
     ///
     /// # Errors
     ///
@@ -50,13 +50,13 @@ impl Recipe {
 }
 
 impl RecipeFit {
-    /// Counts the samples of a loader, each once, in one pass: see [`Recipe::fit`]. Several processes that have a
-    /// [shard](Loader::shard) each may [merge](Self::merge) what they counted.
+    /// Counts the samples of a loader, each once, in one pass: see [`Recipe::fit`]. Several processes with a
+    /// [shard](Loader::shard) each can [merge](Self::merge) what they counted.
     ///
     /// # Errors
     ///
-    /// Those of reading, a bad record as the loader's policy has it (none is replaced: it is left out), and
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column of too many names.
+    /// Errors of reading, bad records according to the loader's policy (none is replaced: it is left out), and
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column with too many names.
     pub fn observe_all(&mut self, rows: &Loader) -> Result<()> {
         if !rows.config.mix.is_empty() {
             let message =
@@ -65,8 +65,9 @@ impl RecipeFit {
         }
         let counting = Counting::new(self);
         let LoaderConfig {
-            sources,
+            mut sources,
             source,
+            mut fields,
             filter,
             windows,
             stratify,
@@ -80,7 +81,10 @@ impl RecipeFit {
             shield,
             memory,
             ..
-        } = rows.config.clone();
+        } = rows.config.clone().with_only();
+        for source in &mut sources {
+            fields.append(&mut source.fields);
+        }
         let config = LoaderConfig {
             sources,
             source,
@@ -101,7 +105,7 @@ impl RecipeFit {
             memory,
             ..LoaderConfig::default()
         };
-        let loader = Loader { config, transforms: Transforms::new(), ..rows.clone() };
+        let loader = Loader { config, transforms: Transforms::new(), named: fields, ..rows.clone() };
         let mut tally = Tally::default();
         let mut batches: Box<dyn DataSetIterator> = loader.build()?;
         for batch in batches.epoch()? {

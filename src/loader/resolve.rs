@@ -1,14 +1,15 @@
-//! From settings as they were written to sources, which every tensor comes from.
+//! From settings as they were written to the sources of all tensors.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Formats;
 use crate::storage::Files;
 
 use super::config::{LoaderConfig, OnlySource};
+use super::weights::Mix;
 
 impl LoaderConfig {
-    /// The same settings with the format of [`source`](Self::source) detected, and with the [`fields`](Self::fields) as those of
-    /// the only source.
+    /// These settings with the format of [`source`](Self::source) detected, and with [`fields`](Self::fields) as the
+    /// fields of the only source.
     ///
     /// # Errors
     ///
@@ -17,7 +18,7 @@ impl LoaderConfig {
         self.resolved_with(&Formats::new())
     }
 
-    /// As [`resolved`](Self::resolved), among these formats.
+    /// As [`resolved`](Self::resolved), with these formats.
     ///
     /// # Errors
     ///
@@ -32,14 +33,21 @@ impl LoaderConfig {
         if let Some(OnlySource::Path(source)) = self.source.take() {
             self.sources = formats.detect_all_in(files, &source.path)?;
         }
+        self = self.with_mixed(formats, files)?;
         let mut named = self.with_prepared()?;
         let fields = std::mem::take(&mut named.fields);
         if !fields.is_empty() {
-            if named.sources.len() != 1 && named.mix.is_empty() {
-                let message = "fields: they are those of one source; there are several";
+            if named.sources.is_empty() {
+                let message = "sources: the list is empty; name at least one";
                 return Err(Error::new(ErrorKind::Config, message));
             }
-            named.sources.iter_mut().for_each(|source| source.fields.clone_from(&fields));
+            if named.sources.len() != 1 && named.mix.is_empty() {
+                let message = "fields: there are several sources; give each source its own fields";
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            for source in &mut named.sources {
+                source.fields.splice(0..0, fields.iter().cloned());
+            }
         }
         Ok(named)
     }
@@ -51,6 +59,22 @@ impl LoaderConfig {
             other => self.source = other,
         }
         self
+    }
+
+    /// The same with the paths of a [mix](Self::mix) as its sources.
+    fn with_mixed(mut self, formats: &Formats, files: &Files) -> Result<Self> {
+        let Mix::Paths(paths) = &self.mix else { return Ok(self) };
+        for (path, _) in paths {
+            match formats.detect_in(files, path)?.as_slice() {
+                [source] => self.sources.push(source.clone()),
+                _ => {
+                    let message = "is several sources, whose tensors stand side by side; name the path of one of them";
+                    return Err(Error::new(ErrorKind::Config, message).at_path(path).at_column("mix"));
+                }
+            }
+        }
+        self.mix = Mix::Weights(self.mix.weights().collect());
+        Ok(self)
     }
 
     /// The same with what was [prepared](Self::prepared) as the first of the fields.

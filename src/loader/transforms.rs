@@ -3,13 +3,14 @@ use crate::error::Result;
 use crate::memory::Scope;
 use crate::normalise::{Normaliser, NormaliserConfig};
 use crate::row::TensorMut;
-use crate::schema::{Schema, TensorSpec};
+use crate::schema::TensorSpec;
 use crate::transform::{BatchMut, BatchTransform, NumberAugment, Operation, Row, Transform, Transforms};
 
 use super::Loader;
 
 impl Loader {
-    /// Normalises the tensor of this name: while it is decoded, unless transforms that were added before work on it.
+    /// Normalises the tensor of this name. This happens while decoding, at no extra cost, unless transforms that were
+    /// added before work on the tensor.
     #[must_use]
     pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
         let (tensor, normaliser) = (tensor.into(), NormaliserConfig::Inline(normaliser));
@@ -20,8 +21,8 @@ impl Loader {
         self
     }
 
-    /// Random operations on the numbers of this tensor, in this order, after normalisation and transforms that were added
-    /// before. Leave it out for evaluation. Default: none.
+    /// Applies random operations to the numbers of this tensor, in this order, after normalisation and transforms that
+    /// were added before. Leave them out for evaluation. Default: none.
     #[must_use]
     pub fn augment_numbers(
         mut self,
@@ -40,11 +41,12 @@ impl Loader {
         !self.config.transforms.is_empty() || !self.transforms.is_empty()
     }
 
-    /// Adds a tensor that `write` computes for each sample, in the workers, from all tensors that there are so far: their names,
-    /// zeros to be written, and memory for arrays that end with the call. A tensor of the same name is replaced.
+    /// Adds a tensor that `write` computes for each sample, in the workers. `write` gets all tensors of the sample so
+    /// far, the new tensor filled with zeros, and a scope for temporary arrays that end with the call. A tensor of the
+    /// same name is replaced.
     ///
-    /// Randomness comes from the row's [key](Row::key), a function of seed, epoch and sample: then the same batches come
-    /// whatever the number of workers. An error or a panic makes the sample a bad record.
+    /// For random numbers use the row's [key](Row::key), a function of seed, epoch and sample: then batches are the
+    /// same for any number of workers. An error or a panic makes the sample a bad record.
     ///
     /// ```
     /// use ringfeed::{DType, Loader, Role, TensorSpec};
@@ -69,7 +71,8 @@ impl Loader {
         self.with_transforms(|list| list.map(tensor, write))
     }
 
-    /// Has `change` work on the tensor of this name where it is, for each sample, in the workers. All others can be read.
+    /// Changes the tensor of this name in place with `change`, for each sample, in the workers. All other tensors can
+    /// be read.
     #[must_use]
     pub fn change(
         self,
@@ -79,9 +82,10 @@ impl Loader {
         self.with_transforms(|list| list.change(tensor, change))
     }
 
-    /// Has `change` work on each batch as a whole, in the worker that finished it. What works on samples comes before.
+    /// Changes each whole batch with `change`, in the worker that finished it, after all transforms of samples.
     ///
-    /// Randomness comes from the batch's [key](BatchMut::key). An error or a panic ends the epoch in the batch's place.
+    /// For random numbers use the batch's [key](BatchMut::key). An error or a panic ends the epoch in the batch's
+    /// place.
     #[must_use]
     pub fn map_batch(
         self,
@@ -90,7 +94,7 @@ impl Loader {
         self.with_transforms(|list| list.map_batch(change))
     }
 
-    /// Adds a transform that Ringfeed brings along, behind those so far.
+    /// Adds a built-in transform to the end of the list.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -114,19 +118,19 @@ impl Loader {
         self.with_transforms(|list| list.with(operation))
     }
 
-    /// Removes a tensor that transforms needed, but the trainer does not.
+    /// Removes a tensor that only transforms needed.
     #[must_use]
     pub fn remove(self, tensor: impl Into<String>) -> Self {
         self.transform(Operation::Remove { tensor: tensor.into() })
     }
 
-    /// Adds a transform of samples, of your own.
+    /// Adds your own transform of samples.
     #[must_use]
     pub fn transform_by(self, transform: impl Transform + 'static) -> Self {
         self.with_transforms(|list| list.and(transform))
     }
 
-    /// Adds a transform of batches, of your own.
+    /// Adds your own transform of batches.
     #[must_use]
     pub fn transform_batches_by(self, transform: impl BatchTransform + 'static) -> Self {
         self.with_transforms(|list| list.and_batch(transform))
@@ -152,10 +156,5 @@ impl Loader {
     pub(super) fn transformed(&self, source: Box<dyn Source>) -> Result<Box<dyn Source>> {
         let list = self.list();
         Ok(if list.is_empty() { source } else { Box::new(Transformed::new(source, list)) })
-    }
-
-    /// What becomes of the tensors of `schema`.
-    pub(super) fn transformed_schema(&self, schema: &Schema) -> Result<Schema> {
-        self.list().schema(schema)
     }
 }

@@ -1,20 +1,22 @@
 use crate::dataset::{Opened, Source, Transformed};
-use crate::device::{Device, DeviceDataSetIterator, Upload, split};
+use crate::device::{Conversion, Device, DeviceDataSetIterator, DeviceName, Upload, split};
 use crate::error::Result;
 use crate::prefetch::Workspace;
+use crate::transform::Operation;
 
-use super::{Loader, MemoryKind};
+use super::{Loader, MemoryKind, RunPlan};
 
 impl Loader {
-    /// The batches on a device, uploaded ahead of the trainer, in a workspace of their own, whose memory is what the device
-    /// copies from fastest unless the settings say otherwise.
+    /// Uploads the batches to a device, ahead of the trainer. They have a workspace of their own, in memory from which
+    /// the device copies fastest, unless the settings say otherwise.
     ///
-    /// Of the list of transforms as much of the end as the device can do is done there, on fewer bytes that travel, and to the
-    /// same bits: which transforms these can be, says [`Upload::transform`]. What comes before, and what may look at any tensor,
-    /// such as functions of your own, is done in the workers. If `to` itself says what the device does, the loader's whole list
-    /// is done on the host before it.
+    /// The end of the list of transforms runs on the device, as far as the device gives the same bits, so that fewer
+    /// bytes are copied; [`Upload::transform`] says which transforms these can be. All transforms before it, and those
+    /// that may read any tensor, such as your own functions, run in the workers. If `to` itself has transforms, the
+    /// loader's whole list runs on the host before them.
     ///
-    /// ```
+    #[cfg_attr(feature = "images", doc = "```")]
+    #[cfg_attr(not(feature = "images"), doc = "```ignore")]
     /// use ringfeed::device::{Device, HostDevice};
     /// use ringfeed::transform::{cast, normalise};
     /// use ringfeed::{DType, Loader, Normaliser};
@@ -44,7 +46,7 @@ impl Loader {
         self.upload_in(to, &builder.build()?)
     }
 
-    /// As [`upload`](Self::upload), in a workspace that it shares with others.
+    /// As [`upload`](Self::upload), in a workspace that is shared with other iterators.
     ///
     /// # Errors
     ///
@@ -68,6 +70,35 @@ impl Loader {
         }
         let source = Box::new(Transformed::new(Ready { opened, is_async }, on_host));
         to.start(self.batches_of(source, workspace)?)
+    }
+
+    /// As [`plan`](Self::plan), for a run whose batches are [uploaded](Self::upload) to a device, which
+    /// [converts](Upload::convert) these tensors. The device is not opened, and need not exist.
+    ///
+    #[cfg_attr(feature = "images", doc = "```")]
+    #[cfg_attr(not(feature = "images"), doc = "```ignore")]
+    /// use ringfeed::device::DeviceName;
+    /// use ringfeed::transform::cast;
+    /// use ringfeed::{DType, Loader};
+    ///
+    /// let loader = Loader::images("fixtures/images").size(32, 32).transform(cast("image", DType::F16)).batch_size(4);
+    /// let plan = loader.plan_upload(DeviceName::Cuda(0), [])?;
+    /// assert_eq!(plan.tensors.expect("all of one size")[0].dtype, DType::F16);
+    /// assert_eq!(plan.slot_bytes.map(|bytes| bytes < 4 * 3 * 32 * 32 * 2), Some(true)); // bytes travel
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`upload`](Self::upload), as far as they are found without the device and without reading the data.
+    pub fn plan_upload(
+        &self,
+        device: DeviceName,
+        convert: impl IntoIterator<Item = (String, Conversion)>,
+    ) -> Result<RunPlan> {
+        let operations: Vec<Operation> =
+            convert.into_iter().flat_map(|(tensor, conversion)| conversion.of(&tensor)).collect();
+        self.planned(Some((device, &operations)))
     }
 }
 

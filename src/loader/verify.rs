@@ -10,30 +10,30 @@ use crate::storage::Files;
 
 use super::Loader;
 
-/// Reads and decodes every sample of whatever lies at `path`, on `workers` threads: what
+/// Reads and decodes every sample of the file or folder at `path`, on `workers` threads, as
 /// [`verify_source`](crate::inspect::verify_source) does for a source.
 ///
 /// What is bad, by format:
-/// - CSV: a record with another number of fields than the first, or that is not UTF-8. Without a schema no field is bad
-///   by itself: text in a column of numbers makes it a column of text. To check values, name the columns in the settings
+/// - CSV: a record with another number of fields than the first, or that is not UTF-8. Without a schema no single field
+///   is bad: text in a column of numbers makes it a column of text. To check values, name the columns in the settings
 ///   of a loader: [`Loader::verify`]. The file is read once, one record after another.
 /// - CSV sequences: a file that can't be read, has another header than the first, or a record with another number of
-///   fields. At least one column must hold numbers alone; missing ones are allowed.
-/// - NPY: what can't be read, and numbers of `u64` from 2^63 on.
-/// - IDX: what can't be read. Of a folder, each file that is damaged; it has no record number.
-/// - Images: what does not decode to its last pixel, at full size; a folder that can't be listed, which has no record
-///   number.
+///   fields. At least one column must hold only numbers or missing values.
+/// - NPY: records that can't be read, and `u64` numbers from 2^63 on.
+/// - IDX: records that can't be read. In a folder, each damaged file, without a record number.
+/// - Images: files that can't be decoded to the last pixel, at full size; a folder that can't be listed, without a
+///   record number.
 /// - Tar archives: a sample whose image is missing or does not decode, or whose `cls` is no class.
 ///
-/// Images that libjpeg loads with a warning are not bad: they are counted beside, in [`VerifyReport::damaged`].
+/// Images that libjpeg loads with a warning are not bad: they are counted in [`VerifyReport::damaged`].
 ///
-/// What makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit, damaged gzip
-/// data) is [`VerifyReport::ended_by`], beside the bad samples before it; within the first 64 KiB, which tell how the file
-/// is laid out, the damage is an error.
+/// Damage that makes the rest of a CSV file unreadable (a quote that is never closed, a record beyond the limit,
+/// damaged gzip data) is in [`VerifyReport::ended_by`], next to the bad samples before it. Within the first 64 KiB,
+/// from which delimiter and header are detected, such damage is an error.
 ///
 /// # Errors
 ///
-/// What can't be opened at all: the errors of [`Formats::detect`], and those of the format's reader.
+/// If it can't be opened at all: the errors of [`Formats::detect`], and those of the format's reader.
 pub fn verify<G: Proceed>(
     path: impl AsRef<Path>,
     workers: usize,
@@ -42,7 +42,7 @@ pub fn verify<G: Proceed>(
     verify_with(path, &Formats::new(), workers, on_progress)
 }
 
-/// As [`verify`], of one of these formats.
+/// As [`verify`], with these formats.
 ///
 /// # Errors
 ///
@@ -107,13 +107,14 @@ fn verify_parts<G: Proceed>(
 
 impl Loader {
     /// Reads and decodes every sample as these settings say, and lists the bad ones; see
-    /// [`verify_source`](crate::inspect::verify_source). Order, subsets, shard, policies and augmentation play no part. A single CSV file is
-    /// read one record after another, without an index.
+    /// [`verify_source`](crate::inspect::verify_source). Order, subsets, shard, policies and augmentation are ignored.
+    /// A single CSV file is read one record after another, without an index.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build): what the readers object to when they are opened, such as a file of sequences that can't
-    /// be read at all, or a quote that is never closed where the kinds of columns are inferred, is not listed.
+    /// As [`build`](Self::build). Faults that the readers find when they are opened, such as a file of sequences that
+    /// can't be read at all, or a quote that is never closed where column types are inferred, are errors and not
+    /// listed.
     pub fn verify<G: Proceed>(&self, on_progress: impl Fn(VerifyProgress) -> G + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();
@@ -133,7 +134,7 @@ impl Loader {
         config.split = None;
         config.folds = None;
         (config.filter, config.stratify, config.group) = (None, None, None);
-        config.class_balanced = false;
+        (config.class_balanced, config.weight_by) = (false, None);
         config.bucket = None;
         config.windows = None;
         config.samples_per_epoch = None;

@@ -1,4 +1,4 @@
-//! What a budget counts: bytes, and the tools that hold some of them.
+//! What a budget counts: bytes, and tools such as decoders that hold some of them.
 
 use std::any::Any;
 use std::mem;

@@ -11,7 +11,7 @@ use crate::sync::{Arc, AtomicU64, Ordering};
 /// What the first byte of every block is aligned to, and what block sizes are multiples of.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
-/// A page-aligned piece of memory with one owner, all of it touched: writing to it never faults.
+/// A page-aligned piece of memory with one owner. All of its pages were touched, so writing to it causes no page fault.
 pub struct Block {
     start: NonNull<u8>,
     bytes: usize,
@@ -27,8 +27,8 @@ unsafe impl Send for Block {}
 unsafe impl Sync for Block {}
 
 impl Block {
-    /// Wraps memory that `owner` frees when it drops. A forked child takes it for its parent's: a ring does not write there
-    /// in the child, but asks for a block anew.
+    /// Wraps memory that `owner` frees when it drops. A forked child regards it as its parent's memory: in the child, a
+    /// ring does not write there, but asks for a new block.
     ///
     /// # Safety
     ///
@@ -85,7 +85,7 @@ impl Block {
         unsafe { std::slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
     }
 
-    /// The memory, to be written.
+    /// The memory, for writing.
     pub fn as_mut_slice(&mut self) -> &mut [u8] {
         // SAFETY: as above, and `&mut self` makes this the only borrow.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
@@ -141,8 +141,9 @@ impl PageSource for AnonymousPages {
 
 /// Pages of unlinked temporary files: batch memory that the operating system may write back to disk.
 ///
-/// Bounded by a size of its own, beside the memory budget. A forked child shares the files that were made before: it fills
-/// its batches elsewhere, but a batch that it has from its parent changes when the parent fills that slot again.
+/// It has a limit of its own, in addition to the memory budget. A forked child shares the files that were made before.
+/// It fills its batches elsewhere, but a batch that it got from its parent changes when the parent fills that slot
+/// again.
 #[derive(Debug)]
 pub struct TempFilePages {
     folder: Option<PathBuf>,

@@ -3,10 +3,10 @@ use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering};
 
 use super::account::Account;
 
-/// A bound in bytes, shared by everything that holds batch memory: the ring, streamed records, inflated files, decoders of
-/// images.
+/// A limit in bytes, shared by everything that holds much memory: the ring, streamed records, unpacked files, decoders
+/// of images.
 ///
-/// Clones draw on the same bound.
+/// Clones share the same limit.
 #[derive(Clone, Debug)]
 pub struct MemoryBudget(pub(super) Arc<Account>);
 
@@ -23,12 +23,12 @@ impl MemoryBudget {
         Self(Arc::new(Account { limit, used, tools, came_back }))
     }
 
-    /// A budget that never refuses, but still counts.
+    /// A budget without a limit, which still counts.
     pub fn unlimited() -> Self {
         Self::new(u64::MAX)
     }
 
-    /// The bound in bytes.
+    /// The limit in bytes.
     pub fn limit(&self) -> u64 {
         self.0.limit
     }
@@ -38,11 +38,11 @@ impl MemoryBudget {
         self.0.used.load(Ordering::Relaxed)
     }
 
-    /// Takes `bytes` until the reservation drops. `what` names the purpose in the error.
+    /// Reserves `bytes` until the reservation drops. `what` names the purpose in the error.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget), with the arithmetic done for the reader.
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget), with the numbers of bytes that are needed, used and allowed.
     pub fn reserve(&self, bytes: u64, what: &str) -> Result<Reservation> {
         let mut reservation = self.empty_reservation();
         reservation.grow_to(bytes, what)?;
@@ -55,7 +55,7 @@ impl MemoryBudget {
     }
 }
 
-/// Bytes taken from a [`MemoryBudget`]; dropping gives them back.
+/// Bytes reserved from a [`MemoryBudget`]; dropping it returns them.
 #[derive(Debug)]
 pub struct Reservation {
     account: Arc<Account>,
@@ -68,7 +68,7 @@ impl Reservation {
         self.bytes
     }
 
-    /// Holds at least `bytes` from now on.
+    /// Grows the reservation to at least `bytes`.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Reservation {
         is_free
     }
 
-    /// Holds at most `bytes` from now on.
+    /// Shrinks the reservation to at most `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         if let Some(less) = self.bytes.checked_sub(bytes) {
             self.account.used.fetch_sub(less, Ordering::Relaxed);

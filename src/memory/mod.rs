@@ -1,4 +1,4 @@
-//! Memory for batches: blocks from a [`PageSource`], and the one byte budget that everything large draws on.
+//! Memory for batches: blocks from a [`PageSource`], and the one budget in bytes that everything large counts against.
 
 mod account;
 mod block;

@@ -14,7 +14,8 @@ use super::budget::MemoryBudget;
 /// What the first byte of every array of a scope is aligned to.
 const ALIGNMENT: usize = 64;
 
-/// Memory for [`Scope`]s: learned in the first cycle, and used again in every later one. Clones are handles to the same.
+/// Memory for [`Scope`]s. The first cycle shows how much is needed; every later cycle reuses it. Clones are handles to
+/// the same memory.
 ///
 /// ```
 /// let scopes = ringfeed::transform::Scopes::default();
@@ -42,13 +43,13 @@ struct Shared {
     spilled: AtomicU64,
 }
 
-/// What [`Scopes`] have done so far.
+/// Statistics of [`Scopes`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ScopeStats {
-    /// Arrays that did not fit the memory kept, and got memory of their own for a cycle.
+    /// Number of arrays that did not fit the kept memory, and got their own memory for one cycle.
     pub spilled: u64,
-    /// Bytes that are kept for scopes to come, those in use not counted.
+    /// Bytes that are kept for later scopes, without those in use.
     pub free_bytes: u64,
 }
 
@@ -95,12 +96,13 @@ impl Default for Scopes {
 }
 
 impl Scopes {
-    /// Memory from `pages`. Each scope keeps at most `limit` bytes: what goes beyond them is memory for one cycle, every time.
+    /// Memory from `pages`. Each scope keeps at most `limit` bytes; arrays beyond that get memory for one cycle, every
+    /// time.
     pub fn new(pages: impl PageSource + 'static, limit: usize) -> Self {
         Self::of(Arc::new(pages), MemoryBudget::unlimited(), limit)
     }
 
-    /// Memory from `pages`, at most `limit` bytes for the arrays of a cycle: what goes beyond them is refused.
+    /// Memory from `pages`, at most `limit` bytes for the arrays of a cycle; arrays beyond that are refused.
     ///
     /// ```
     /// use ringfeed::memory::AnonymousPages;
@@ -139,14 +141,14 @@ impl Scopes {
         Scope { home: self, arena }
     }
 
-    /// Gives the memory back that no scope uses now.
+    /// Frees the memory that no scope uses now.
     pub fn release(&self) {
         let free = std::mem::take(&mut *self.0.free.lock());
         drop(free);
     }
 
-    /// Gives the memory back that scopes of this thread used, and none uses now: for a thread that is done with them, while others
-    /// go on. Without it, that memory waits for the scopes of whoever comes next.
+    /// Frees the memory that scopes of this thread used and no scope uses now: for a thread that needs no more scopes
+    /// while other threads do. Otherwise the memory is kept for later scopes of any thread.
     ///
     /// ```
     /// let scopes = ringfeed::transform::Scopes::default();
@@ -164,7 +166,7 @@ impl Scopes {
         drop(own);
     }
 
-    /// What they have done so far.
+    /// Statistics so far.
     pub fn stats(&self) -> ScopeStats {
         let free = self.0.free.lock();
         let free_bytes = free.iter().map(|arena| arena.bytes() as u64).sum();
@@ -180,7 +182,7 @@ impl fmt::Debug for Scopes {
 
 /// Temporary arrays that end together: those of one sample, one batch or one step.
 ///
-/// They are slices that borrow the scope, so that one which has ended can't be used:
+/// They are slices that borrow the scope, so that an array that has ended can't be used:
 ///
 /// ```compile_fail,E0502
 /// let scopes = ringfeed::transform::Scopes::default();
@@ -190,7 +192,7 @@ impl fmt::Debug for Scopes {
 /// stale[0] = 1.0;
 /// ```
 ///
-/// To keep one, copy it: to ordinary memory with `to_vec`, to an outer scope with [`copy`](Scope::copy).
+/// To keep an array, copy it: to ordinary memory with `to_vec`, to an outer scope with [`copy`](Scope::copy).
 ///
 /// ```
 /// let scopes = ringfeed::transform::Scopes::default();
@@ -213,7 +215,7 @@ impl Scope<'_> {
     ///
     /// # Panics
     ///
-    /// If the system refuses the memory; within a transform, that makes the record a bad one.
+    /// If the system refuses the memory; in a transform, this makes the record a bad one.
     /// [`try_zeros`](Self::try_zeros) gives an error instead.
     pub fn zeros<T: Pod>(&self, shape: impl AsRef<[usize]>) -> &mut [T] {
         self.try_zeros(shape).unwrap_or_else(|error| panic!("{error}"))
@@ -245,7 +247,7 @@ impl Scope<'_> {
         Ok(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
     }
 
-    /// A copy of `values`, which lives as long as this scope: how an array of an inner scope outlives it.
+    /// A copy of `values` that lives as long as this scope, so that an array of an inner scope can outlive it.
     ///
     /// # Panics
     ///
@@ -256,12 +258,12 @@ impl Scope<'_> {
         copy
     }
 
-    /// A scope within this one, with memory of its own: its arrays end with it, those of this one live on.
+    /// A scope within this one, with its own memory. Its arrays end with it; those of this scope remain.
     pub fn enter(&self) -> Scope<'_> {
         self.home.enter()
     }
 
-    /// Ends all arrays, and begins the next cycle in the same memory. What did not fit will fit from now on.
+    /// Ends all arrays, and begins the next cycle in the same memory, which grows to fit the arrays of this cycle.
     pub fn next(&mut self) {
         self.arena.restart(&self.home.0);
     }

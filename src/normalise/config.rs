@@ -10,7 +10,8 @@ use crate::error::{Result, missing_path};
 use super::Normaliser;
 
 /// Where a normaliser comes from. In settings, `"imagenet"` and `"image_scale"` stand for the parameters of
-/// [`Normaliser::imagenet`] and [`Normaliser::image_scale`]; any other text is a file (`"./imagenet"` is one, too).
+/// [`Normaliser::imagenet`] and [`Normaliser::image_scale`]; any other text is the path of a file (also
+/// `"./imagenet"`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum NormaliserConfig {

@@ -8,10 +8,10 @@ use crate::view::TensorView;
 /// Finds a normaliser's parameters from batches, one after another.
 ///
 /// Means and squared deviations are merged batch by batch (Chan, Golub and LeVeque, "Updating formulae and a pairwise
-/// algorithm for computing sample variances", 1979), and kept with twice the digits of f64, so that they stay exact over any
-/// number of rows: of equal values the mean is that value and the deviation 0, and rounding does not show where the mean is
-/// 10^12 times the deviation. NaN is a missing value and does not count; infinity is an error. Several threads or
-/// processes may observe a part each, for [`merge`](Self::merge).
+/// algorithm for computing sample variances", 1979), and kept with twice the digits of f64, so that they stay exact
+/// over any number of rows: of equal values the mean is that value and the deviation 0, and rounding does not show
+/// where the mean is 10^12 times the deviation. NaN is a missing value and does not count; infinity is an error.
+/// Several threads or processes can each observe a part; [`merge`](Self::merge) combines them.
 ///
 /// ```
 /// use ringfeed::normalise::NormaliserFit;
@@ -110,12 +110,12 @@ impl Moments {
 }
 
 impl NormaliserFit {
-    /// Towards mean 0 and deviation 1; `axis` as in [`Normaliser`].
+    /// Fits a normaliser to mean 0 and deviation 1; `axis` as in [`Normaliser`].
     pub fn standardise(axis: Option<usize>) -> Self {
         Self::new(Goal::Standardise, axis)
     }
 
-    /// Towards `range`; `axis` as in [`Normaliser`].
+    /// Fits a normaliser to `range`; `axis` as in [`Normaliser`].
     pub fn min_max(axis: Option<usize>, range: (f64, f64)) -> Self {
         Self::new(Goal::MinMax(range), axis)
     }
@@ -149,7 +149,7 @@ impl NormaliserFit {
         self.observe_numbers(view.numbers(), view.shape(), mask).map_err(|error| error.at_column(view.name()))
     }
 
-    /// Counts `values` of `shape`, the samples' dimension first, with perhaps a mask and its shape.
+    /// Counts `values` of `shape` (the dimension of samples first), and optionally a mask with its shape.
     ///
     /// # Errors
     ///
@@ -197,10 +197,14 @@ impl NormaliserFit {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] if the two are to find something else, [`ErrorKind::Schema`] if their axes differ in length.
+    /// [`ErrorKind::Config`] if the two fit different normalisers, [`ErrorKind::Schema`] if their axes differ in
+    /// length.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         if (self.goal, self.axis) != (other.goal, other.axis) {
-            return Err(Error::new(ErrorKind::Config, "fits of different normalisers, or along different axes"));
+            return Err(Error::new(
+                ErrorKind::Config,
+                "these fits can't be merged: they are of different normalisers, or along different axes",
+            ));
         }
         if self.moments.is_empty() {
             self.moments = other.moments.clone();
@@ -216,7 +220,7 @@ impl NormaliserFit {
         Ok(())
     }
 
-    /// Values that were NaN and did not count.
+    /// Number of values that were NaN and did not count.
     pub fn missing(&self) -> u64 {
         self.missing
     }
@@ -228,7 +232,7 @@ impl NormaliserFit {
     /// [`ErrorKind::Data`] if an index has no values at all; [`ErrorKind::Config`] for an empty range.
     pub fn finish(&self) -> Result<Normaliser> {
         if self.moments.is_empty() {
-            return Err(Error::new(ErrorKind::Data, "no values to fit a normaliser to"));
+            return Err(Error::new(ErrorKind::Data, "there are no values to fit a normaliser to"));
         }
         if let Some(index) = self.moments.iter().position(|moments| moments.count == 0) {
             let message = format!("index {index} of the axis has no values to fit a normaliser to: all are missing");

@@ -1,5 +1,5 @@
-//! Normalisers: scale and shift that make numbers easy to learn from, fitted on training data, kept as JSON, applied
-//! while decoding, and undone on what a model answers.
+//! Normalisers: scale and shift that make numbers easy to learn from. They are fitted to training data, saved as JSON,
+//! applied while decoding, and reverted on a model's output.
 
 mod config;
 mod fit;
@@ -28,12 +28,12 @@ const VERSION: u32 = 1;
 /// Most bytes of that form: parameters for more than half a million columns.
 const MAX_BYTES: u64 = 64 << 20;
 
-/// An affine transformation of a tensor's values, by what it means.
+/// An affine transformation of a tensor's values, described by its meaning.
 ///
-/// `axis` counts the dimensions of one sample, without the batch's; each index along it has parameters of its own.
-/// Without an axis, one set of parameters holds for all values. A tensor of f64 is computed in f64, by the formulas below.
-/// For others, `fma(x, scale, bias)` is computed in f32, so that the end of a range may be missed by a rounding error of
-/// f32, on either side.
+/// `axis` is a dimension of one sample, without the batch dimension; each index along it has its own parameters.
+/// Without an axis, all values have the same parameters. A tensor of f64 is computed in f64, by the formulas below. For
+/// other types, `fma(x, scale, bias)` is computed in f32, so results may lie outside of the range by a rounding error
+/// of f32.
 ///
 /// ```
 /// use ringfeed::{DType, Normaliser, Role, TensorSpec};
@@ -49,31 +49,31 @@ const MAX_BYTES: u64 = 64 << 20;
 pub enum Normaliser {
     /// `(x - mean) / deviation`. A deviation of 0 (all values are equal) counts as 1, so that they become 0.
     Standardise {
-        /// The dimension whose indices have parameters of their own.
+        /// The dimension whose indices have their own parameters.
         axis: Option<usize>,
         /// Mean of the values.
         mean: Vec<f64>,
         /// Standard deviation of the values (of the population: the squares are divided by the count).
         deviation: Vec<f64>,
     },
-    /// From `low..high` to `range`. Where `low` equals `high`, that value becomes the range's start, and others are
-    /// shifted with it (all become the start where a shift in f32 would miss it).
+    /// From `low..high` to `range`. If `low` equals `high`, that value becomes the range's start, and others are
+    /// shifted with it (all become the start if a shift in f32 would miss it).
     MinMax {
-        /// The dimension whose indices have parameters of their own.
+        /// The dimension whose indices have their own parameters.
         axis: Option<usize>,
         /// Smallest value.
         low: Vec<f64>,
         /// Largest value.
         high: Vec<f64>,
-        /// What they become.
+        /// The range that they become.
         range: (f64, f64),
     },
     /// From a byte's 0 to 255 to `range`.
     ImageScale {
-        /// What 0 and 255 become.
+        /// The values that 0 and 255 become.
         range: (f64, f64),
     },
-    /// `(x / 255 - mean) / deviation`, a channel each: the means and deviations of images scaled to 0 to 1.
+    /// `(x / 255 - mean) / deviation` per channel, with the means and deviations of images scaled to 0 to 1.
     Channels {
         /// The channels' dimension; `None` takes the first or last one if it has as many indices as there are means.
         #[serde(default)]
@@ -101,7 +101,7 @@ struct Saved<N> {
 }
 
 impl Normaliser {
-    /// A byte's 0 to 255 becomes 0 to 1.
+    /// From a byte's 0 to 255 to 0 to 1.
     pub fn image_scale() -> Self {
         Self::ImageScale { range: (0.0, 1.0) }
     }
@@ -121,7 +121,8 @@ impl Normaliser {
         let schema_error = |message: String| Error::new(ErrorKind::Schema, message).at_column(&spec.name);
         no_faults(self.faults())?;
         if !spec.dtype.is_float() {
-            let message = format!("a normaliser gives fractions, the tensor holds {}; make it f32", spec.dtype);
+            let message =
+                format!("a normaliser needs a floating point tensor, but this one holds {}; make it f32", spec.dtype);
             return Err(schema_error(message));
         }
         if spec.affine.is_some() {
@@ -163,8 +164,8 @@ impl Normaliser {
         Ok(())
     }
 
-    /// Undoes it: turns normalised `values`, of one or several samples of `row_shape` one after another, back into those
-    /// that they were. Computed in f64.
+    /// Reverts the transformation of `values`, of one or several samples of `row_shape` one after another. Computed in
+    /// f64.
     ///
     /// # Errors
     ///
@@ -191,8 +192,8 @@ impl Normaliser {
         Ok(())
     }
 
-    /// Writes it to `path` as JSON, which [`Normaliser::load`] reads back to the bit. The file appears whole or not at
-    /// all.
+    /// Writes the normaliser to `path` as JSON, which [`Normaliser::load`] reads back to the bit. The file is written
+    /// completely or not at all.
     ///
     /// # Errors
     ///
@@ -215,8 +216,8 @@ impl Normaliser {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`], with the line, if the file is something
-    /// else; [`ErrorKind::Config`] for parameters that make no sense.
+    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`], with the line, if the file contains
+    /// something else; [`ErrorKind::Config`] for parameters that make no sense.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = files::read_text(path, "a normaliser", MAX_BYTES)?;
@@ -227,7 +228,10 @@ impl Normaliser {
         };
         let saved: Saved<serde_json::Value> = serde_json::from_str(&text).map_err(format_error)?;
         if saved.version != VERSION {
-            let message = format!("version {} of the normaliser's form; this ringfeed reads {VERSION}", saved.version);
+            let message = format!(
+                "version {} of the normaliser's format; this version of ringfeed reads {VERSION}",
+                saved.version
+            );
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
         }
         let saved: Saved<Self> = serde_json::from_str(&text).map_err(format_error)?;
@@ -276,7 +280,7 @@ impl Normaliser {
         };
         match axis {
             Some(axis) if dims.get(axis) != Some(&Some(factors)) => {
-                Err(format!("axis {axis} of shape {dims:?} has not the {factors} indices of the normaliser"))
+                Err(format!("axis {axis} of shape {dims:?} does not have the {factors} indices of the normaliser"))
             }
             None if factors != 1 => Err(format!("{factors} parameters without an axis; give the axis")),
             axis => Ok(axis),

@@ -9,9 +9,9 @@ const MOST: usize = 1 << 27;
 
 /// Finds quantiles from batches, one after another: for robust scaling, bins of equally many values, and uniform values.
 ///
-/// It keeps every value, and so is exact; more than 2^27 of them (a gigabyte) are an error. NaN is a missing value and does not
-/// count; infinity is an error. Several threads or processes may observe a part each, for [`merge`](Self::merge): the result is
-/// that of one.
+/// It keeps every value, and so is exact; more than 2^27 of them (a gigabyte) are an error. NaN is a missing value and
+/// does not count; infinity is an error. Several threads or processes can each observe a part; [`merge`](Self::merge)
+/// combines them, with the same result as in one.
 ///
 /// ```
 /// use ringfeed::Loader;
@@ -41,7 +41,7 @@ pub struct Quantiles {
 }
 
 impl QuantileFit {
-    /// Of each index of `axis` (as in [`Normaliser`]), or of all values together.
+    /// Finds quantiles for each index of `axis` (as in [`Normaliser`]), or of all values together.
     pub fn new(axis: Option<usize>) -> Self {
         Self { axis, values: Vec::new(), missing: 0 }
     }
@@ -68,7 +68,7 @@ impl QuantileFit {
         self.observe_numbers(view.numbers(), view.shape(), mask).map_err(|error| error.at_column(view.name()))
     }
 
-    /// Counts `values` of `shape`, the samples' dimension first, with perhaps a mask and its shape.
+    /// Counts `values` of `shape` (the dimension of samples first), and optionally a mask with its shape.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl QuantileFit {
     /// values than are kept.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         if self.axis != other.axis {
-            return Err(Error::new(ErrorKind::Config, "fits along different axes"));
+            return Err(Error::new(ErrorKind::Config, "these fits can't be merged: they are along different axes"));
         }
         let (entries, others) = (self.values.len(), other.values.len());
         if entries != others && entries != 0 && others != 0 {
@@ -131,7 +131,7 @@ impl QuantileFit {
         Ok(())
     }
 
-    /// Values that were NaN and did not count.
+    /// Number of values that were NaN and did not count.
     pub fn missing(&self) -> u64 {
         self.missing
     }
@@ -151,8 +151,8 @@ impl QuantileFit {
 }
 
 impl Quantiles {
-    /// The value below which `share` (0 to 1) of those of index `index` lie, by a straight line between neighbours: what
-    /// `numpy.quantile` gives. `None` if there is no such index.
+    /// The quantile `share` (0 to 1) of the values of index `index`, interpolated linearly, as in `numpy.quantile`.
+    /// `None` if there is no such index.
     pub fn at(&self, index: usize, share: f64) -> Option<f64> {
         let sorted = self.sorted.get(index)?;
         let place = share.clamp(0.0, 1.0) * (sorted.len() - 1) as f64;
@@ -168,7 +168,8 @@ impl Quantiles {
         Normaliser::Standardise { axis: self.axis, mean: of(0.5).collect(), deviation }
     }
 
-    /// So many quantiles, evenly from the smallest value to the largest: for [`quantile`](crate::transform::quantile).
+    /// This many quantiles, evenly spaced from the smallest value to the largest: for
+    /// [`quantile`](crate::transform::quantile).
     ///
     /// # Errors
     ///
@@ -183,8 +184,8 @@ impl Quantiles {
         Ok((0..count).filter_map(|nth| self.at(0, nth as f64 / (count - 1) as f64)).collect())
     }
 
-    /// Where `count` bins of equally many values begin, but for the first one: for [`bins`](crate::transform::bins). Where many
-    /// values are equal, there are fewer bins.
+    /// The lower edges of `count` bins with equally many values, without that of the first bin: for
+    /// [`bins`](crate::transform::bins). If many values are equal, there are fewer bins.
     ///
     /// # Errors
     ///

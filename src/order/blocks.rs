@@ -131,6 +131,13 @@ mod tests {
     }
 
     #[test]
+    fn blocks_of_one_size_are_shuffled_each_for_itself() {
+        let blocks = Blocks::new(&Subset::all(150), &[0, 50, 100], 1);
+        let places: Vec<u64> = order(&blocks, 7, 150).into_iter().map(|id| id % 50).collect();
+        assert!(places[..50] != places[50..100] && places[50..100] != places[100..]);
+    }
+
+    #[test]
     fn every_sample_stands_once_and_a_block_holds_some_chunks_alone() {
         let subset = Subset::all(1000);
         let chunks: Vec<u64> = (0..1000).filter(|at| at % 37 == 0 || at % 100 == 0).collect();

@@ -159,5 +159,16 @@ mod tests {
     fn other_samples_or_sizes_have_other_hashes() {
         let hashes = [[(10, 2)], [(10, 5)], [(11, 2)]].map(|sizes| buckets(&sizes).hash());
         assert!(hashes[0] != hashes[1] && hashes[0] != hashes[2]);
+        // As many batches.
+        let [one, other] = [[(10, 6)], [(10, 7)]].map(|sizes| buckets(&sizes));
+        assert!(one.batches() == other.batches() && one.hash() != other.hash());
+    }
+
+    #[test]
+    fn buckets_of_one_size_are_shuffled_each_for_itself() {
+        let two = buckets(&[(50, 50), (50, 50)]);
+        let epoch = two.epoch(Some(1), 0);
+        let [one, other] = [0, 1].map(|bucket| (0..50).map(|n| two.sample(&epoch, bucket, n) % 50).collect::<Vec<_>>());
+        assert_ne!(one, other);
     }
 }

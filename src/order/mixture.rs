@@ -29,7 +29,7 @@ impl Mixture {
             return Err(format!("a weight of {weight}; weights are finite and not negative"));
         }
         if let Some(part) = parts.iter().position(|(subset, weight)| subset.is_empty() && *weight > 0.0) {
-            return Err(format!("part {part} has no samples, but a weight"));
+            return Err(format!("part {part} has a weight, but no samples"));
         }
         let greatest = parts.iter().map(|(_, weight)| *weight).fold(0.0, f64::max);
         if greatest == 0.0 {
@@ -49,7 +49,7 @@ impl Mixture {
         let last = starts.len() - 1;
         starts[last] = 1 << 32;
         if !starts.is_sorted_by(|a, b| a < b) {
-            return Err("weights that are more than 2^32 times apart".to_owned());
+            return Err("the largest weight is more than 2^32 times the smallest".to_owned());
         }
         Ok(Self { subsets: parts.into_iter().map(|(subset, _)| subset.clone()).collect(), starts: starts.into() })
     }
@@ -200,7 +200,7 @@ mod tests {
             (vec![(all(), -1.0)], "not negative"),
             (vec![(all(), f64::NAN)], "finite"),
             (vec![(Subset::all(0), 1.0)], "no samples"),
-            (vec![(all(), 1.0), (all(), 1e-300)], "2^32 times apart"),
+            (vec![(all(), 1.0), (all(), 1e-300)], "2^32 times the smallest"),
         ] {
             assert!(Mixture::new(&parts).unwrap_err().contains(part), "{part}");
         }

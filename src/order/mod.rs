@@ -1,4 +1,4 @@
-//! Which sample stands at which position of an epoch: pure functions of (seed, epoch, position).
+//! Which sample is at which position of an epoch: pure functions of (seed, epoch, position).
 
 mod blocks;
 mod bucketed;

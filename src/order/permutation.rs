@@ -1,12 +1,12 @@
 use crate::processor::{Kernel, dispatch};
 use crate::random::RandomKey;
 
-/// A shuffle of `0..len` computed by index: the same memory for a billion samples as for ten.
+/// A shuffle of `0..len` that is computed by index. A billion samples need no more memory than ten.
 ///
-/// Up to 256 samples it is a table of 256 bytes, shuffled when it is made (Fisher and Yates; Durstenfeld: "Algorithm 235:
-/// Random permutation", CACM 1964), so that every order is as likely as any other. Beyond that there is no table: a Feistel
-/// network over the smallest power of two that holds `len`, walked until it leaves the surplus (Black, Rogaway: "Ciphers
-/// with arbitrary finite domains", CT-RSA 2002). Fewer than two walks on average.
+/// Up to 256 samples it is a table of 256 bytes, shuffled when it is made (Fisher and Yates; Durstenfeld: "Algorithm
+/// 235: Random permutation", CACM 1964), so that every order is as likely as any other. Beyond that there is no table,
+/// but a Feistel network over the smallest power of two that is at least `len`, applied until the result is below `len`
+/// (Black, Rogaway: "Ciphers with arbitrary finite domains", CT-RSA 2002): fewer than two times on average.
 ///
 /// ```
 /// use ringfeed::order::{Permutation, RandomKey};

@@ -1,21 +1,24 @@
 use std::fmt;
 use std::str::FromStr;
 
-use serde::{Deserialize, Serialize};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{MapAccess, Unexpected, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::no_faults;
 
-/// This process's part of the samples: `index` of `count`.
+/// This process's share of the samples: number `index` of `count`.
 ///
-/// The global order of an epoch does not depend on shards: it is fixed first and then dealt, one position to each shard
-/// in turn. Position `p` goes to shard `p % count`, so the shards' samples, interleaved, are those of a single process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// The global order of an epoch does not depend on shards. Its positions are assigned to the shards in turn: position
+/// `p` belongs to shard `p % count`, so the shards' samples, interleaved, are those of a single process.
+///
+/// In settings a table, `{ index = 0, count = 4 }`, or [`"auto"`](Self::auto).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Shard {
-    /// Which part, from 0.
+    /// Number of this shard, from 0.
     pub index: u32,
-    /// How many parts there are.
+    /// Number of shards.
     pub count: u32,
 }
 
@@ -26,16 +29,16 @@ impl Default for Shard {
     }
 }
 
-/// What becomes of the last samples of an epoch if the shards can't have as many each. Every shard has the same number
+/// What to do with the last samples of an epoch if they can't be divided evenly among the shards. Every shard has the same number
 /// of samples and of batches either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remainder {
-    /// Shards that come short get the first samples of the epoch's order once more;
+    /// Shards with too few samples get the first samples of the epoch's order again;
     /// [`DataSet::padding`](crate::DataSet::padding) says how many. The default.
     #[default]
     Pad,
-    /// The surplus is left out.
+    /// The remaining samples are left out.
     Drop,
 }
 
@@ -48,7 +51,7 @@ const LAUNCHERS: [(&str, &str, &str); 4] = [
 ];
 
 impl Shard {
-    /// Part `index` of `count`.
+    /// Shard `index` of `count`.
     ///
     /// # Errors
     ///
@@ -57,6 +60,15 @@ impl Shard {
         let shard = Self { index, count };
         no_faults(shard.faults())?;
         Ok(shard)
+    }
+
+    /// The shard that a launcher gave this process; see [`from_env`](Self::from_env).
+    ///
+    /// # Errors
+    ///
+    /// As [`from_env`](Self::from_env).
+    pub fn auto() -> Result<Self> {
+        Self::from_env().map(|(shard, _)| shard)
     }
 
     pub(crate) fn faults(self) -> Vec<String> {
@@ -69,15 +81,15 @@ impl Shard {
         fault.into_iter().collect()
     }
 
-    /// The part that a launcher gave this process, and the launcher's name: torchrun (`RANK`, `WORLD_SIZE`), Open MPI
+    /// The shard that a launcher gave this process, and the launcher's name: torchrun (`RANK`, `WORLD_SIZE`), Open MPI
     /// (`OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_SIZE`), PMI (`PMI_RANK`, `PMI_SIZE`) or SLURM (`SLURM_PROCID`,
-    /// `SLURM_NTASKS`), looked for in this order. All samples, and no name, if none of them is set.
+    /// `SLURM_NTASKS`), checked in this order. If none is set: all samples, and no name.
     ///
     /// This is the only place where the library reads environment variables.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] if only one of a launcher's variables is set, or they are no such numbers.
+    /// [`ErrorKind::Config`] if only one of a launcher's two variables is set, or their values are not valid numbers.
     pub fn from_env() -> Result<(Self, Option<&'static str>)> {
         Self::from_variables(|name| std::env::var(name).ok())
     }
@@ -100,6 +112,41 @@ impl Shard {
             return Ok((shard, Some(launcher)));
         }
         Ok((Self::default(), None))
+    }
+}
+
+impl<'de> Deserialize<'de> for Shard {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Part {
+            index: u32,
+            count: u32,
+        }
+
+        struct Either;
+
+        impl<'de> Visitor<'de> for Either {
+            type Value = Shard;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("\"auto\", or a table with index and count")
+            }
+
+            fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Shard, E> {
+                match text {
+                    "auto" => Shard::auto().map_err(|error| E::custom(error.message())),
+                    other => Err(E::invalid_value(Unexpected::Str(other), &self)),
+                }
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Shard, A::Error> {
+                let Part { index, count } = Part::deserialize(MapAccessDeserializer::new(map))?;
+                Ok(Shard { index, count })
+            }
+        }
+
+        deserializer.deserialize_any(Either)
     }
 }
 

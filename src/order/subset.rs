@@ -5,8 +5,8 @@ use crate::random::{RandomKey, mix};
 
 /// Some of a source's samples, in an order of their own.
 ///
-/// It holds 4 bytes for each sample that it lists (8 in a source of more than 2^32), and nothing for a range. Samples keep
-/// the ids, the places and the random numbers that they have in the whole source.
+/// It takes 4 bytes for each listed sample (8 in a source of more than 2^32 samples), and none for a range. Samples
+/// keep the ids, the locations and the random numbers that they have in the whole source.
 ///
 /// ```
 /// use ringfeed::{ReaderSource, Role};
@@ -55,13 +55,13 @@ impl Subset {
         Self(Ids::Small(small.into()))
     }
 
-    /// Those of its samples that `keep` says yes to.
+    /// The samples of this subset for which `keep` returns `true`.
     #[must_use]
     pub fn filter(&self, mut keep: impl FnMut(u64) -> bool) -> Self {
         Self::listed(self.iter().filter(|id| keep(*id)))
     }
 
-    /// How many samples there are.
+    /// Number of samples.
     pub fn len(&self) -> u64 {
         match &self.0 {
             Ids::Range { start, end } => end - start,
@@ -70,7 +70,7 @@ impl Subset {
         }
     }
 
-    /// Whether there is none.
+    /// Whether there are no samples.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -99,7 +99,7 @@ impl Subset {
         indices.iter_mut().for_each(|index| *index = self.at(*index));
     }
 
-    /// The ids, in its order.
+    /// The ids, in the subset's order.
     pub fn iter(&self) -> impl Iterator<Item = u64> + '_ {
         (0..self.len()).map(|index| self.at(index))
     }

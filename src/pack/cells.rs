@@ -1,4 +1,4 @@
-//! The values of one record, owned, and what the fields of all records are.
+//! The owned values of one record, and the fields of all records.
 
 use std::collections::{HashMap, HashSet};
 
@@ -296,7 +296,10 @@ impl<'a> Records<'a> {
         match other {
             None => Ok(cells),
             Some(name) => {
-                let message = format!("is no field of the first records, by which the fields are known; {LEAVE_OUT}");
+                let message = format!(
+                    "is not a field of the first records, from which the fields are known; \
+                                       {LEAVE_OUT}"
+                );
                 Err(Error::new(ErrorKind::Unsupported, message).at_column(name))
             }
         }

@@ -1,4 +1,4 @@
-//! The folder that is packed into: what lies there already, and whether it may be written to.
+//! The output folder of a pack: what is there already, and whether it may be written to.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -85,8 +85,7 @@ pub(super) fn check_own(out: &Path) -> Result<()> {
     match shards_in(out)?.first() {
         None => Ok(()),
         Some(path) => {
-            let message = "is there already, and no manifest or journal says that a pack made it; pack into another folder, \
-                           or remove it";
+            let message = "exists already, and no manifest or journal lists it; pack into another folder, or remove it";
             Err(Error::new(ErrorKind::Config, message).at_path(path))
         }
     }

@@ -1,4 +1,4 @@
-//! Which form a field has in all samples of a tar archive.
+//! The form of a field in all samples of a tar archive.
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};

@@ -1,4 +1,4 @@
-//! What the columns of a CSV file hold, by all of their values.
+//! Infers the types of the columns of a CSV file from all of their values.
 
 use crate::dtype::DType;
 use crate::error::Result;

@@ -1,4 +1,5 @@
-//! What has been packed so far, so that a run that was killed goes on: one line a shard, each written before its shard appears.
+//! What has been packed so far, so that a run that was killed can resume: one line per shard, written before the shard
+//! appears.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -15,13 +16,13 @@ use crate::files;
 pub struct Shard {
     /// Its name in the folder.
     pub name: String,
-    /// The first record of the source that is in it, or was left out of it.
+    /// The first record of the source that is in it, or was left out.
     pub first: u64,
-    /// The record behind the last one.
+    /// The record after the last one.
     pub end: u64,
-    /// How many records it holds.
+    /// Number of records that it holds.
     pub records: u64,
-    /// Bytes of the file.
+    /// Size of the file in bytes.
     pub bytes: u64,
     /// CRC-32 of the file (zlib's), as 8 hexadecimal digits.
     pub crc32: String,

@@ -1,4 +1,4 @@
-//! What was packed: the manifest.
+//! The manifest of a pack.
 
 use std::path::Path;
 
@@ -12,27 +12,27 @@ use crate::read::{FieldKind, Fingerprint};
 use super::cells::Column;
 use super::journal::Shard;
 
-/// What a source is packed into.
+/// The format that a source is packed into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum PackInto {
-    /// Tar archives: each record is a sample, whose members are called by the record's number. Bytes are members of their
-    /// own, with the extension of what they hold; a class by its index is `cls`; arrays are `.npy`; all other values are in one
-    /// `json`. A field has the same form in all samples: lists of numbers are arrays, unless the first 1000 records show that
-    /// they hold missing values, or lists of different lengths.
+    /// Tar archives: each record is a sample, whose members are named after the record's number. Bytes are members of
+    /// their own, with the extension of their content; a class index is `cls`; arrays are `.npy`; all other values are
+    /// in one `json`. A field has the same form in all samples: lists of numbers are arrays, unless the first 1000
+    /// records have missing values in them, or lists of different lengths.
     Tar,
     /// Parquet files, compressed by Snappy: each field is a column. Needs the feature `parquet`.
     Parquet,
 }
 
-/// What was packed: `manifest.json` beside the shards.
+/// The contents of all shards: `manifest.json` beside them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {
-    /// Of this form.
+    /// Version of this format.
     pub version: u32,
-    /// What the shards are.
+    /// Format of the shards.
     pub format: PackInto,
     /// Where the records come from.
     pub source: PackedSource,
@@ -42,15 +42,15 @@ pub struct Manifest {
     pub skipped: u64,
     /// Bytes of all shards.
     pub bytes: u64,
-    /// Most bytes of a shard, as it was asked for.
+    /// Maximum number of bytes per shard, as in the settings.
     #[serde(default)]
     pub shard_bytes: u64,
-    /// Whether bad records were to be left out.
+    /// Whether bad records were left out.
     #[serde(default)]
     pub skip_bad: bool,
-    /// The fields of a record, as they are called in the shards.
+    /// The fields of a record, by their names in the shards.
     pub fields: Vec<PackedField>,
-    /// The names of the classes, in the order of their indices, where the source knows them.
+    /// The names of the classes, in the order of their indices, if the source knows them.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
     /// The shards, in the order of their records.
@@ -63,9 +63,9 @@ pub struct Manifest {
 pub struct PackedSource {
     /// Its format.
     pub format: String,
-    /// Its path; the first of several.
+    /// Its path; the first path if there are several.
     pub path: String,
-    /// What tells it from another one, or a changed one.
+    /// Identifies the source, so that another or a changed one is noticed.
     pub fingerprint: Fingerprint,
     /// Hash of the names, lengths and modification times of its files.
     #[serde(default)]
@@ -111,7 +111,7 @@ pub(super) fn finished(out: &Path) -> Result<Option<Manifest>> {
     }
     let text = files::read_text(&path, "a manifest", MAX_MANIFEST_BYTES)?;
     serde_json::from_str(&text).map(Some).map_err(|error| {
-        let message = format!("is no manifest of a pack ({error}); pack into another folder");
+        let message = format!("is not the manifest of a pack ({error}); pack into another folder");
         Error::new(ErrorKind::Config, message).with_source(error).at_path(path)
     })
 }

@@ -1,5 +1,5 @@
-//! Many small files, or rows of text, as few large files: from any source to tar archives (as WebDataset has them) or
-//! Parquet files.
+//! Packs many small files, or rows of text, into few large files: from any source into tar archives (in the layout of
+//! WebDataset) or Parquet files.
 //!
 //! ```
 //! use ringfeed::formats::Formats;
@@ -50,8 +50,9 @@ pub use manifest::{Manifest, PackInto, PackedField, PackedSource};
 
 /// How a source is packed.
 ///
-/// Shards hold the records in the source's order, each as many as fit [`shard_bytes`](Self::shard_bytes). Which they are, and every byte
-/// of them, depends on the source and these settings alone: not on threads, and not on whether a run was stopped and went on.
+/// Shards hold the records in the source's order, as many as fit into [`shard_bytes`](Self::shard_bytes). Every byte of
+/// them depends only on the source and these settings: not on the number of threads, and not on whether a run was
+/// stopped and resumed.
 #[derive(Clone, Debug)]
 pub struct Pack {
     source: SourceConfig,
@@ -65,11 +66,11 @@ pub struct Pack {
     threads: Option<usize>,
 }
 
-/// How far packing has come.
+/// Progress of packing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct PackProgress {
-    /// Records of the source that are packed or left out, those of an earlier run too.
+    /// Records of the source that are packed or left out, including those of an earlier run.
     pub records: u64,
     /// Records of the source.
     pub total: u64,
@@ -102,78 +103,79 @@ impl Pack {
         }
     }
 
-    /// Most bytes of a shard, unless a single record has more. Of Parquet files, bytes before they are encoded.
+    /// Maximum number of bytes per shard, unless a single record has more. For Parquet files, bytes before encoding.
     #[must_use]
     pub fn shard_bytes(mut self, bytes: u64) -> Self {
         self.shard_bytes = bytes;
         self
     }
 
-    /// Only these fields.
+    /// Packs only these fields.
     #[must_use]
     pub fn fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.fields = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// All fields but these. What can't be packed, and what only a later record holds, is an error unless it is named here.
+    /// Packs all fields except these. A field that can't be packed, or that only a later record has, is an error unless
+    /// it is named here.
     #[must_use]
     pub fn skip_fields<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.skip_fields = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Columns of a CSV file that stay text, though numbers stand there. By default a column is of numbers where all of its values
-    /// are, and are written as numbers are: `007` and `+49` are text.
+    /// Columns of a CSV file that stay text even if they hold numbers. By default a column becomes numbers if all of
+    /// its values are numbers in their usual form: `007` and `+49` are text.
     #[must_use]
     pub fn text<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.text = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Leaves bad records out, and counts them. By default the first one ends packing with its error. Files go into shards as they
-    /// are: whether an image can be decoded is for `verify` to say.
+    /// Leaves out bad records, and counts them. By default the first one ends packing with its error. Files are copied
+    /// into shards unchanged: to check whether images can be decoded, use `verify`.
     #[must_use]
     pub fn skip_bad(mut self) -> Self {
         self.skip_bad = true;
         self
     }
 
-    /// Starts over where something was packed into the folder before, finished or not: its shards are removed first, and nothing
-    /// else. By default only the same pack goes on there.
+    /// Starts over in a folder that holds an earlier pack, finished or not: its shards are removed first, and nothing
+    /// else. By default only the same pack resumes there.
     #[must_use]
     pub fn restart(mut self) -> Self {
         self.restart = true;
         self
     }
 
-    /// Threads that read and encode; by default one for each core.
+    /// Number of threads that read and encode; by default one for each core.
     #[must_use]
     pub fn threads(mut self, threads: usize) -> Self {
         self.threads = Some(threads);
         self
     }
 
-    /// Packs into the folder `out`, which is made if it is not there.
+    /// Packs into the folder `out`, which is created if it does not exist.
     ///
-    /// A run that was stopped, however hard, goes on where the last finished shard ends when it is run again; finished shards are
-    /// never written again, unless one of them is damaged or missing: it and those behind it are made anew. Every shard appears
-    /// whole. One run at a time may work in a folder.
+    /// If a run was stopped in any way, the next run resumes after the last finished shard. Finished shards are not
+    /// written again, unless one is damaged or missing: then it and all later ones are. A shard appears only when it is
+    /// complete. Only one run at a time may work in a folder.
     ///
     /// # Errors
     ///
-    /// Those of reading, of a value that has no form in what is packed into, and of writing; [`ErrorKind::Config`] for a folder
-    /// in which something else was packed (another source, one whose files have changed since, or the same with other options),
-    /// that holds files called like shards, or in which the files of the source lie.
+    /// Errors of reading and of writing, and values that the output format can't hold; [`ErrorKind::Config`] for a
+    /// folder with another pack (of another source, of files that have changed since, or with other options), with
+    /// files that are called like shards, or with the files of the source.
     pub fn run(&self, out: impl AsRef<Path>) -> Result<Manifest> {
         self.run_with(out, |_| ControlFlow::Continue(()))
     }
 
-    /// The same; `show` is told how far it has come, and may stop it.
+    /// As [`run`](Self::run); `show` is called with the progress, and may stop the run.
     ///
     /// # Errors
     ///
-    /// As [`run`](Self::run), and [`ErrorKind::Interrupted`] where `show` stopped it.
+    /// As [`run`](Self::run), and [`ErrorKind::Interrupted`] if `show` stopped it.
     pub fn run_with(
         &self,
         out: impl AsRef<Path>,
@@ -191,7 +193,7 @@ impl Pack {
         if self.source.is::<Csv>() {
             infer(container, &mut columns, &self.text, thread_count(self.threads))?;
         } else if let Some(name) = self.text.first() {
-            let message = "only columns of CSV files can be said to be text; in other files values say what they are";
+            let message = "only columns of CSV files can be set to text; values in other files have their own types";
             return Err(at_source(Error::new(ErrorKind::Config, message).at_column(name)));
         }
         if let Some(name) = self.text.iter().find(|name| !columns.iter().any(|column| column.name == **name)) {
@@ -219,6 +221,10 @@ impl Pack {
             classes: classes.map(|(_, classes)| classes).unwrap_or_default(),
             shards: Vec::new(),
         };
+        if out.is_file() {
+            let message = "is a file; name a folder to write to, which need not exist";
+            return Err(Error::new(ErrorKind::Config, message).at_path(out));
+        }
         fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
         let _lock = folder::lock(out)?;
         if self.restart {

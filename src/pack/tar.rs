@@ -1,4 +1,4 @@
-//! Records as samples of a tar archive, as WebDataset has them.
+//! Records as samples of a tar archive, in the layout of WebDataset.
 
 use std::collections::HashMap;
 use std::io::Write;
@@ -167,7 +167,7 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
         Cell::F64(number) => float(*number)?,
         Cell::Text(text) => text.as_str().into(),
         Cell::Decimal(text) => number(text).ok_or_else(|| {
-            let message = format!("{text} is a number of more digits than JSON is read with; name the other fields");
+            let message = format!("{text} has more digits than readers of JSON keep; name the other fields");
             Error::new(ErrorKind::Data, message)
         })?,
         Cell::Bytes(bytes) => {
@@ -175,7 +175,7 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
                 let at = error.valid_up_to();
                 Error::new(
                     ErrorKind::Data,
-                    format!("byte {at} of the text is {:#04x}: no UTF-8; pack into Parquet", bytes[at]),
+                    format!("byte {at} of the text is {:#04x}: not UTF-8; pack into Parquet", bytes[at]),
                 )
             })?;
             match kind {
@@ -227,7 +227,7 @@ fn shape_of(field: &[usize], own: Option<&[u64]>, count: usize) -> Result<Vec<u6
     if (unknown == 0 && count == known) || (unknown == 1 && rest == Some(0)) {
         return Ok(field.iter().map(|dim| if *dim == 0 { (count / known) as u64 } else { *dim as u64 }).collect());
     }
-    let message = format!("{count} numbers are no array of shape {field:?}, which the field has");
+    let message = format!("{count} numbers are not an array of the field's shape {field:?}");
     Err(Error::new(ErrorKind::Data, message))
 }
 

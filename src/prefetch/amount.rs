@@ -6,16 +6,17 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind};
 
-/// A number of workers, or of batches ahead: one that is given, or one that is found while the loader runs.
+/// A number of workers, or of batches ahead: a fixed number, or one that is tuned during the run.
 ///
-/// In settings a whole number, or `"auto"`: the loader then begins with as many workers as cores and two batches ahead. It
-/// measures what a sample costs and what the trainer waits for, tries what its verdict advises, keeps what helps, and takes
-/// the smallest numbers with which the trainer waits no longer. Up to 32 threads, or four for each core, are started, of which
-/// those above the number sleep; more batches are made ahead only within half of the budget, or 1 GiB without one. Batches are
-/// the same, byte for byte. [`Stats::tuning`](crate::Stats) says what was chosen, and why.
+/// In settings a whole number, or `"auto"`: the loader then begins with one worker per core and two batches ahead. It
+/// measures what a sample costs and what the trainer waits for, tries what the verdict advises, keeps what helps, and
+/// takes the smallest numbers with which the trainer does not wait longer. Up to 32 threads, or four for each core, are
+/// started; those above the current number sleep. More batches are made ahead only within half of the budget, or within
+/// 1 GiB without a budget. Batches are the same, byte for byte. [`Stats::tuning`](crate::Stats) says what was chosen,
+/// and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
-    /// Found while the loader runs.
+    /// Tuned during the run.
     Auto,
     /// This many.
     Exactly(usize),
@@ -28,7 +29,7 @@ impl From<usize> for Amount {
 }
 
 impl Amount {
-    /// The number, if one is given.
+    /// The number, if it is fixed.
     pub fn number(self) -> Option<usize> {
         match self {
             Self::Auto => None,

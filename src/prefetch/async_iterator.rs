@@ -7,23 +7,27 @@ use crate::counters::Counters;
 use crate::dataset::{BadRecord, DataSet, DataSetIterator, Moment, Source, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
-use crate::stats::{Figures as _, Stats, StatsHandle};
+use crate::stats::{self, Figures as _, Stats, StatsHandle};
 use crate::storage::ReadLimit;
 
 use super::delivery::Delivery;
 use super::fetchers::WithinLimit;
 use super::figures::Figures;
 use super::planning::Planning;
+use super::scheduling::Schedule;
 use super::session::{Session, SessionParts};
 use super::steps::Begin;
 use super::tune::{Found, Tuner};
 use super::tuning::Tuning;
 use super::workspace::Workspace;
 
-/// Batches made ahead of the trainer by the workers of a [`Workspace`], handed out in order.
+/// Batches that the workers of a [`Workspace`] make ahead of the trainer, delivered in order.
 ///
 /// "Asynchronous" means threads that run ahead, not futures. The batches are the same, byte for byte, as those of the
-/// shield, whatever the number of workers or batches ahead.
+/// shield, for any number of workers or batches ahead.
+///
+/// Each iterator has a planning thread of its own, beside the workspace's workers. `next` takes a finished batch
+/// without copying it, and sleeps if none is ready. An error, also a panic in a reader, arrives in its batch's place.
 pub struct AsyncDataSetIterator {
     session: Arc<Session>,
     workspace: Workspace,
@@ -41,8 +45,8 @@ impl fmt::Debug for AsyncDataSetIterator {
 }
 
 impl AsyncDataSetIterator {
-    /// Plans the first batch of `source`, sizes the workspace's ring by it if it is the first source, and begins to
-    /// make batches unless another source has the workspace.
+    /// Plans the first batch of `source`, which determines the size of the workspace's ring if this is its first
+    /// source, and begins to make batches unless another source has the workspace.
     ///
     /// # Errors
     ///
@@ -69,7 +73,9 @@ impl AsyncDataSetIterator {
         let (begin, bounds) = workspace.amounts();
         let is_tuned = [bounds.workers, bounds.prefetch].map(|most| most.is_some());
         let found = Arc::new(Found::new(begin, is_tuned));
-        let figures = Figures::new(&opened, counters.clone(), ring.clone(), workspace, Some(found.clone()));
+        let schedule = Arc::<Schedule>::default();
+        let ahead = Some((found.clone(), schedule.clone()));
+        let figures = Figures::new(&opened, counters.clone(), ring.clone(), workspace, ahead);
         let tuner = is_tuned.contains(&true).then(|| Tuner::new(bounds, begin));
         let session = Arc::new(Session::new(SessionParts {
             filler: opened.filler.clone(),
@@ -79,6 +85,8 @@ impl AsyncDataSetIterator {
             first,
             terms: workspace.terms(&opened),
             runs_on: opened.runs_on && config.is_running_on(),
+            // Choosing samples takes little memory; reading them, or asking the user's iterator for them, waits for room.
+            plans_ahead: opened.planner.planning() == stats::Planning::Order,
             workers: bounds.workers.map_or(begin.workers, |most| most.max(begin.workers)),
             prefetch: begin.prefetch,
             most_prefetch: bounds.prefetch.unwrap_or(begin.prefetch),
@@ -94,9 +102,10 @@ impl AsyncDataSetIterator {
             .name("ringfeed-plan".to_owned())
             .spawn(move || {
                 manners.mind();
+                schedule.join();
                 planning.run();
             })
-            .map_err(|error| Error::new(ErrorKind::Io, format!("no planning thread: {error}")))?;
+            .map_err(|error| Error::new(ErrorKind::Io, format!("the planning thread can't be started: {error}")))?;
         let iterator = Self { session, workspace: workspace.clone(), delivery, figures };
         workspace.lend_if_free(&iterator.session)?;
         Ok(iterator)
@@ -122,8 +131,8 @@ impl Iterator for AsyncDataSetIterator {
             Ok(loan) => loan,
             Err(error) => return Some(Err(error)),
         };
-        let taken = self.session.take();
-        self.delivery.deliver(taken)
+        let (taken, now) = self.session.take();
+        self.delivery.deliver(taken, now)
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counters::{Counters, Kind, TrainerClock};
+use crate::counters::{Counters, Kind, TrainerClock, add_alone};
 use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Settle, State, caught, moments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Fingerprint;
@@ -20,6 +20,8 @@ pub(super) struct Delivery {
     /// When the trainer asked, and when it got which batch.
     entered: Option<Instant>,
     given: Option<(Instant, u64)>,
+    /// What had been waited when the first batch of an epoch was asked for that has not come yet, in nanoseconds.
+    edge: Option<u64>,
     batches_per_epoch: Option<u64>,
     repeatable: bool,
     fingerprint: Fingerprint,
@@ -47,6 +49,7 @@ impl Delivery {
             clock: TrainerClock::default(),
             entered: None,
             given: None,
+            edge: None,
             batches_per_epoch: opened.batches,
             repeatable: opened.repeatable,
             fingerprint: opened.fingerprint,
@@ -70,17 +73,21 @@ impl Delivery {
         (!self.silent).then(|| Err(Error::epoch_ended()))
     }
 
-    /// The trainer asks for a batch.
-    pub(super) fn asked(&mut self) {
+    /// The trainer asks for a batch: when that is.
+    pub(super) fn asked(&mut self) -> Instant {
         let now = self.clock.enter(&self.counters.trainer);
         self.entered = Some(now);
+        if !self.asked && self.edge.is_none() {
+            self.edge = Some(self.counters.trainer.wait_ns.load(Ordering::Relaxed));
+        }
         if let (Some(trace), Some((given, batch))) = (&self.counters.trace, self.given.take()) {
             trace.record(Kind::Step, trace.trainer(), (given, now), Some(batch), 0);
         }
+        now
     }
 
-    /// What `next` answers to the batch that comes next in order.
-    pub(super) fn deliver(&mut self, taken: Taken) -> Option<Result<DataSet>> {
+    /// What `next` answers to the batch that comes next in order, which was there at `taken_at`.
+    pub(super) fn deliver(&mut self, taken: Taken, taken_at: Instant) -> Option<Result<DataSet>> {
         let ticket = match &taken {
             Taken::Batch(draft) => Some(draft.payload().ticket),
             _ => None,
@@ -95,7 +102,7 @@ impl Delivery {
                 self.ended = true;
                 self.settle.end_epoch(self.state.position).err().map(Err)
             }
-            Taken::Batch(draft) => Some(caught(|| self.admit(draft))),
+            Taken::Batch(draft) => Some(caught(|| self.admit(draft, taken_at))),
         };
         self.begun = true;
         self.asked = true;
@@ -103,6 +110,12 @@ impl Delivery {
         self.silent = delivered.is_none();
         let now = self.clock.leave(&self.counters.trainer, !self.done);
         if !self.done {
+            if let Some(before) = self.edge.take() {
+                let trainer = &self.counters.trainer;
+                let waited = trainer.wait_ns.load(Ordering::Relaxed).saturating_sub(before);
+                trainer.edge_wait_ns.fetch_add(waited, Ordering::Relaxed);
+                trainer.epochs.fetch_add(1, Ordering::Relaxed);
+            }
             self.counters.note_moment(now);
         }
         if let (Some(trace), Some(entered)) = (&self.counters.trace, self.entered) {
@@ -113,21 +126,23 @@ impl Delivery {
         delivered
     }
 
-    fn admit(&mut self, mut draft: Draft<Batch>) -> Result<DataSet> {
+    fn admit(&mut self, mut draft: Draft<Batch>, taken_at: Instant) -> Result<DataSet> {
         self.settle.admit(&mut draft, &self.counters)?;
         let batch = draft.payload_mut();
-        self.counters.count_damage(*batch.damage.lock());
+        let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
+        // What listens may panic, and what records hold be the user's: only what is handed out may count as such.
+        tracing::trace!(epoch = self.state.epoch, batch = batch.plan.index, rows, "a batch is handed out");
         batch.plan.release_records();
+        self.counters.count_damage(*batch.damage.get_mut());
         self.state.position = batch.plan.end;
         self.state.bad = self.settle.bad_in_epoch();
         self.state.run = self.settle.run();
         batch.after = Some(self.state);
-        let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
-        tracing::trace!(epoch = self.state.epoch, batch = batch.plan.index, rows, "a batch is handed out");
-        self.counters.batches.fetch_add(1, Ordering::Relaxed);
-        self.counters.samples.fetch_add(rows as u64, Ordering::Relaxed);
-        self.counters.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
-        Ok(DataSet::new(draft.freeze(), self.schema.clone(), self.counters.clone()))
+        // Nobody else hands out this iterator's batches.
+        add_alone(&self.counters.batches, 1);
+        add_alone(&self.counters.samples, rows as u64);
+        add_alone(&self.counters.bytes, bytes as u64);
+        Ok(DataSet::new(draft.freeze(taken_at), self.schema.clone(), self.counters.clone()))
     }
 
     /// Whether nothing was asked for since the last reset or seek, so that an epoch begins here.
@@ -167,7 +182,7 @@ impl Delivery {
         state.source.map_or(Ok(()), |then| then.check(&self.fingerprint))
     }
 
-    /// Goes on from `state`, perhaps in the middle of an epoch.
+    /// Resumes at `state`, perhaps in the middle of an epoch.
     pub(super) fn go_on(&mut self, state: State) {
         self.state = State { source: Some(self.fingerprint), ..state };
         self.settle.begin_epoch(state.bad, state.run);
@@ -175,6 +190,7 @@ impl Delivery {
         self.ended = false;
         self.begun = state.position > 0;
         self.asked = false;
+        self.edge = None;
         self.lost = false;
     }
 

@@ -1,4 +1,4 @@
-//! A filler whose reads are bounded in time.
+//! A filler whose reads have a time limit.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -6,7 +6,8 @@ use crate::error::Location;
 use crate::ring::Ring;
 use crate::stats::{self, Lived, Planning, Setting, Stats};
 
-use super::scheduling::cores;
+use super::quota::core_quota;
+use super::scheduling::{Schedule, cores};
 use super::tune::{Amounts, Found};
 use super::workers::Pool;
 use super::workspace::Workspace;
@@ -19,8 +20,11 @@ pub(super) struct Figures {
     workspace: Workspace,
     planning: Planning,
     cores: usize,
-    /// Where the workspace's threads work for it.
-    ahead: Option<Arc<Found>>,
+    core_quota: Option<f64>,
+    /// What the threads had done for others before, as `Setting::scheduled` has it.
+    scheduled_before: [f64; 2],
+    /// Where the workspace's threads work for it: how many, and the one that plans.
+    ahead: Option<(Arc<Found>, Arc<Schedule>)>,
 }
 
 impl Figures {
@@ -29,15 +33,22 @@ impl Figures {
         counters: Arc<Counters>,
         ring: Ring<Batch>,
         workspace: &Workspace,
-        ahead: Option<Arc<Found>>,
+        ahead: Option<(Arc<Found>, Arc<Schedule>)>,
     ) -> Arc<Self> {
+        let planning = match opened.planner.planning() {
+            Planning::Order if opened.filler.is_measured() => Planning::Lengths,
+            planning => planning,
+        };
+        let pool = ahead.as_ref().and_then(|_| workspace.pool().ok());
         Arc::new(Self {
+            scheduled_before: pool.and_then(Pool::scheduled).unwrap_or_default(),
             counters,
             filler: opened.filler.clone(),
             ring,
             workspace: workspace.clone(),
-            planning: opened.planner.planning(),
+            planning,
             cores: cores(),
+            core_quota: core_quota(),
             ahead,
         })
     }
@@ -46,7 +57,7 @@ impl Figures {
 impl stats::Figures for Figures {
     fn stats(&self) -> Stats {
         let none = (Amounts { workers: 0, prefetch: 0 }, Lived::default());
-        let (amounts, lived) = self.ahead.as_ref().map_or(none, |found| found.now());
+        let (amounts, lived) = self.ahead.as_ref().map_or(none, |(found, _)| found.now());
         let pool = self.ahead.as_ref().and_then(|_| self.workspace.pool().ok());
         let setting = Setting {
             workers: amounts.workers,
@@ -55,11 +66,16 @@ impl stats::Figures for Figures {
             prefetch: amounts.prefetch,
             planning: self.planning,
             cores: self.cores,
+            core_quota: self.core_quota,
             most_cores: self.workspace.config().manners().most_cores(),
-            tuning: self.ahead.as_ref().and_then(|found| found.tuning()),
+            tuning: self.ahead.as_ref().and_then(|(found, _)| found.tuning()),
             ring: self.ring.stats(),
             memory_bytes: self.workspace.budget().used(),
-            scheduled: pool.and_then(Pool::scheduled),
+            scheduled: pool.and_then(Pool::scheduled).map(|[cpu, queued]| {
+                let [before, queued_before] = self.scheduled_before;
+                [(cpu - before).max(0.0), (queued - queued_before).max(0.0)]
+            }),
+            planning_queued: self.ahead.as_ref().and_then(|(_, planning)| planning.read()).map(|[_, queued]| queued),
         };
         Stats::read(&self.counters, setting, |sample| name_of(&*self.filler, sample))
     }

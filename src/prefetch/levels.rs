@@ -1,6 +1,6 @@
 use std::time::Instant;
 
-use crate::counters::{QueueCounter, add};
+use crate::counters::{QueueCounter, add_alone, nanoseconds};
 
 /// How full the window is, and since when: its integrals over time go to the counters.
 #[derive(Debug, Default)]
@@ -27,25 +27,26 @@ pub(super) enum Wait {
 }
 
 impl Levels {
-    /// Adds up what was so since the last call, up to `now`.
+    /// Adds up what was so since the last call, up to `now`, or nothing if somebody has noted a later time meanwhile.
     pub(super) fn note(&mut self, queue: &QueueCounter, wait: Wait, filling: usize, now: Instant) {
-        let Some(since) = self.since.replace(now) else { return };
-        let time = now.saturating_duration_since(since);
-        add(&queue.time_ns, time);
-        add(&queue.ready_batch_ns, time.saturating_mul(self.ready as u32));
-        add(&queue.filling_batch_ns, time.saturating_mul(filling as u32));
+        let Some(since) = self.since.replace(self.since.map_or(now, |since| since.max(now))) else { return };
+        // Whoever notes holds the window's lock.
+        let ns = nanoseconds(now.saturating_duration_since(since));
+        add_alone(&queue.time_ns, ns);
+        add_alone(&queue.ready_batch_ns, ns.saturating_mul(self.ready as u64));
+        add_alone(&queue.filling_batch_ns, ns.saturating_mul(filling as u64));
         let waited = match wait {
-            Wait::Nothing => return add(&queue.ready_ns, time),
+            Wait::Nothing => return add_alone(&queue.ready_ns, ns),
             Wait::Plan => &queue.wait_plan_ns,
             Wait::Slot => &queue.wait_slot_ns,
             Wait::Fill if self.ready > 0 => {
-                add(&queue.behind_ns, time);
+                add_alone(&queue.behind_ns, ns);
                 &queue.wait_behind_ns
             }
             Wait::Fill => &queue.wait_fill_ns,
         };
         if self.trainer_waits {
-            add(waited, time);
+            add_alone(waited, ns);
         }
     }
 

@@ -87,9 +87,10 @@ impl Lookahead {
             Ok(())
         });
         self.asks = Some(self.asks == Some(true) || !needs.is_empty());
-        // What a reader of the user's own does not say, it reads when it is needed.
+        // What a reader of the user's own does not say, it reads when it is needed, and what a listener's panic keeps from being
+        // asked for, too.
         if asked.is_ok() && !needs.is_empty() {
-            plan.requested = Some(needs.request());
+            plan.requested = caught(|| Ok(needs.request())).ok();
         }
     }
 

@@ -1,4 +1,5 @@
 use crate::counters::thread_cpu;
+use crate::dataset::caught;
 
 use super::background::stand_back;
 use super::scheduling::cores;
@@ -41,7 +42,7 @@ impl Manners {
             faults.push(format!("worker_cores: core {core} is not available to this process: {advice}"));
         }
         if self.nice > 0 && !cfg!(target_os = "linux") {
-            faults.push(format!("worker_nice: {}; threads are as nice as any other but on Linux", self.nice));
+            faults.push(format!("worker_nice: {}; this works on Linux only", self.nice));
         }
         if self.share.is_some() && thread_cpu().is_none() {
             faults.push("worker_share: this system does not tell how long a thread was on a core".to_owned());
@@ -63,6 +64,14 @@ impl Manners {
 
     /// The calling thread works for the trainer, and minds them. So do the threads that it starts.
     pub(super) fn mind(&self) {
+        // Who hears of what the system refuses is the user's: a thread that batches are waited for works all the same.
+        let _unheard = caught(|| {
+            self.mind_aloud();
+            Ok(())
+        });
+    }
+
+    fn mind_aloud(&self) {
         stand_back();
         #[cfg(target_os = "linux")]
         {

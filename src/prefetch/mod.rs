@@ -1,4 +1,4 @@
-//! Batches made ahead of the trainer, or deliberately not.
+//! Batches made ahead of the trainer, or on the trainer's thread.
 //!
 //! Read `workspace.rs` (ring and workers, lent to one source at a time), then `session/` (one source's batches in
 //! flight, in ticket order), `planning.rs` (the thread that plans and binds slots), `workers.rs` (the threads that
@@ -18,6 +18,7 @@ mod measuring;
 #[cfg(all(test, ringfeed_loom))]
 mod models;
 mod planning;
+mod quota;
 mod rest;
 mod scheduling;
 mod session;

@@ -77,6 +77,7 @@ fn session_with(slots: usize, prefetch: usize, lease_wait: Duration, overflow: O
         first: Some(plan(0)),
         terms: PlanTerms { seed: 0, most_rows: None },
         runs_on: false,
+        plans_ahead: true,
         workers: 2,
         prefetch,
         most_prefetch: prefetch,
@@ -100,11 +101,15 @@ fn planning(
                 Step::Exit => break,
                 Step::Begin(_) => unreachable!("one epoch"),
                 Step::Refill(plan) => bind(&session, plan, &mut fill),
-                Step::Plan if planned < batches => {
-                    bind(&session, plan(planned), &mut fill);
+                Step::Plan { has_room } if planned < batches => {
+                    if has_room {
+                        bind(&session, plan(planned), &mut fill);
+                    } else {
+                        session.keep(plan(planned));
+                    }
                     planned += 1;
                 }
-                Step::Plan => session.end(None),
+                Step::Plan { .. } => session.end(None),
             }
         }
         session.exited();
@@ -115,20 +120,21 @@ fn bind(session: &Arc<Session>, plan: BatchPlan, fill: &mut impl FnMut(u64, Job)
     let index = plan.index;
     let mut layout = Layout::default();
     layout.compute(session.filler.schema(), 1, Extents::default()).unwrap();
-    let Some(mut draft) = session.slot(layout.bytes()).unwrap() else { return session.keep(plan) };
+    let slot = session.slot(layout.bytes(), Instant::now()).unwrap();
+    let Some((mut draft, now)) = slot else { return session.keep(plan) };
     draft.payload_mut().begin(plan);
     draft.payload_mut().layout = layout;
-    let Some(ticket) = session.bind() else { return session.keep(draft.payload_mut().take_plan()) };
+    let Some(ticket) = session.bind(now) else { return session.keep(draft.payload_mut().take_plan()) };
     draft.payload_mut().ticket = ticket;
     draft.split(1, |share: Share<_>| fill(index, Job::fill(session.clone(), share)));
 }
 
 /// Takes a batch, which must be whole and the one of this number.
 fn take(session: &Session, index: u64) -> crate::ring::Lease<crate::dataset::Batch> {
-    let Taken::Batch(draft) = session.take() else { panic!("batch {index} did not come") };
+    let Taken::Batch(draft) = session.take().0 else { panic!("batch {index} did not come") };
     assert!(draft.is_whole());
     assert_eq!(draft.payload().plan.samples, [index]);
-    let lease = draft.freeze();
+    let lease = draft.freeze(Instant::now());
     assert_eq!(lease.bytes()[0], index as u8);
     lease
 }
@@ -155,7 +161,7 @@ fn batches_come_in_the_order_of_their_tickets_whichever_is_filled_first() {
         session.resume().unwrap();
         drop(take(&session, 0));
         drop(take(&session, 1));
-        assert!(matches!(session.take(), Taken::End));
+        assert!(matches!(session.take().0, Taken::End));
         session.close();
         planning.join().unwrap();
     });
@@ -169,7 +175,7 @@ fn a_session_that_is_paused_loses_no_batch_and_brings_every_slot_home() {
         session.resume().unwrap();
         session.pause().unwrap();
         assert_eq!(session.ring.leased(), 0);
-        let all = [(); 2].map(|()| session.ring.acquire(1, &AtomicBool::new(false), Some(Instant::now())).unwrap());
+        let all = [(); 2].map(|()| session.ring.acquire(1, &AtomicBool::new(false), Some(Duration::ZERO)).unwrap());
         drop(all);
         session.resume().unwrap();
         drop(take(&session, 0));
@@ -200,7 +206,7 @@ fn a_job_that_is_dropped_ends_the_wait_for_its_batch_and_is_not_taken_for_done()
         let session = session(2, 0);
         let planning = planning(&session, 1, |_, job| drop(job));
         session.resume().unwrap();
-        let Taken::Batch(draft) = session.take() else { panic!("the batch did not come") };
+        let Taken::Batch(draft) = session.take().0 else { panic!("the batch did not come") };
         assert!(!draft.is_whole());
         drop(draft);
         session.close();
@@ -237,7 +243,7 @@ fn a_pause_waits_for_workers_and_has_every_slot_at_home() {
         });
         session.resume().unwrap();
         session.pause().unwrap();
-        drop(session.ring.acquire(1, &AtomicBool::new(false), Some(Instant::now())).unwrap());
+        drop(session.ring.acquire(1, &AtomicBool::new(false), Some(Duration::ZERO)).unwrap());
         session.resume().unwrap();
         drop(take(&session, 0));
         session.close();
@@ -268,7 +274,7 @@ fn a_trainer_that_holds_all_slots_is_told_so() {
         let planning = planning(&session, 2, |_, job| job.run(0));
         session.resume().unwrap();
         let held = take(&session, 0);
-        assert!(matches!(session.take(), Taken::Exhausted(_)));
+        assert!(matches!(session.take().0, Taken::Exhausted(_)));
         drop(held);
         session.close();
         planning.join().unwrap();

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counters::{BytesRead, Kind, Lap};
+use crate::counters::{BytesRead, Kind, Lap, add_alone};
 use crate::dataset::{BatchPlan, Planner, caught, measure_plan};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -67,15 +67,19 @@ impl Planning {
             match self.session.next_step() {
                 Step::Exit => break,
                 Step::Begin(begin) => {
-                    if let Err(error) = self.lookahead.begin(&begin, &mut *self.planner) {
+                    // A stream begins again by the user's own code.
+                    let lap = Lap::now(true);
+                    let begun = self.lookahead.begin(&begin, &mut *self.planner);
+                    self.session.counters.plan.busy(lap.elapsed(), 0);
+                    if let Err(error) = begun {
                         self.session.end(Some(error));
                     }
                 }
                 Step::Refill(mut plan) => {
                     self.lookahead.ask_for(&mut plan, &*self.session.filler);
-                    self.fill(plan);
+                    self.fill(plan, Lap::now(false));
                 }
-                Step::Plan => {
+                Step::Plan { has_room } => {
                     let begin = Lap::now(self.scratch.looks_at_cpu());
                     let (filler, runs_on) = (&*self.session.filler, self.session.runs_on);
                     let planned = caught(|| {
@@ -83,15 +87,18 @@ impl Planning {
                         self.lookahead.next(&mut *self.planner, filler, &mut self.spare, runs_on)
                     });
                     let rows = planned.as_ref().map_or(0, |plan| plan.as_ref().map_or(0, BatchPlan::rows));
-                    let spent = begin.elapsed();
-                    self.session.counters.plan.busy(spent, rows);
-                    self.session.counters.plan.times.record(spent.wall, 1);
-                    self.session.counters.plan.read(BytesRead::take());
-                    self.record(Kind::Plan, (begin.at(), begin.at() + spent.wall), None, rows);
+                    let end = begin.again();
+                    let spent = begin.to(end);
+                    self.session.counters.plan.busy_alone(spent, rows, BytesRead::take());
+                    self.record(Kind::Plan, (begin.at(), end.at()), None, rows);
                     self.scratch.worked(spent.wall);
                     match planned {
                         Ok(Some(plan)) => {
-                            self.fill(plan);
+                            if has_room {
+                                self.fill(plan, end);
+                            } else {
+                                self.session.keep(plan);
+                            }
                             // What listens to events is the user's.
                             let looked = caught(|| {
                                 self.tuning.planned(&self.session);
@@ -111,22 +118,21 @@ impl Planning {
         drop(exit);
     }
 
-    fn fill(&mut self, plan: BatchPlan) {
-        match caught(|| self.bind(plan)) {
+    fn fill(&mut self, plan: BatchPlan, begin: Lap) {
+        match caught(|| self.bind(plan, begin)) {
             Ok(None) => {}
             Ok(Some(plan)) => self.session.keep(plan),
             Err(error) => self.session.end(Some(error)),
         }
     }
 
-    /// Measures, lays out, takes a slot and hands the rows out. Gives the plan back if the session is being paused.
-    fn bind(&mut self, mut plan: BatchPlan) -> Result<Option<BatchPlan>> {
+    /// Measures, lays out, takes a slot and hands the rows out, from `begin` on. Gives the plan back if the session is being paused.
+    fn bind(&mut self, mut plan: BatchPlan, begin: Lap) -> Result<Option<BatchPlan>> {
         let session = self.session.clone();
         let stopped = || session.stop.load(Ordering::Acquire);
         if stopped() {
             return Ok(Some(plan));
         }
-        let begin = Lap::now(self.scratch.is_cpu_due());
         let measured = self.measure(&mut plan);
         if stopped() {
             // Perhaps measured in part.
@@ -140,13 +146,15 @@ impl Planning {
             return Err(error);
         }
         plan.lay_out(&mut self.layout, session.filler.schema(), extents)?;
-        let spent = begin.elapsed();
-        session.counters.plan.busy(spent, 0);
+        let laid_out = begin.again();
+        let spent = begin.to(laid_out);
+        session.counters.plan.more_alone(spent);
         self.scratch.worked(spent.wall);
-        let asked = begin.at() + spent.wall;
-        let Some(mut draft) = session.slot(self.layout.bytes())? else { return Ok(Some(plan)) };
-        if session.counters.trace.is_some() {
-            self.record(Kind::SlotWait, (asked, Instant::now()), None, plan.rows());
+        let slot = session.slot(self.layout.bytes(), laid_out.at())?;
+        let Some((mut draft, taken)) = slot else { return Ok(Some(plan)) };
+        self.record(Kind::SlotWait, (laid_out.at(), taken), None, plan.rows());
+        if plan.requested.is_some() {
+            add_alone(&session.counters.asked_ahead, 1);
         }
         let batch = draft.payload_mut();
         let mut used = batch.begin(plan);
@@ -163,12 +171,14 @@ impl Planning {
             None => {
                 let (rows, row_ns) = (batch.layout.rows(), session.row_ns.load(Ordering::Relaxed));
                 let row_bytes = (batch.layout.bytes() / rows.max(1)).saturating_add(session.filler.bytes_aside());
-                rows_a_job(rows, workers, row_ns).min(rows_in_cache(row_bytes))
+                let is_straight = session.is_straight.load(Ordering::Relaxed);
+                let most = if is_straight { rows } else { rows_in_cache(row_bytes) };
+                alike(rows, rows_a_job(rows, workers, row_ns).min(most))
             }
         };
         tracing::trace!(batch = batch.plan.index, rows_a_job = rows, "a batch has its slot");
         // From here on the window waits for the batch: no code of the user's runs before its shares are on their way.
-        let Some(ticket) = session.bind() else { return Ok(Some(draft.payload_mut().take_plan())) };
+        let Some(ticket) = session.bind(taken) else { return Ok(Some(draft.payload_mut().take_plan())) };
         draft.payload_mut().ticket = ticket;
         let samples = draft.payload().layout.rows();
         draft.split(rows, |share| self.jobs.send(Job::fill(session.clone(), share)));
@@ -205,6 +215,9 @@ impl Planning {
             plan.measured = Some(extents);
             return Ok(extents);
         }
+        if !session.filler.is_measured() {
+            return Ok(measure_plan(&*session.filler, plan, &mut self.scratch));
+        }
         let begin = Instant::now();
         let extents = measure_plan(&*session.filler, plan, &mut self.scratch);
         self.measure_ns = begin.elapsed().as_nanos() as u64 / rows.max(1);
@@ -217,6 +230,11 @@ fn rows_in_cache(row_bytes: usize) -> usize {
     (JOB_BYTES / row_bytes.max(1)).max(1)
 }
 
+/// As many jobs as with `a_job` rows each, with about as many rows in each of them.
+fn alike(rows: usize, a_job: usize) -> usize {
+    rows.div_ceil(rows.div_ceil(a_job.max(1)).max(1))
+}
+
 /// How many rows make a job of about `JOB_NS`, given what a row took so far (0 if that is not known yet).
 fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
     if row_ns == 0 {
@@ -224,12 +242,12 @@ fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
     }
     let by_time = (JOB_NS / row_ns).clamp(1, rows as u64) as usize;
     // Work worth sharing is shared among all workers, even if it would make a single job.
-    if row_ns * rows as u64 > JOB_NS / 2 { by_time.min(rows.div_ceil(workers)) } else { by_time }
+    if row_ns.saturating_mul(rows as u64) > JOB_NS / 2 { by_time.min(rows.div_ceil(workers)) } else { by_time }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{rows_a_job, rows_in_cache};
+    use super::{alike, rows_a_job, rows_in_cache};
 
     #[test]
     fn jobs_are_worth_half_a_millisecond_and_keep_all_workers_busy() {
@@ -241,6 +259,12 @@ mod tests {
         assert_eq!(rows_a_job(1, 8, 1), 1);
         // Half of a job's time is not yet worth sharing.
         assert_eq!((rows_a_job(250, 2, 1_000), rows_a_job(251, 2, 1_000)), (250, 126));
+        assert_eq!(rows_a_job(8, 2, u64::MAX), 1);
+    }
+
+    #[test]
+    fn no_job_is_a_small_rest_of_the_others() {
+        assert_eq!((alike(256, 85), alike(256, 256), alike(256, 1), alike(7, 4), alike(0, 3)), (64, 256, 1, 4, 0));
     }
 
     #[test]

@@ -11,8 +11,8 @@ impl Schedule {
         self.0.lock().push(rustix::thread::gettid().as_raw_nonzero().get());
     }
 
-    /// Time on a core, and time that they could have run but had none, in seconds: Linux counts both. `None` elsewhere, and
-    /// where a thread has ended.
+    /// Time on a core, and time that they could have run but had none, in seconds: Linux counts both. `None` elsewhere, in
+    /// another process than theirs, and where a thread has ended.
     pub(super) fn read(&self) -> Option<[f64; 2]> {
         let threads = self.0.lock().clone();
         let mut sums = [0.0; 2];

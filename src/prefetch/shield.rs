@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Instant;
 
-use crate::counters::{BytesRead, Counters, Kind, Lap};
+use crate::counters::{BytesRead, Counters, Kind, Lap, now};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
     caught, fill_rows, measure_plan, plan_batch, settle_batch,
@@ -26,8 +26,8 @@ use super::workspace::Workspace;
 #[derive(Debug)]
 pub struct Shielded<S>(S);
 
-/// Forbids prefetch: [`wrap`] makes this source's batches on the caller's thread, one at a time, when they are asked
-/// for. Breakpoints, backtraces and profiles then show the decoder under the trainer's own `next`.
+/// Forbids prefetch: [`wrap`] then makes this source's batches on the caller's thread, one at a time, when `next` is
+/// called. Breakpoints, backtraces and profiles show the decoder as a call of the training loop.
 pub fn shield<S: Source>(source: S) -> Shielded<S> {
     Shielded(source)
 }
@@ -42,7 +42,7 @@ impl<S: Source> Source for Shielded<S> {
     }
 }
 
-/// Prefetches `source` unless it is shielded: what a trainer's `fit` calls.
+/// Prefetches `source`, unless it is shielded. A trainer's `fit` calls this.
 ///
 /// # Errors
 ///
@@ -55,8 +55,8 @@ pub fn wrap(source: impl Source + 'static, workspace: &Workspace) -> Result<Box<
     }
 }
 
-/// Batches made without prefetch, on the caller's thread, in the same ring and by the same code: not one byte differs
-/// from those of [`AsyncDataSetIterator`].
+/// Batches made on the caller's thread, without prefetch, in the same ring and by the same code: every byte is the same
+/// as with [`AsyncDataSetIterator`].
 pub struct AsyncShieldDataSetIterator {
     planner: Box<dyn Planner>,
     filler: Arc<dyn Filler>,
@@ -88,8 +88,8 @@ impl fmt::Debug for AsyncShieldDataSetIterator {
 }
 
 impl AsyncShieldDataSetIterator {
-    /// Plans the first batch of `source` and sizes the workspace's ring by it if it is the first source. Uses none of
-    /// the workspace's threads.
+    /// Plans the first batch of `source`, which determines the size of the workspace's ring if this is its first
+    /// source. Uses none of the workspace's threads.
     ///
     /// # Errors
     ///
@@ -117,19 +117,18 @@ impl AsyncShieldDataSetIterator {
         })
     }
 
-    fn make(&mut self) -> Result<Taken> {
+    /// Makes the next batch, asked for at `asked`.
+    fn make(&mut self, asked: Instant) -> Result<Taken> {
         let mut plan = match self.planned.take() {
             Some(plan) => plan,
             None if self.ended => return Ok(Taken::End),
             None => {
                 let mut plan = std::mem::take(&mut self.spare);
                 BytesRead::take();
-                let begin = Lap::now(false);
+                let begin = Lap::of(asked);
                 let planned = plan_batch(&mut *self.planner, &mut plan, self.terms)?;
                 let spent = begin.elapsed();
-                self.counters.plan.busy(spent, plan.rows());
-                self.counters.plan.times.record(spent.wall, 1);
-                self.counters.plan.read(BytesRead::take());
+                self.counters.plan.busy_alone(spent, plan.rows(), BytesRead::take());
                 if let Some(trace) = &self.counters.trace {
                     let span = (begin.at(), begin.at() + spent.wall);
                     trace.record(Kind::Plan, trace.trainer(), span, None, plan.rows());
@@ -146,9 +145,8 @@ impl AsyncShieldDataSetIterator {
         plan.lay_out(&mut self.layout, self.filler.schema(), extents)?;
         let config = self.workspace.config();
         let never = AtomicBool::new(false);
-        let deadline = Some(Instant::now() + config.lease_wait_time());
         let bytes = self.layout.bytes();
-        let taken = match self.ring.acquire(bytes, &never, deadline) {
+        let taken = match self.ring.acquire(bytes, &never, Some(config.lease_wait_time())) {
             Err(error) if error.is_wait() && config.is_spilling() => self.ring.spill(bytes).map(Some),
             taken => taken,
         };
@@ -170,13 +168,13 @@ impl AsyncShieldDataSetIterator {
         let rows = batch.layout.rows();
         draft.split(rows, |mut share| {
             let (filler, scratch) = (&*self.filler, &mut self.scratch);
-            let (counters, begin) = (&self.counters, Instant::now());
+            let counters = &self.counters;
             let filled = fill_rows(filler, &mut share, scratch, counters, &never, self.row_ns);
             if let Some(trace) = &counters.trace {
                 trace.record_job(trace.trainer(), filled.spans, share.payload().ticket, rows);
             }
             made = if filled.is_whole { share.finish() } else { share.abandon() };
-            self.row_ns = begin.elapsed().as_nanos() as u64 / rows as u64;
+            self.row_ns = filled.spans.row_ns(rows);
         });
         let Some(mut draft) = made else { return Ok(Taken::End) };
         let policy = self.delivery.policy();
@@ -204,12 +202,12 @@ impl Iterator for AsyncShieldDataSetIterator {
             Ok(loan) => loan,
             Err(error) => return Some(Err(error)),
         };
-        self.delivery.asked();
-        let since = Instant::now();
+        let asked = self.delivery.asked();
         // Readers are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
-        let made = caught(|| self.make()).unwrap_or_else(Taken::Failed);
-        self.counters.trainer_waited(since);
-        self.delivery.deliver(made)
+        let made = caught(|| self.make(asked)).unwrap_or_else(Taken::Failed);
+        let now = now();
+        self.counters.trainer_waited(asked, now);
+        self.delivery.deliver(made, now)
     }
 }
 

@@ -1,4 +1,4 @@
-//! What a session is told, and what it answers.
+//! Requests to a session, and its answers.
 
 use std::time::Duration;
 
@@ -19,7 +19,10 @@ pub(super) enum Begin {
 /// What the planning thread does next.
 pub(super) enum Step {
     Begin(Begin),
-    Plan,
+    /// Plans a batch, to be bound at once or when there is room for it.
+    Plan {
+        has_room: bool,
+    },
     Refill(BatchPlan),
     Exit,
 }
@@ -41,8 +44,8 @@ pub(super) fn check_process(process: u32) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "threads stay behind when a process forks, and those of this workspace are in process {process}: make workspace \
-         and iterators anew in the child, or have them shielded before the fork"
+        "threads stay behind when a process forks, and those of this workspace are in process {process}: make a new \
+         workspace and new iterators in the child, or shield them before the fork"
     );
     Err(Error::new(ErrorKind::Unsupported, message))
 }

@@ -25,8 +25,9 @@ impl<I> fmt::Debug for DataSetStream<I> {
     }
 }
 
-/// Turns an iterator into a stream of the rest of its epoch, for a tokio runtime: each wait for a batch is a task on the
-/// runtime's blocking threads, so no executor thread is held up. [`DataSetStream::into_inner`] gives the iterator back.
+/// Turns an iterator into a stream of the rest of its epoch, for a tokio runtime. Each wait for a batch is a task on
+/// the runtime's blocking threads, so that no executor thread is blocked. [`DataSetStream::into_inner`] returns the
+/// iterator.
 ///
 /// ```
 /// # use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
@@ -53,7 +54,7 @@ pub fn into_stream<I: DataSetIterator + Unpin + 'static>(iterator: I) -> DataSet
 }
 
 impl<I> DataSetStream<I> {
-    /// The iterator, unless a batch is being waited for.
+    /// The iterator; `None` while a batch is being waited for.
     pub fn into_inner(self) -> Option<I> {
         self.iterator
     }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
 
-use crate::counters::{BytesRead, Kind, Track, add, thread_cpu};
+use crate::counters::{BytesRead, Kind, Lap, Track, add, now, thread_cpu};
 use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
@@ -97,8 +97,7 @@ impl Filling {
         let Some(mut share) = self.share.take() else { return };
         let session = &*self.session;
         let mut scratch = session.take_scratch(worker);
-        let rows = share.rows().len() as u64;
-        let begin = Instant::now();
+        let rows = share.rows().len();
         let before = session.row_ns.load(Ordering::Relaxed);
         // A reader's methods are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
         let filled = caught(|| {
@@ -106,13 +105,14 @@ impl Filling {
             let (filler, counters, stop) = (&*session.filler, &session.counters, &session.stop);
             let filled = fill_rows(filler, &mut share, &mut scratch, counters, stop, before);
             if let Some(trace) = &counters.trace {
-                trace.record_job(Track::Worker(worker as u32), filled.spans, share.payload().ticket, rows as usize);
+                trace.record_job(Track::Worker(worker as u32), filled.spans, share.payload().ticket, rows);
             }
+            let row_ns = filled.spans.row_ns(rows).max(1);
+            let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };
+            session.row_ns.store(mean, Ordering::Relaxed);
+            session.is_straight.store(filled.is_straight, Ordering::Relaxed);
             Ok(filled.is_whole)
         });
-        let row_ns = (begin.elapsed().as_nanos() as u64 / rows.max(1)).max(1);
-        let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };
-        session.row_ns.store(mean, Ordering::Relaxed);
         let draft = match filled {
             Ok(true) => share.finish(),
             Ok(false) => share.abandon(),
@@ -141,15 +141,19 @@ impl Portion {
         let Some(measuring) = self.measuring.take() else { return };
         let session = &*self.session;
         let mut scratch = session.take_scratch(worker);
-        let begin = Instant::now();
+        let begin = Lap::now(scratch.looks_at_cpu());
         let measured = caught(|| {
             let _span = tracing::trace_span!("measure", rows = self.rows.len(), worker).entered();
             BytesRead::take();
             measuring.run(session, self.rows.clone(), &mut scratch)
         });
+        // Reading, as its bytes are; its samples count when they are read to be decoded.
+        let spent = begin.elapsed();
+        session.counters.read.busy(spent, 0);
         session.counters.read.read(BytesRead::take());
+        scratch.worked(spent.wall);
         if let Some(trace) = &session.counters.trace {
-            let span = (begin, Instant::now());
+            let span = (begin.at(), begin.at() + spent.wall);
             trace.record(Kind::Measure, Track::Worker(worker as u32), span, None, self.rows.len());
         }
         session.keep_scratch(worker, scratch);
@@ -209,7 +213,7 @@ impl Pool {
                     schedule.join();
                     work(worker, &fill_jobs, &measure_jobs, &rest, &gate);
                 })
-                .map_err(|error| Error::new(ErrorKind::Io, format!("no worker thread: {error}")))?;
+                .map_err(|error| Error::new(ErrorKind::Io, format!("a worker thread can't be started: {error}")))?;
         }
         Ok(pool)
     }
@@ -244,13 +248,13 @@ impl Drop for AliveGuard {
 fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Rest, gate: &Gate) {
     loop {
         gate.pass(worker);
-        let since = Instant::now();
+        let since = now();
         let job = select_biased! {
             recv(measure) -> job => job,
             recv(fill) -> job => job,
         };
         let Ok(job) = job else { return };
-        add(&job.session().counters.idle_ns, since.elapsed());
+        add(&job.session().counters.idle_ns, now().saturating_duration_since(since));
         let resting = rest.is_needed().then(|| (job.session().counters.clone(), thread_cpu()));
         // A job catches what the user's code does in it, but may be the last to hold the user's filler or buffers,
         // whose destructors run outside. The next job does not suffer for it.

@@ -29,19 +29,20 @@ const TIMES_CORES: usize = 4;
 const MOST_PREFETCH: usize = 64;
 const MOST_BYTES: u64 = 1 << 30;
 
-/// A ring of batch buffers and the workers that fill them: lives across epochs, and is lent to one source at a time.
+/// A ring of batch buffers and the workers that fill them. It lives across epochs, and one source uses it at a time.
 ///
 /// Clones are handles to the same workspace. Training and evaluation can take turns in it, in the same memory: the
-/// source whose `next` is called takes the workspace over; batches that were ready but not handed out are planned again
-/// when it is the other's turn. The ring is sized by the first batch of the first source; worker threads start with the
-/// first asynchronous iterator and end with the last handle.
+/// source whose `next` is called takes over the workspace, and batches of the other that were ready but not delivered
+/// are filled again later. The ring has `prefetch + 2 + hold` slots; the first batch of the first source determines
+/// their size, and a slot grows when a batch needs more. Worker threads start with the first asynchronous iterator and
+/// end with the last handle.
 ///
-/// Iterators in several threads take turns, batch by batch: one waits while another is in `next`, at most `close_wait`. A
-/// source must not itself wait for an iterator of the workspace that it is read through: each would wait for the other.
+/// Iterators in several threads take turns, batch by batch: one waits while another is in `next`, at most `close_wait`.
+/// A source must not itself wait for an iterator of the same workspace: each would wait for the other.
 ///
-/// A forked child has the memory but none of the threads. There, a shielded iterator goes on by itself, in memory of the
-/// child's own, if nothing in its workspace was prefetched; whatever needs a thread gives [`ErrorKind::Unsupported`]:
-/// workspace and iterator are made anew.
+/// A forked child process has none of the threads. There, a shielded iterator continues, in the child's own memory, if
+/// nothing in its workspace was prefetched. Everything that needs a thread gives [`ErrorKind::Unsupported`]: make a new
+/// workspace and iterator.
 #[derive(Clone)]
 pub struct Workspace(Arc<Inner>);
 
@@ -103,7 +104,7 @@ impl Default for Workspace {
 }
 
 impl Workspace {
-    /// Settings, to be changed before building.
+    /// A builder with default settings.
     pub fn builder() -> WorkspaceBuilder {
         WorkspaceBuilder {
             workers: None,
@@ -124,17 +125,17 @@ impl Workspace {
         }
     }
 
-    /// The ring's figures; zeros before the first source.
+    /// Statistics of the ring; zeros before the first source.
     pub fn ring(&self) -> RingStats {
         self.0.ring.lock().as_ref().map_or_else(RingStats::default, Ring::stats)
     }
 
-    /// Number of worker threads; with [`Amount::Auto`], how many each iterator begins with.
+    /// Number of worker threads; with [`Amount::Auto`], the number that each iterator begins with.
     pub fn workers(&self) -> usize {
         self.0.begin.workers
     }
 
-    /// How many finished batches may wait; with [`Amount::Auto`], how many each iterator begins with.
+    /// Number of finished batches that may wait; with [`Amount::Auto`], the number that each iterator begins with.
     pub fn prefetch(&self) -> usize {
         self.0.begin.prefetch
     }
@@ -144,13 +145,14 @@ impl Workspace {
         (self.0.begin, self.0.config.bounds())
     }
 
-    /// The byte budget that the ring draws on.
+    /// The memory budget that the ring counts against.
     pub fn budget(&self) -> &MemoryBudget {
         &self.0.config.budget
     }
 
-    /// A scope for temporary arrays of the caller's own, such as scores of a batch or the gradients of a step: in memory of the
-    /// workspace, within its budget, learned in the first cycle and used again in every later one.
+    /// A scope for temporary arrays of your own, such as the scores of a batch or the gradients of a step. Its memory
+    /// belongs to the workspace and counts against its budget. The first cycle shows how much is needed; later cycles
+    /// reuse it and allocate nothing.
     ///
     /// ```
     /// use ringfeed::{Loader, Workspace};
@@ -172,12 +174,12 @@ impl Workspace {
         self.0.scopes.enter()
     }
 
-    /// The memory of its scopes: figures, and giving back what none of them uses.
+    /// The memory of its scopes, for statistics, and to free what no scope uses.
     pub fn scopes(&self) -> &Scopes {
         &self.0.scopes
     }
 
-    /// Frees what free slots hold beyond `slot_bytes`: the memory of past large shapes.
+    /// Shrinks free slots to `slot_bytes`, to free the memory of earlier, larger shapes.
     pub fn shrink_to(&self, slot_bytes: usize) {
         let ring = self.0.ring.lock().clone();
         if let Some(ring) = ring {
@@ -245,9 +247,9 @@ impl Workspace {
     /// Lends the workspace to `session`, taking it from whoever has it. It can't be taken back while its turn lasts.
     pub(super) fn lend(&self, session: &Arc<Session>) -> Result<Turn<'_>> {
         session.check_process()?;
-        let (turn, to) = self.turn()?;
-        if !std::ptr::eq(to.as_ptr(), Arc::as_ptr(session)) {
-            take_back(&to)?;
+        let (turn, other) = self.turn(Arc::as_ptr(session))?;
+        if let Some(other) = other {
+            take_back(&other)?;
             self.0.lending.lock().to = Arc::downgrade(session);
         }
         session.resume()?;
@@ -256,9 +258,11 @@ impl Workspace {
 
     /// Lends the workspace's memory to the calling thread.
     pub(super) fn lend_to_caller(&self) -> Result<Turn<'_>> {
-        let (turn, to) = self.turn()?;
-        take_back(&to)?;
-        self.0.lending.lock().to = Weak::new();
+        let (turn, other) = self.turn(Weak::new().as_ptr())?;
+        if let Some(other) = other {
+            take_back(&other)?;
+            self.0.lending.lock().to = Weak::new();
+        }
         Ok(turn)
     }
 
@@ -271,8 +275,8 @@ impl Workspace {
         session.resume()
     }
 
-    /// Waits until no iterator is in `next`; says also who has the workspace.
-    fn turn(&self) -> Result<(Turn<'_>, Weak<Session>)> {
+    /// Waits until no iterator is in `next`; says also who has the workspace if that is another one than `session`.
+    fn turn(&self, session: *const Session) -> Result<(Turn<'_>, Option<Weak<Session>>)> {
         let mut lending = self.0.lending.lock();
         let mut deadline = None;
         while lending.is_busy {
@@ -288,9 +292,9 @@ impl Workspace {
             lending = self.0.left.wait_until(lending, deadline);
         }
         lending.is_busy = true;
-        let to = lending.to.clone();
+        let other = (!std::ptr::eq(lending.to.as_ptr(), session)).then(|| lending.to.clone());
         drop(lending);
-        Ok((Turn(&self.0), to))
+        Ok((Turn(&self.0), other))
     }
 }
 
@@ -314,12 +318,13 @@ impl fmt::Debug for Workspace {
 }
 
 impl WorkspaceBuilder {
-    /// Threads that fill batches. Default: one for each core that they may use, within the process's mask and the quotas of its
-    /// control groups: a container with 2 of 64 cores has two. [`Amount::Auto`] finds the number while it runs.
+    /// Number of threads that fill batches. Default: one for each core that they may use, within the process's affinity
+    /// mask and the quotas of its control groups: two in a container with 2 of 64 cores. [`Amount::Auto`] tunes the
+    /// number during the run.
     ///
-    /// On Linux they, and the thread that plans, run under `SCHED_BATCH`: they use whatever time the cores have, but do not
-    /// interrupt the trainer's thread when it wakes them. They still compete with it for a core that both want; if that is
-    /// felt, there are [`worker_cores`](Self::worker_cores), [`worker_nice`](Self::worker_nice) and
+    /// On Linux, workers and the planning thread run under `SCHED_BATCH`: they use whatever time the cores have, but do
+    /// not interrupt the trainer's thread when it wakes them. They still compete with it for a core that both need; if
+    /// that slows your steps down, use [`worker_cores`](Self::worker_cores), [`worker_nice`](Self::worker_nice) and
     /// [`worker_share`](Self::worker_share).
     #[must_use]
     pub fn workers(mut self, threads: impl Into<Amount>) -> Self {
@@ -327,48 +332,48 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// The cores, by the system's numbers, that workers and the thread that plans run on, so that others are the trainer's own.
-    /// On Linux. Default: all that the process may use.
+    /// The cores, by the system's numbers, that workers and the planning thread run on, so that the trainer has the
+    /// others to itself. On Linux only. Default: all that the process may use.
     #[must_use]
     pub fn worker_cores(mut self, cores: impl IntoIterator<Item = usize>) -> Self {
         Arc::make_mut(&mut self.manners).cores = cores.into_iter().collect();
         self
     }
 
-    /// How nice workers and the thread that plans are, from 0 to 19: of a core that a thread of niceness 0 wants, too, a worker of
-    /// niceness 5 gets a quarter, one of 10 a tenth, and one of 19 a hundredth; of a core that is free, all. On Linux.
-    /// Default: 0, the same as others.
+    /// Niceness of workers and of the planning thread, from 0 to 19. If a thread of niceness 0 needs the same core, a
+    /// worker of niceness 5 gets a quarter of it, 10 a tenth, and 19 a hundredth; a free core it gets completely. On
+    /// Linux only. Default: 0, like other threads.
     #[must_use]
     pub fn worker_nice(mut self, nice: u8) -> Self {
         Arc::make_mut(&mut self.manners).nice = nice;
         self
     }
 
-    /// Most of the time of the cores that this process may use, from 0 to 1, that workers take together, whatever their number and
-    /// also if the cores are free: who has used more rests before its next job. Default: no bound.
+    /// Maximum share of the time of the cores that this process may use, from 0 to 1, that all workers use together,
+    /// even if cores are free: a worker that has used more rests before its next job. Default: no limit.
     #[must_use]
     pub fn worker_share(mut self, share: f64) -> Self {
         Arc::make_mut(&mut self.manners).share = Some(share);
         self
     }
 
-    /// How many finished batches may wait. The ring has two slots more: one being filled, one in the trainer's hand.
-    /// Default: 2. [`Amount::Auto`] finds the number while it runs.
+    /// Number of finished batches that may wait. The ring has two more slots: for the batch that is filled and the one
+    /// that the trainer uses. Default: 2. [`Amount::Auto`] tunes the number during the run.
     #[must_use]
     pub fn prefetch(mut self, batches: impl Into<Amount>) -> Self {
         self.prefetch = batches.into();
         self
     }
 
-    /// How many batches the trainer may hold while it has another one in hand, without keeping any from being made: so many slots
-    /// the ring has more. Default: none.
+    /// Number of batches that the trainer may hold in addition to the one it uses, without delaying others. The ring
+    /// has as many more slots. Default: 0.
     #[must_use]
     pub fn hold(mut self, batches: usize) -> Self {
         self.hold = batches;
         self
     }
 
-    /// The byte budget that the ring draws on. Default: unlimited.
+    /// The memory budget that the ring counts against. Default: no limit.
     #[must_use]
     pub fn budget(mut self, budget: MemoryBudget) -> Self {
         self.budget = budget;
@@ -382,14 +387,14 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// What happens to a batch that no slot may hold. Default: a named error.
+    /// What to do with a batch that no slot may hold. Default: an error.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
         self
     }
 
-    /// How long `next` waits when every slot is in the caller's hands. Default: 10 s.
+    /// How long `next` waits when the caller holds every slot. Default: 10 s.
     #[must_use]
     pub fn lease_wait(mut self, time: Duration) -> Self {
         self.lease_wait = time.min(LONGEST_WAIT);
@@ -403,41 +408,41 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Whether prefetch runs on into the next epoch when one is planned to its end, so that its first batch is ready when
-    /// it is asked for. Default: yes. Streams never run on: beginning again is an action that may be seen.
+    /// Whether prefetch continues into the next epoch when all batches of an epoch are planned, so that its first batch
+    /// is ready in time. Default: yes. Streams never continue by themselves, because beginning again runs your code.
     #[must_use]
     pub fn across_epochs(mut self, runs_on: bool) -> Self {
         self.across_epochs = runs_on;
         self
     }
 
-    /// Limits the time that reading one sample's bytes may take. Default: no limit. Costs two hand-offs between threads
-    /// a sample. The shield has no second thread that could go on, and ignores it.
+    /// Limits the time for reading one sample's bytes. Default: no limit. This costs two hand-offs between threads per
+    /// sample. The shield has no second thread that could continue, and ignores it.
     #[must_use]
     pub fn fetch_limit(mut self, limit: FetchLimit) -> Self {
         self.fetch_limit = Some(limit);
         self
     }
 
-    /// Writes down what every thread does when, for all iterators of the workspace. Default: no.
+    /// Records what every thread does at what time, for all iterators of the workspace. Default: no trace.
     #[must_use]
     pub fn trace(mut self, trace: Trace) -> Self {
         self.trace = Some(trace);
         self
     }
 
-    /// Fills each slot with this byte before every fill, so that whatever a decoder leaves unwritten shows.
+    /// Fills each slot with this byte before every use, to show what a decoder leaves unwritten.
     #[must_use]
     pub fn poison(mut self, byte: u8) -> Self {
         self.poison = Some(byte);
         self
     }
 
-    /// The workspace; no memory or thread is taken before the first source.
+    /// Makes the workspace. It takes no memory and starts no thread before its first source.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] without workers, or with absurdly many slots.
+    /// [`ErrorKind::Config`] for 0 or more than 4096 workers, or more than 4096 batches ahead or to hold.
     pub fn build(self) -> Result<Workspace> {
         no_faults(self.faults())?;
         Ok(self.finish())

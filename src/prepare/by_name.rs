@@ -1,4 +1,4 @@
-//! Things by their names, in their order, as a table of settings.
+//! Named things in order, as a table of settings.
 
 use std::fmt;
 use std::marker::PhantomData;

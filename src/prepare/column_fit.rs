@@ -1,4 +1,4 @@
-//! What a column takes, and what is fitted of what was counted.
+//! What a column accepts, and fitting it from what was counted.
 
 use std::collections::BTreeMap;
 

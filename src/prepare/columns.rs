@@ -12,7 +12,7 @@ use crate::tree::not_allowed;
 const MAX_BUCKETS: u64 = 1 << 32;
 const MAX_ONE_HOT: usize = 1 << 16;
 
-/// A column of numbers; each becomes one feature. See [`number`].
+/// A column of numbers, which becomes one feature. See [`number`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Number {
@@ -26,7 +26,7 @@ pub struct Number {
     pub(super) scale: Option<Scale>,
 }
 
-/// A column of names; each becomes a code, or features with a single 1. See [`category`].
+/// A column of names, which becomes a code, or one-hot features. See [`category`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Category {
@@ -42,7 +42,7 @@ pub struct Category {
     pub(super) at_least: Option<u64>,
 }
 
-/// A column of too many names to list; each becomes a code by its hash. See [`hash`].
+/// A column with too many names to list, which becomes a code by hash. See [`hash`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Hash {
@@ -51,7 +51,7 @@ pub struct Hash {
     pub(super) mask: bool,
 }
 
-/// A column of dates or times; their parts become features. See [`date`].
+/// A column of dates or times, whose parts become features. See [`date`].
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Date {
@@ -70,31 +70,32 @@ pub struct Date {
     pub(super) scale: Option<Scale>,
 }
 
-/// A column of numbers: one feature. What is done to each, in this order, whatever the order it was said in:
-/// [`impute`](Number::impute), [`clip`](Number::clip), [`log1p`](Number::log1p), and one scale, which is fitted to what
-/// those before it give.
+/// A column of numbers: one feature. The steps are always applied in this order: [`impute`](Number::impute),
+/// [`clip`](Number::clip), [`log1p`](Number::log1p), and one scale, which is fitted to the result of the steps before
+/// it.
 ///
-/// Whole numbers, fractions and truth values (1 and 0) are numbers, and text only where it is a field of a CSV file. NaN is
-/// a missing value. What is infinite or no number makes its record bad.
+/// Integers, floating point numbers and booleans (1 and 0) are numbers; text is a number only in a CSV file. NaN is a
+/// missing value. An infinite value, or one that is not a number, makes its record bad.
 pub fn number() -> Number {
     Number::default()
 }
 
-/// A column of names: a code each, from 0, in the order of the sorted names.
+/// A column of names: one code per name, from 0, in the order of the sorted names.
 ///
-/// A name is text as it is written, without blanks around it; a whole number is its digits (`3` and `3.0` are one name), true and
-/// false are `true` and `false`, and empty text is a missing value.
+/// A name is text without surrounding blanks. A whole number is its digits (`3` and `3.0` are the same name), booleans
+/// are `true` and `false`, and empty text is a missing value.
 pub fn category() -> Category {
     Category::default()
 }
 
-/// A column of too many names to list: codes 1 to `buckets` by a hash that never changes, and 0 for a missing value.
+/// A column with too many names to list: codes 1 to `buckets` by a hash that never changes, and 0 for a missing value.
 pub fn hash(buckets: u64) -> Hash {
     Hash { buckets, mask: false }
 }
 
-/// A column of dates, or of dates and times: text as ISO 8601 has it (`2024-05-01`, `2024-05-01T13:45:30+02:00`; without an
-/// offset it is UTC), or numbers that count a [`unit`](Date::unit) from 1970 on. Say which [`part`](Date::part)s become features.
+/// A column of dates, or of dates and times: text in the form of ISO 8601 (`2024-05-01`, `2024-05-01T13:45:30+02:00`;
+/// UTC without an offset), or numbers that count a [`unit`](Date::unit) since 1970. Choose which [`part`](Date::part)s
+/// become features.
 pub fn date() -> Date {
     Date::default()
 }
@@ -144,7 +145,7 @@ scales! {
 macro_rules! masks {
     ($($type:ident)*) => {$(
         impl $type {
-            /// Adds a feature that is 1 where the value was missing, and otherwise 0.
+            /// Adds a feature that is 1 if the value was missing, and otherwise 0.
             #[must_use]
             pub fn mask(mut self) -> Self {
                 self.mask = true;
@@ -159,7 +160,7 @@ masks! { Number Category Hash Date }
 macro_rules! imputes {
     ($($type:ident)*) => {$(
         impl $type {
-            /// What stands for a missing value; without it, a record without a value is bad.
+            /// The replacement of a missing value. Without it, a record with a missing value is bad.
             #[must_use]
             pub fn impute(mut self, impute: impl Into<Impute>) -> Self {
                 self.impute = Some(impute.into());
@@ -172,14 +173,14 @@ macro_rules! imputes {
 imputes! { Number Category Date }
 
 impl Number {
-    /// Smaller numbers become `low`, larger ones `high`.
+    /// Numbers below `low` become `low`, numbers above `high` become `high`.
     #[must_use]
     pub fn clip(mut self, low: f64, high: f64) -> Self {
         self.clip = Some((low, high));
         self
     }
 
-    /// Takes the logarithm of 1 + x; numbers up to -1 make their record bad.
+    /// Takes the logarithm of 1 + x. Numbers of -1 or less make their record bad.
     #[must_use]
     pub fn log1p(mut self) -> Self {
         self.log1p = true;
@@ -191,7 +192,7 @@ impl Number {
         if let Some((low, high)) = self.clip
             && !(low.is_finite() && high.is_finite() && low <= high)
         {
-            faults.push(format!("clip: from {low} to {high} there is nothing"));
+            faults.push(format!("clip: nothing lies between {low} and {high}; the first must be smaller"));
         }
         match &self.impute {
             Some(Impute::Text(text)) => faults.push(format!("impute: {}, or a number", not_allowed(text, &COMPUTED))),
@@ -209,39 +210,39 @@ impl Number {
 /// The words that stand for what is computed of numbers.
 const COMPUTED: [&str; 3] = ["mean", "median", "most_frequent"];
 
-const MASK_ALONE: &str = "mask: say by impute what stands for a missing value beside it";
+const MASK_ALONE: &str = "mask: also give impute, which sets what replaces a missing value";
 
 impl Category {
-    /// Names that the training data does not have, and missing values, get the code 0, and those that it has the codes from 1
-    /// on; one-hot, they are all zeros. Without it they make their record bad.
+    /// Names that are not in the training data, and missing values, get code 0 (one-hot: all zeros); names in the
+    /// training data get codes from 1. Without this setting, unknown names and missing values make their record bad.
     #[must_use]
     pub fn unknown(mut self) -> Self {
         self.unknown = true;
         self
     }
 
-    /// A feature for each name, of which one is 1 and the others are 0, instead of a code.
+    /// One-hot: one feature per name, 1 for the record's name and 0 for all others, instead of a code.
     #[must_use]
     pub fn one_hot(mut self) -> Self {
         self.one_hot = true;
         self
     }
 
-    /// Codes in the order of how often the names occur, instead of sorted.
+    /// Orders codes by how often the names occur, instead of by name.
     #[must_use]
     pub fn by_frequency(mut self) -> Self {
         self.by_frequency = true;
         self
     }
 
-    /// Keeps so many names, those that occur most often; the others are unknown.
+    /// Keeps only this many names, those that occur most often; the others are unknown.
     #[must_use]
     pub fn most(mut self, names: usize) -> Self {
         self.most = Some(names);
         self
     }
 
-    /// Keeps the names that occur at least so often; the others are unknown.
+    /// Keeps only names that occur at least this often; the others are unknown.
     #[must_use]
     pub fn at_least(mut self, times: u64) -> Self {
         self.at_least = Some(times);
@@ -258,12 +259,12 @@ impl Category {
                 faults.push("impute: empty text is a missing value itself".to_owned());
             }
             None if self.mask && !self.unknown => {
-                faults.push("mask: say by impute or unknown what stands for a missing value beside it".to_owned());
+                faults.push("mask: also give impute or unknown, which set what replaces a missing value".to_owned());
             }
             _ => {}
         }
         if (self.most.is_some() || self.at_least.is_some()) && !self.unknown {
-            faults.push("most, at_least: the names that they leave out become unknown; say unknown, too".to_owned());
+            faults.push("most, at_least: the names that they leave out become unknown; set unknown, too".to_owned());
         }
         if self.most == Some(0) {
             faults.push("most: no name would be left".to_owned());
@@ -287,30 +288,30 @@ impl Hash {
 }
 
 impl Date {
-    /// This part as a number.
+    /// Adds this part as a number.
     #[must_use]
     pub fn part(mut self, part: DatePart) -> Self {
         self.parts.push(part);
         self
     }
 
-    /// This part as two numbers, sine and cosine, by which December is next to January.
+    /// Adds this part as two numbers, sine and cosine, so that December is next to January.
     #[must_use]
     pub fn cyclic(mut self, part: DatePart) -> Self {
         self.cyclic.push(part);
         self
     }
 
-    /// How the text is written, if not by ISO 8601: `%Y`, `%m`, `%d`, `%H`, `%M`, `%S`, `%f` (a fraction of a second) and `%z`,
-    /// as `strptime` has them, with all their digits, such as `%d.%m.%Y`.
+    /// The format of the text, if it is not ISO 8601: `%Y`, `%m`, `%d`, `%H`, `%M`, `%S`, `%f` (a fraction of a second)
+    /// and `%z`, as in `strptime`, with all their digits, such as `%d.%m.%Y`.
     #[must_use]
     pub fn format(mut self, format: impl Into<String>) -> Self {
         self.format = Some(format.into());
         self
     }
 
-    /// What dates count that are numbers; without it they make their record bad. Where a file says what its dates and times are, as
-    /// Parquet and Arrow do, that is so without it.
+    /// The unit of dates that are numbers. Without it, numbers make their record bad, except in files that store the
+    /// unit, such as Parquet and Arrow.
     #[must_use]
     pub fn unit(mut self, unit: DateUnit) -> Self {
         self.unit = Some(unit);
@@ -321,15 +322,15 @@ impl Date {
         let mut faults = Vec::new();
         if self.parts.is_empty() && self.cyclic.is_empty() {
             let names: Vec<&str> = DatePart::ALL.iter().map(|part| part.name()).collect();
-            faults.push(format!("parts: name at least one for parts or cyclic: {}", names.join(", ")));
+            faults.push(format!("parts: list at least one under parts or cyclic: {}", names.join(", ")));
         }
         if let Some(part) = self.cyclic.iter().find(|part| !part.is_cyclic()) {
-            faults.push(format!("cyclic: {} never comes again; take it for one of parts", part.name()));
+            faults.push(format!("cyclic: {} does not repeat; list it under parts", part.name()));
         }
         faults.extend(self.format.as_deref().and_then(format_fault).map(|fault| format!("format: {fault}")));
         match &self.impute {
             Some(Impute::Text(text)) if iso(text).is_none() => {
-                faults.push(format!("impute: {text:?} is no date as ISO 8601 has it, such as 2024-05-01"));
+                faults.push(format!("impute: {text:?} is not a date in ISO 8601, such as 2024-05-01"));
             }
             Some(Impute::Number(_)) => faults.push("impute: a date is written as text".to_owned()),
             None if self.mask => faults.push(MASK_ALONE.to_owned()),

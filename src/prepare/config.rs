@@ -15,7 +15,7 @@ use super::prepared::Prepared;
 pub enum PreparedConfig {
     /// A file that [`Prepared::save`] wrote.
     File(PathBuf),
-    /// What stands in such a file.
+    /// The content of such a file.
     Inline(Prepared),
 }
 

@@ -1,4 +1,4 @@
-//! How often each number occurs: exactly for so many different ones, and with a bounded error beyond.
+//! How often each number occurs: exact up to a number of different ones, and with a bounded error beyond that.
 
 use std::collections::HashMap;
 
@@ -14,8 +14,8 @@ const MORE_DROPPED: u32 = 4;
 /// Numbers and how often each occurs.
 ///
 /// Where there are more than 2^18 different ones, they are counted in classes of neighbours that share their sign, exponent and
-/// first digits, as many digits as leave no more than 2^18 classes. What a class stands for is its middle, so that a quantile
-/// is off by at most [`error`](Self::error) of itself. Which digits count depends on the numbers alone, never on their order.
+/// first digits, as many digits as leave no more than 2^18 classes; 0 is one by itself. What a class stands for is its middle, so
+/// that each number is off by at most [`error`](Self::error) of itself. Which digits count depends on the numbers alone, never on their order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Listed", try_from = "Listed")]
 pub(super) struct Counts {
@@ -86,7 +86,7 @@ impl Counts {
         other.by_bits.iter().for_each(|(bits, times)| self.add_bits(*bits, *times));
     }
 
-    /// By how much of itself a quantile may be off; 0 if all numbers were told apart.
+    /// By how much of itself a number may be off; 0 if all numbers were told apart.
     pub(super) fn error(&self) -> f64 {
         if self.dropped == 0 { 0.0 } else { 2f64.powi(self.dropped as i32 - 53) }
     }
@@ -115,6 +115,8 @@ impl Counts {
 fn class(bits: u64, dropped: u32) -> u64 {
     match dropped {
         0 => bits,
+        // Nothing else is as near to 0 as its error says.
+        _ if bits == 0 => 0,
         _ => bits >> dropped << dropped | 1 << (dropped - 1),
     }
 }
@@ -180,18 +182,25 @@ mod tests {
 
     #[test]
     fn many_numbers_are_counted_in_classes_whatever_their_order_and_shares() {
+        // Of i = 0 it is 0.
         let number = |i: u64| (1.0 + i as f64).ln() * if i.is_multiple_of(3) { -1e9 } else { 1e-3 };
         let whole = counts((0..600_000).map(number));
         let mut parts = counts((0..600_000).rev().filter(|i| i % 2 == 0).map(number));
         parts.merge(&counts((0..600_000).filter(|i| i % 2 == 1).map(number)));
         assert!(whole == parts, "classes depend on order or shares");
         assert!(whole.error() > 0.0 && whole.error() < 1e-4, "{}", whole.error());
+        // Also where one of them told all of its numbers apart.
+        let mut few = counts((0..100).map(number));
+        few.merge(&counts((100..600_000).map(number)));
+        assert!(few == whole, "classes depend on who merges");
         let mut exact: Vec<f64> = (0..600_000).map(number).collect();
         exact.sort_unstable_by(f64::total_cmp);
         let sorted = whole.sorted();
-        for nth in (0..600_000).step_by(997) {
+        for nth in (0..600_000).step_by(997).chain([199_999, 200_000, 200_001]) {
             let (found, wanted) = (sorted.nth(nth as u64), exact[nth]);
             assert!((found - wanted).abs() <= whole.error() * wanted.abs(), "{nth}: {found} for {wanted}");
         }
+        let saved = serde_json::to_string(&whole).unwrap();
+        assert!(serde_json::from_str::<Counts>(&saved).unwrap() == whole, "0 among classes is read again");
     }
 }

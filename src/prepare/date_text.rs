@@ -145,7 +145,7 @@ pub(super) fn format_fault(format: &str) -> Option<String> {
                 Some('m' | 'd' | 'H' | 'M' | 'S' | 'f' | 'z' | '%') => {}
                 other => {
                     let letter = other.map(String::from).unwrap_or_default();
-                    return Some(format!("%{letter} stands for nothing; there are %Y %m %d %H %M %S %f %z %%"));
+                    return Some(format!("%{letter} is not known; there are %Y %m %d %H %M %S %f %z %%"));
                 }
             }
         }

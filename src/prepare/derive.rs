@@ -1,16 +1,16 @@
-//! Columns that are made of others, record by record.
+//! Columns that are computed from others, record by record.
 
 use std::fmt;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What a derived column is made of. Made by [`sum`], [`difference`], [`product`], [`ratio`], [`log_ratio`], [`smallest`],
-/// [`largest`], [`less`], [`less_or_equal`], [`equal`], [`same`], [`days`] and [`pair`]; in settings a table of one of these
-/// words: `{ ratio = ["price", "rooms"] }`.
+/// What a derived column is computed from. Made by [`sum`], [`difference`], [`product`], [`ratio`], [`log_ratio`],
+/// [`smallest`], [`largest`], [`less`], [`less_or_equal`], [`equal`], [`same`], [`days`] and [`pair`]; in settings a
+/// table of one of these words: `{ ratio = ["price", "rooms"] }`.
 ///
-/// Where one of its columns has no value, it has none, and neither where it is not defined: a ratio to 0, the logarithm of what is not
-/// above 0. What stands for that is said where it is [used](super::number), as for any missing value.
+/// It is missing if one of its columns is missing, and if the result is undefined: a ratio to 0, or the logarithm of a
+/// number that is not above 0. Replace it where it is [used](super::number), like any missing value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -43,7 +43,7 @@ pub enum Derive {
     Pair(Vec<Operand>),
 }
 
-/// A column that something is derived from, or a number.
+/// An operand: a column or a number.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Operand {
@@ -140,18 +140,20 @@ impl Derive {
     pub(super) fn faults(&self) -> Vec<String> {
         let (of, mut faults) = (self.operands(), Vec::new());
         match of.len() {
-            0 | 1 if self.takes_any_count() => faults.push("it is made of two columns or numbers at least".to_owned()),
+            0 | 1 if self.takes_any_count() => faults.push("it needs at least two columns or numbers".to_owned()),
             2 => {}
             _ if self.takes_any_count() => {}
-            count => faults.push(format!("it is made of two columns or numbers, not of {count}")),
+            count => faults.push(format!("it needs two columns or numbers, not {count}")),
         }
         let numbers = || of.iter().filter(|operand| matches!(operand, Operand::Number(_)));
         if numbers().count() == of.len() && !of.is_empty() {
-            faults.push("it is made of numbers alone, and the same for every record".to_owned());
+            faults.push("it has only numbers, so it is the same for every record; name a column".to_owned());
         }
         for operand in of {
             match operand {
-                Operand::Number(number) if !number.is_finite() => faults.push(format!("{number} is no number")),
+                Operand::Number(number) if !number.is_finite() => {
+                    faults.push(format!("{number} is not a finite number"))
+                }
                 Operand::Number(number) if matches!(self, Self::Same(_) | Self::Days(_) | Self::Pair(_)) => {
                     faults.push(format!("{number} is neither a name nor a date"));
                 }

@@ -1,4 +1,4 @@
-//! Recipes among the fields of a source: what writes tensors, and what hands values on to be counted.
+//! Recipes as fields of a source: writing tensors, and passing values on to be counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;

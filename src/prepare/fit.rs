@@ -1,4 +1,4 @@
-//! Counting what a recipe must know, record by record.
+//! Counting what fitting needs, record by record.
 
 use std::collections::BTreeMap;
 use std::ops::Range;
@@ -22,12 +22,13 @@ use super::stats::Stats;
 /// Most different names of one column.
 pub(super) const MOST_NAMES: usize = 1 << 20;
 
-/// What was counted of the training data: a recipe on its way to [`Prepared`].
+/// What was counted in the training data, from which [`finish`](Self::finish) makes a [`Prepared`].
 ///
-/// One pass is enough, in any order: means, deviations, extremes, names and how often each occurs are exact and the same
-/// however the records were shared out and [merged](Self::merge) again. Quantiles and medians are exact for columns of up to 2^18
-/// different numbers; beyond, each is off by a small part of itself that [`Prepared::quantile_error`] says, at most 2^-29 for up to
-/// 2^18 classes of numbers that begin with the same 29 bits. Beyond 2^20 different names a column is an error: hash it.
+/// One pass is enough, in any order: means, deviations, extremes, names and their frequencies are exact, and the same
+/// however the records were divided and [merged](Self::merge). Quantiles and medians are exact for columns with up to
+/// 2^18 different numbers. Beyond that, each number has a small relative error, which [`Prepared::quantile_error`]
+/// returns: at most 2^-29 for up to 2^18 classes of numbers that begin with the same 29 bits. A column with more than
+/// 2^20 different names is an error: hash it.
 ///
 /// [`Recipe::fit`] does all of this for a loader's data.
 ///
@@ -108,7 +109,7 @@ enum Noted {
 }
 
 impl RecipeFit {
-    /// Nothing is counted yet.
+    /// An empty fit, with nothing counted.
     ///
     /// # Errors
     ///
@@ -142,14 +143,14 @@ impl RecipeFit {
         })
     }
 
-    /// The fields of a record that the recipe's columns are made of: the columns themselves, but for those that are joined or derived,
-    /// and what those and the [filter](Recipe::filter) look at.
+    /// The fields of a record that the recipe needs: its columns, except joined and derived ones, and the fields that
+    /// those and the [filter](Recipe::filter) use.
     pub fn field_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.inputs.fields().iter().map(String::as_str)
     }
 
-    /// Counts a record: its values in the order of the [fields](Self::field_names), which without joins and derived columns are the
-    /// recipe's columns. A record that the recipe's filter leaves out is not counted.
+    /// Counts a record, given by its values in the order of [`field_names`](Self::field_names) (without joins and
+    /// derived columns, these are the recipe's columns). A record that the recipe's filter leaves out is not counted.
     ///
     /// # Errors
     ///
@@ -157,7 +158,7 @@ impl RecipeFit {
     ///
     /// # Panics
     ///
-    /// If there are not as many values as fields.
+    /// If the number of values is not the number of fields.
     pub fn observe(&mut self, values: &[Value<'_>]) -> Result<()> {
         assert_eq!(values.len(), self.inputs.fields().len(), "a value for each field");
         let is_plain = self.inputs.is_plain();
@@ -311,11 +312,11 @@ impl RecipeFit {
         self.records
     }
 
-    /// What becomes of records, by everything that was counted.
+    /// The fitted recipe, from everything that was counted.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] with the column, where too little was counted to know.
+    /// [`ErrorKind::Data`] with the column, if too little was counted.
     pub fn finish(&self) -> Result<Prepared> {
         if self.records == 0 {
             return Err(Error::new(ErrorKind::Data, "there is no record to fit the recipe to"));

@@ -1,4 +1,4 @@
-//! Columns whose recipe was fitted: what becomes of one value.
+//! Fitted columns: the result of one value.
 
 use std::collections::HashMap;
 
@@ -88,7 +88,7 @@ pub(super) struct FittedPart {
 /// What a record says that has no value, where nothing stands for it.
 #[cold]
 pub(super) fn missing() -> Error {
-    Error::new(ErrorKind::Data, "there is no value; `impute` says what stands for it")
+    Error::new(ErrorKind::Data, "there is no value; `impute` sets what replaces it")
 }
 
 impl NumberShape {
@@ -306,7 +306,10 @@ impl Fitted {
 /// [`ErrorKind::Data`] beyond the years 0 to 9999.
 pub(super) fn moment(seconds: f64) -> Result<Moment> {
     Moment::new(seconds).ok_or_else(|| {
-        let message = format!("{seconds} seconds from 1970 are not in the years 0 to 9999; say which unit dates count");
+        let message = format!(
+            "{seconds} seconds since 1970 are not in the years 0 to 9999; set the `unit` of the \
+                               dates"
+        );
         Error::new(ErrorKind::Data, message)
     })
 }

@@ -1,4 +1,4 @@
-//! What a value says: the same number, name or moment, whatever container it comes from.
+//! The meaning of a value: the same number, name or time, whichever container it comes from.
 
 use std::fmt::Write;
 
@@ -19,6 +19,16 @@ fn text<'a>(value: &Value<'a>) -> Option<&'a str> {
         Value::Text(text) | Value::Decimal(text) => Some(text.trim()),
         Value::Bytes(bytes) => std::str::from_utf8(bytes).ok().map(str::trim),
         _ => None,
+    }
+}
+
+/// Whether there is neither a number nor a name nor anything else.
+pub(super) fn is_missing(value: &Value<'_>) -> bool {
+    match value {
+        Value::Missing => true,
+        Value::F64(number) => number.is_nan(),
+        Value::Numbers(numbers) => numbers.len() == 1 && numbers.at(0).is_nan(),
+        value => text(value).is_some_and(str::is_empty),
     }
 }
 

@@ -1,7 +1,7 @@
-//! From the fields of a record to what the columns of a recipe are made of: joined, derived, and not left out.
+//! From the fields of a record to the inputs of a recipe's columns: joins, derived columns and the filter.
 
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::filter::{Filter, Known};
+use crate::filter::{Filter, Known, Subject};
 use crate::read::{Staged, Value};
 use crate::tree::under;
 
@@ -59,15 +59,18 @@ impl Steps {
         let mut names = std::collections::HashSet::new();
         for (name, join) in &self.join {
             if !names.insert(name) {
-                faults.push(format!("join.{name}: it is there twice"));
+                faults.push(format!("join.{name}: it is listed twice"));
             }
             if self.derive.iter().any(|(derived, _)| *derived == join.on) {
-                faults.push(format!("join.{name}.on: {} is derived, and tables are joined before", join.on));
+                faults.push(format!(
+                    "join.{name}.on: {} is derived, but tables are joined before columns are derived",
+                    join.on
+                ));
             }
         }
         for (nth, (name, derive)) in self.derive.iter().enumerate() {
             if self.derive[..nth].iter().any(|(other, _)| other == name) {
-                faults.push(format!("derive.{name}: it is there twice"));
+                faults.push(format!("derive.{name}: it is listed twice"));
             }
             for operand in derive.operands() {
                 let Operand::Column(column) = operand else { continue };
@@ -81,10 +84,26 @@ impl Steps {
             }
             faults.extend(under(format_args!("derive.{name}"), derive.faults()));
         }
-        if let Some(Err(error)) = self.filter.as_deref().map(Filter::parse) {
+        if let Some(Err(error)) = self.filter() {
             faults.push(format!("filter: {}", error.message()));
         }
         faults
+    }
+
+    fn filter(&self) -> Option<Result<Filter>> {
+        let parsed = |text: &String| {
+            let filter = Filter::parse(text)?;
+            match filter.subjects.iter().find(|subject| subject.is_length) {
+                None => Ok(filter),
+                Some(Subject { field, .. }) => {
+                    let message = format!(
+                        "len({field}) is for the filter of a loader; the columns of a recipe are single values"
+                    );
+                    Err(Error::new(ErrorKind::Config, message))
+                }
+            }
+        };
+        self.filter.as_ref().map(parsed)
     }
 
     /// The same with the tables in memory, as far as `columns` and the steps themselves use them.
@@ -93,13 +112,13 @@ impl Steps {
     ///
     /// Those of [`Join::loaded`], and of a filter that is none.
     pub(super) fn loaded<'a>(&'a self, columns: impl Iterator<Item = &'a str>) -> Result<Self> {
-        let filter = self.filter.as_deref().map(Filter::parse).transpose()?;
+        let filter = self.filter().transpose()?;
         let operands =
             self.derive.iter().flat_map(|(_, derive)| derive.operands()).filter_map(|operand| match operand {
                 Operand::Column(name) => Some(name.as_str()),
                 Operand::Number(_) => None,
             });
-        let compared = filter.iter().flat_map(|filter| &filter.fields).map(|(name, _)| name.as_str());
+        let compared = filter.iter().flat_map(|filter| &filter.subjects).map(|subject| subject.field.as_str());
         let mut names: Vec<&str> = columns.collect();
         names.extend(operands);
         names.extend(compared);
@@ -132,7 +151,7 @@ impl Inputs {
     ///
     /// [`ErrorKind::NotFound`] for a column that a joined table does not have; what is wrong with the steps.
     pub(super) fn new<'a>(steps: Steps, columns: impl Iterator<Item = &'a str>) -> Result<Self> {
-        let filter = steps.filter.as_deref().map(Filter::parse).transpose()?;
+        let filter = steps.filter().transpose()?;
         let mut inputs = Self {
             steps,
             fields: Vec::new(),
@@ -164,7 +183,8 @@ impl Inputs {
         if let Some(filter) = filter {
             // Values are compared as names.
             let filter = filter.with_texts(given::named);
-            let slots = filter.fields.iter().map(|(name, _)| inputs.slot(name, all)).collect::<Result<_>>()?;
+            let slots = filter.subjects.iter().map(|subject| inputs.slot(&subject.field, all));
+            let slots = slots.collect::<Result<_>>()?;
             inputs.filter = Some((filter, slots));
         }
         Ok(inputs)
@@ -347,25 +367,26 @@ impl Inputs {
     fn keeps(&self, (filter, slots): &(Filter, Vec<Slot>), values: &mut Staged) -> Result<bool> {
         let first = self.fields.len() + self.lookups.len() + self.derived.len();
         let mut text = values.take_spare();
-        for (nth, (slot, (name, is_text))) in slots.iter().zip(&filter.fields).enumerate() {
+        for (nth, (slot, Subject { field, is_text, .. })) in slots.iter().zip(&filter.subjects).enumerate() {
             let value = self.get(*slot, values);
             text.clear();
-            let known = if is_text.unwrap_or(true) {
-                given::name(&value, |name| {
+            let known = match is_text {
+                Some(true) => given::name(&value, |name| {
                     Ok(name.map(|name| {
                         text.push_str(name);
                         Value::Text("")
                     }))
-                })
-            } else {
-                given::exact_number(&value)
+                }),
+                Some(false) => given::exact_number(&value),
+                // Whatever is there may be.
+                None => Ok((!given::is_missing(&value)).then_some(Value::Bool(true))),
             };
             match known {
                 Ok(Some(Value::Text(_))) => values.keep(first + nth, &Value::Text(&text)),
                 Ok(known) => values.keep(first + nth, &known.unwrap_or(Value::Missing)),
                 Err(error) => {
                     values.keep_spare(text);
-                    return Err(error.at_column(name));
+                    return Err(error.at_column(field));
                 }
             }
         }
@@ -375,6 +396,7 @@ impl Inputs {
             Value::I64(number) => Known::Integer(number.into()),
             Value::U64(number) => Known::Integer(number.into()),
             Value::F64(number) => Known::Number(number),
+            Value::Bool(flag) => Known::Integer(flag.into()),
             Value::Text(text) => Known::Text(text),
             _ => Known::Missing,
         }))

@@ -13,8 +13,8 @@ use crate::read::{Value, csv_cells};
 
 use super::given;
 
-/// A small table whose columns every record has beside its own, by a key: what a CSV file says of a city, a product, a day.
-/// See [`join`].
+/// A small table whose columns are added to every record, by a key: the data of a CSV file about a city, a product, a
+/// day. See [`join`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Join {
@@ -43,25 +43,26 @@ pub(super) struct Cells {
     rows: Vec<(String, Vec<Option<String>>)>,
 }
 
-/// Joins the CSV file at `table` to records: its columns are called by the join's name and their own, as in `cities.population`. The
-/// column `on` of a record has the key, which is found in the column of the same name, or in another [`key`](Join::key), of
-/// the table. What a recipe uses of the table is kept in what is fitted.
+/// Joins the CSV file at `table` to records: its columns are called by the join's name and their own, as in
+/// `cities.population`. The column `on` of a record holds the key, which is looked up in the table's column of the same
+/// name, or in another [`key`](Join::key) column. The part of the table that a recipe uses is saved in the fitted
+/// recipe.
 ///
-/// Keys are compared as the names of a [`category`](super::category). A record whose key is missing or unknown is bad, unless
-/// [`unknown`](Join::unknown) says otherwise. Records have no derived columns yet when tables are joined.
+/// Keys are compared like the names of a [`category`](super::category). A record whose key is missing or unknown is
+/// bad, unless [`unknown`](Join::unknown) says otherwise. Tables are joined before columns are derived.
 pub fn join(table: impl Into<PathBuf>, on: impl Into<String>) -> Join {
     Join { table: Table::File(table.into()), on: on.into(), key: None, unknown: false }
 }
 
 impl Join {
-    /// The column of the table that has the keys, if it is not called as that of the record.
+    /// The table's column with the keys, if its name differs from that of the record.
     #[must_use]
     pub fn key(mut self, column: impl Into<String>) -> Self {
         self.key = Some(column.into());
         self
     }
 
-    /// Has columns without a value for a record whose key is missing, or not in the table.
+    /// Gives missing values to a record whose key is missing, or not in the table.
     #[must_use]
     pub fn unknown(mut self) -> Self {
         self.unknown = true;

@@ -1,9 +1,10 @@
 //! Preprocessing of tables that is fitted once, and then the same in training and in production.
 //!
-//! A [`Recipe`] says what becomes of each column: numbers imputed, masked, clipped and scaled, names as codes or one-hot, too many
-//! names by their hash, dates by their parts. [`Recipe::fit`] looks at the training data once and gives a [`Prepared`], which is
-//! one file of JSON. A loader makes tensors by it ([`Loader::prepare`](crate::Loader::prepare)), and a server has it prepare one record, from
-//! many threads, without a file: the bytes are those of training.
+//! A [`Recipe`] says how each column is prepared: numbers are imputed, masked, clipped and scaled, names become codes
+//! or one-hot features, many names are hashed, dates are split into parts. [`Recipe::fit`] reads the training data once
+//! and gives a [`Prepared`], which is one file of JSON. A loader makes tensors with it
+//! ([`Loader::prepare`](crate::Loader::prepare)), and a server prepares single records with it, from many threads: the
+//! bytes are those of training.
 //!
 //! Reading order: `words`, `columns`, `join`, `derive` and `recipe` (what is to be fitted), `given`, `date_text` and `date` (what a value says),
 //! `inputs` (from the fields of a record to what columns are made of), `exact`, `counts` and

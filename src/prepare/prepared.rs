@@ -1,4 +1,4 @@
-//! A recipe that was fitted: plain numbers and names, from which everything else follows.
+//! A fitted recipe: plain numbers and names, from which everything else follows.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,14 +19,14 @@ use super::target::Target;
 const FEATURES: &str = "features";
 const CODES: &str = "categories";
 
-/// A fitted [`Recipe`](super::Recipe): what becomes of records in training, and of one record in a server, to the bit.
+/// A fitted [`Recipe`](super::Recipe): it prepares records in training, and one record in a server, to the same bits.
 ///
-/// Two tensors come of it, those of them that have anything in them: `features`, with the numbers of all columns one after
-/// another in the recipe's order, each with its mask behind it where there is one, and `categories` (`i64`), with the codes of the
-/// columns of names that are not one-hot. [`feature_names`](Self::feature_names) and [`code_counts`](Self::code_counts) say what
-/// is where.
+/// It gives up to two tensors, of which empty ones are left out: `features` (`f32 [features]` or `f64`), with the
+/// numbers of all columns in the recipe's order, each followed by its mask if it has one, and `categories` (`i64
+/// [columns]`), with the codes of the columns of names that are not one-hot. [`feature_names`](Self::feature_names) and
+/// [`code_counts`](Self::code_counts) say which number is at which position.
 ///
-/// A clone is the same object. It may be used from many threads at once; each needs a [row](Prepared::row) of its own.
+/// Clones share the same data. It may be used from many threads at once; each needs a [row](Prepared::row) of its own.
 #[derive(Clone)]
 pub struct Prepared(Arc<Inner>);
 
@@ -129,38 +129,38 @@ impl Prepared {
         })))
     }
 
-    /// What each of the `features` is: `age`, `age_missing`, `city=Oslo`, `joined_month_sin`.
+    /// The name of each of the `features`, such as `age`, `age_missing`, `city=Oslo`, `joined_month_sin`.
     pub fn feature_names(&self) -> &[String] {
         &self.0.feature_names
     }
 
-    /// The column of each of the `categories`, and how many codes it has: the sizes of embeddings.
+    /// The column of each of the `categories`, and its number of codes, which is the size of an embedding.
     pub fn code_counts(&self) -> &[(String, u64)] {
         &self.0.code_counts
     }
 
-    /// The tensors that come of a record.
+    /// The tensors that are made of a record.
     pub fn tensors(&self) -> &[TensorSpec] {
         self.0.schema.tensors()
     }
 
-    /// The columns that it is made of, in their order.
+    /// The recipe's columns, in order.
     pub fn column_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.columns.iter().map(|(name, _)| name.as_str())
     }
 
-    /// The fields of a record that these columns are made of: the columns themselves, but for those that are joined or derived, and
-    /// what those and the [filter](super::Recipe::filter) look at.
+    /// The fields of a record that the recipe needs: its columns, except joined and derived ones, and the fields that
+    /// those and the [filter](super::Recipe::filter) use.
     pub fn field_names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.0.inputs.fields().iter().map(String::as_str)
     }
 
-    /// How many records it was fitted to.
+    /// Number of records that it was fitted to.
     pub fn records(&self) -> u64 {
         self.0.records
     }
 
-    /// By how much of itself each quantile and median among its numbers may be off; 0 if all are exact.
+    /// The largest relative error of the numbers that quantiles and medians are computed from; 0 if all are exact.
     pub fn quantile_error(&self) -> f64 {
         self.0.quantile_error
     }

@@ -1,4 +1,4 @@
-//! What is to be fitted: columns, and what becomes of each.
+//! Recipes before they are fitted: columns, and how each is prepared.
 
 use std::path::PathBuf;
 
@@ -17,7 +17,7 @@ use super::join::Join;
 /// Most columns of a recipe.
 const MAX_COLUMNS: usize = 4096;
 
-/// What becomes of the columns of a table, before it is known what is in them: [`fit`](Self::fit) finds that out.
+/// How the columns of a table are prepared, before it is fitted to data with [`fit`](Self::fit).
 ///
 /// ```
 /// use ringfeed::prepare::{DatePart::Month, Median, Recipe, category, date, number};
@@ -29,7 +29,7 @@ const MAX_COLUMNS: usize = 4096;
 /// # assert!(recipe.faults().is_empty());
 /// ```
 ///
-/// In settings it is the table `prepare`, where each of these lines says the same:
+/// In settings it is the table `prepare`, with the same meaning:
 ///
 /// ```
 /// # use ringfeed::prepare::{DatePart::Month, Median, Recipe, category, date, number};
@@ -69,7 +69,7 @@ fn f32_type() -> DType {
     DType::F32
 }
 
-/// What becomes of a column: made by [`number`](super::number), [`category`](super::category), [`hash`](super::hash) and
+/// How a column is prepared: made by [`number`](super::number), [`category`](super::category), [`hash`](super::hash) and
 /// [`date`](super::date).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -121,16 +121,16 @@ impl Recipe {
         Self { join: Vec::new(), derive: Vec::new(), filter: None, columns: Vec::new(), dtype: DType::F32 }
     }
 
-    /// Joins a small table to each record, whose columns are then called `name.column`: see [`join`](super::join).
+    /// Joins a small table to each record; its columns are then called `name.column`. See [`join`](super::join).
     #[must_use]
     pub fn join(mut self, name: impl Into<String>, join: Join) -> Self {
         self.join.push((name.into(), join));
         self
     }
 
-    /// Derives a column of this name from others, those of joined tables and those derived before it too. It is there for
-    /// [`column`](Self::column) and [`filter`](Self::filter), and in place of a field that the record has by this name. See
-    /// [`Derive`].
+    /// Derives a column with this name from others, also from columns of joined tables and from columns derived before.
+    /// [`column`](Self::column) and [`filter`](Self::filter) can use it. It replaces a field of the record with the
+    /// same name. See [`Derive`].
     ///
     /// ```
     /// use ringfeed::prepare::{Median, Recipe, category, number, pair, ratio};
@@ -159,25 +159,26 @@ impl Recipe {
         self
     }
 
-    /// Leaves all records out that do not fulfil a condition, in the language of [`Loader::filter`](crate::Loader::filter), which
-    /// may name joined and derived columns too. Nothing is fitted to them, a loader with the fitted recipe does not have
-    /// them, and in a server such a record is an error that says so. One whose fields can't be compared is bad. Texts are
-    /// compared as the names of a [`category`](super::category): `'3'` and `'3.0'` are one.
+    /// Leaves out all records that do not fulfil a condition, in the language of
+    /// [`Loader::filter`](crate::Loader::filter), which may also name joined and derived columns. Such records are not
+    /// used for fitting, a loader with the fitted recipe does not have them, and in a server they are an error that
+    /// says so. A record whose fields can't be compared is bad. Texts are compared like the names of a
+    /// [`category`](super::category): `'3'` and `'3.0'` are the same. Lengths are only for the loader's filter.
     #[must_use]
     pub fn filter(mut self, condition: impl Into<String>) -> Self {
         self.filter = Some(condition.into());
         self
     }
 
-    /// Adds what becomes of the column of this name: a column of a table, a key or pointer of JSON, or whatever the source calls
-    /// its fields.
+    /// Sets how the column with this name is prepared: a column of a table, a key or pointer of JSON, or any other
+    /// field name of the source.
     #[must_use]
     pub fn column(mut self, name: impl Into<String>, column: impl Into<Column>) -> Self {
         self.columns.push((name.into(), column.into()));
         self
     }
 
-    /// Adds the same for several columns.
+    /// Sets this for several columns.
     ///
     /// ```
     /// use ringfeed::prepare::{Median, Recipe, number};
@@ -200,7 +201,7 @@ impl Recipe {
         self
     }
 
-    /// Everything that is wrong with it, as far as it can be told without data.
+    /// Everything that is wrong with it, as far as it is known without data.
     pub fn faults(&self) -> Vec<String> {
         [self.value_faults(), self.missing_tables()].concat()
     }
@@ -222,7 +223,7 @@ impl Recipe {
         let mut names = std::collections::HashSet::new();
         for (name, column) in &self.columns {
             if !names.insert(name) {
-                faults.push(format!("columns.{name}: it is there twice"));
+                faults.push(format!("columns.{name}: it is listed twice"));
             }
             let (kind, own) = match column {
                 Column::Number(number) => ("number", number.faults()),

@@ -1,4 +1,4 @@
-//! What was fitted in a file, and what was counted so far.
+//! Saving fitted recipes, and what was counted so far.
 
 use std::path::Path;
 
@@ -72,11 +72,12 @@ struct Named<N, F> {
 }
 
 impl Prepared {
-    /// Writes it to `path` as JSON, which [`load`](Self::load) reads back to the bit. The file appears whole or not at all.
+    /// Writes it to `path` as JSON, which [`load`](Self::load) reads back to the bit. The file is written completely or
+    /// not at all.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`]; [`ErrorKind::Limit`] if it is so long that it would not be read again.
+    /// [`ErrorKind::Io`]; [`ErrorKind::Limit`] if it is too long to be read again.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         write(path.as_ref(), self.to_json()?)
     }
@@ -85,19 +86,19 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`], with the line, for something else, or what a later
-    /// version wrote.
+    /// [`ErrorKind::NotFound`] with the nearest name; [`ErrorKind::Format`], with the line, for other contents, or a
+    /// file of a later version.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = files::read_text(path, "a fitted recipe", MAX_BYTES)?;
         Self::from_json(&text).map_err(|error| error.at_path(path))
     }
 
-    /// What [`save`](Self::save) writes.
+    /// The text that [`save`](Self::save) writes.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for what JSON can't hold; nothing that was fitted.
+    /// [`ErrorKind::Config`] for values that JSON can't hold, which fitting never gives.
     pub fn to_json(&self) -> Result<String> {
         serde_json::to_string_pretty(self)
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))
@@ -142,17 +143,14 @@ struct SavedFit<R, C> {
 }
 
 impl RecipeFit {
-    /// Writes what was counted to `path` as JSON, so that another process may [load](Self::load) and [merge](Self::merge) it.
+    /// Writes what was counted to `path` as JSON, so that another process can [load](Self::load) and
+    /// [merge](Self::merge) it.
     ///
     /// # Errors
     ///
     /// As [`Prepared::save`].
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
-        let version = version(&self.recipe().steps());
-        let saved = SavedFit { version, recipe: self.recipe(), records: self.records(), counted: self.counted() };
-        let text = serde_json::to_string(&saved)
-            .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))?;
-        write(path.as_ref(), text)
+        write(path.as_ref(), self.to_json()?)
     }
 
     /// Reads what [`save`](Self::save) wrote.
@@ -163,18 +161,38 @@ impl RecipeFit {
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         let text = files::read_text(path, "what a fit counted", MAX_BYTES)?;
-        let wrong =
-            |message: String| Error::new(ErrorKind::Format, format!("not what a fit counted: {message}")).at_path(path);
-        let Head { version } = serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+        Self::from_json(&text).map_err(|error| error.at_path(path))
+    }
+
+    /// What [`save`](Self::save) writes.
+    ///
+    /// # Errors
+    ///
+    /// As [`Prepared::to_json`].
+    pub fn to_json(&self) -> Result<String> {
+        let version = version(&self.recipe().steps());
+        let saved = SavedFit { version, recipe: self.recipe(), records: self.records(), counted: self.counted() };
+        serde_json::to_string(&saved)
+            .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))
+    }
+
+    /// Reads a text that [`to_json`](Self::to_json) gave.
+    ///
+    /// # Errors
+    ///
+    /// As [`load`](Self::load).
+    pub fn from_json(text: &str) -> Result<Self> {
+        let wrong = |message: String| Error::new(ErrorKind::Format, format!("not what a fit counted: {message}"));
+        let Head { version } = serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         if let Some(message) = version_fault(version) {
             return Err(wrong(message));
         }
         let SavedFit { recipe, records, counted, .. }: SavedFit<Recipe, Vec<Counted>> =
-            serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))?;
+            serde_json::from_str(text).map_err(|error| wrong(error.to_string()))?;
         if recipe.join.iter().any(|(_, join)| join.is_file()) {
             return Err(wrong("a joined table is not in it".to_owned()));
         }
-        let fit = Self::of_counted(&recipe, records, counted).map_err(|error| error.at_path(path))?;
+        let fit = Self::of_counted(&recipe, records, counted)?;
         fit.ok_or_else(|| wrong("the counts are not those of the recipe".to_owned()))
     }
 }

@@ -16,7 +16,7 @@ use super::prepared::Prepared;
 /// Most bytes of the body of a request.
 const MOST_BODY: u64 = 1 << 20;
 
-/// What becomes of one record: its features and codes. Its memory is used again for the next one.
+/// One prepared record: its features and codes, in memory that is reused for the next record.
 pub struct PreparedRow {
     prepared: Prepared,
     tensors: Written,
@@ -46,7 +46,7 @@ impl fmt::Debug for PreparedRow {
 }
 
 impl PreparedRow {
-    /// The tensor of this name, without a dimension for a batch.
+    /// The tensor of this name, without the batch dimension.
     ///
     /// # Errors
     ///
@@ -59,7 +59,7 @@ impl PreparedRow {
         Ok(TensorView::of_row(spec, *layout.row_shape(), bytes))
     }
 
-    /// The elements of a tensor of `f32`: `features`, unless the recipe says another type.
+    /// The elements of a tensor of type `f32`: `features`, unless the recipe sets another type.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl PreparedRow {
         self.slice(name)
     }
 
-    /// The elements of a tensor of `i64`: `categories`.
+    /// The elements of a tensor of type `i64`: `categories`.
     ///
     /// # Errors
     ///
@@ -83,7 +83,7 @@ impl PreparedRow {
 }
 
 impl Prepared {
-    /// A row to be applied to, with zeros in it: one for each thread that serves.
+    /// A row for the results, filled with zeros. Each thread that serves needs its own.
     pub fn row(&self) -> PreparedRow {
         let memory = vec![0; self.layout().bytes().div_ceil(8)];
         let given = vec![false; self.columns().len()];
@@ -98,8 +98,8 @@ impl Prepared {
         }
     }
 
-    /// Prepares the record that a JSON object is. Columns are looked for as in JSON Lines, by their keys or pointers; what is not
-    /// there is missing, and other keys are passed over.
+    /// Prepares a record that is a JSON object. Columns are found as in JSON Lines, by their keys or pointers; absent
+    /// ones are missing values, and other keys are ignored. Allocates nothing after the first records.
     ///
     /// ```
     /// # use ringfeed::prepare::{Mean, Recipe, RecipeFit, number};
@@ -115,15 +115,16 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] with the column or byte, for what training would have called a bad record. What is in the row then is
-    /// not defined.
+    /// [`ErrorKind::Data`] with the column or byte, for a record that would be bad in training. After an error the
+    /// contents of the row are undefined.
     pub fn apply_json(&self, text: &str, row: &mut PreparedRow) -> Result<()> {
         self.check(row)?;
         let PreparedRow { tensors, json, .. } = row;
         self.write_all(tensors, |visit| self.json().read(text, json, visit))
     }
 
-    /// Prepares the record that the body of a request is: a JSON object of 1 MiB at most, as for [`apply_json`](Self::apply_json).
+    /// Prepares a record that is the body of a request: a JSON object of at most 1 MiB, as for
+    /// [`apply_json`](Self::apply_json).
     ///
     /// # Errors
     ///
@@ -140,9 +141,9 @@ impl Prepared {
         applied
     }
 
-    /// Prepares the record that a line of CSV is, whose columns `header` names: both with commas, semicolons, tabs or bars
-    /// between fields. What stands for a missing value is what does so in files by default. As long as the header stays the same, it
-    /// is read once for each row.
+    /// Prepares a record that is a line of CSV with these columns in `header`, both separated by commas, semicolons,
+    /// tabs or bars. Missing values are recognised as in files by default. The header is parsed once per row, as long
+    /// as it stays the same.
     ///
     /// # Errors
     ///
@@ -157,11 +158,11 @@ impl Prepared {
         self.write_all(tensors, |visit| known.read(line, unquoted, visit))
     }
 
-    /// Prepares the record that these values are, by the names of their columns. Columns that are not among them are missing.
+    /// Prepares a record from values with the names of their columns. All other columns are missing.
     ///
     /// # Errors
     ///
-    /// As [`apply_json`](Self::apply_json), and [`ErrorKind::NotFound`] for a name that is no column.
+    /// As [`apply_json`](Self::apply_json), and [`ErrorKind::NotFound`] for a name that is not a column.
     pub fn apply<'v>(
         &self,
         values: impl IntoIterator<Item = (&'v str, Value<'v>)>,
@@ -176,11 +177,11 @@ impl Prepared {
         })
     }
 
-    /// Prepares the record that a struct is, or a map: whatever is an object in JSON. It goes by way of its JSON.
+    /// Prepares a record that is a struct or a map: anything that is an object in JSON. It is converted to JSON first.
     ///
     /// # Errors
     ///
-    /// As [`apply_json`](Self::apply_json), and [`ErrorKind::Data`] for what JSON can't hold.
+    /// As [`apply_json`](Self::apply_json), and [`ErrorKind::Data`] for values that JSON can't hold.
     pub fn apply_struct(&self, record: &impl Serialize, row: &mut PreparedRow) -> Result<()> {
         let mut written = std::mem::take(&mut row.written);
         written.clear();

@@ -1,4 +1,4 @@
-//! Where the features and the code of one column go, in the row of a batch or in one that serves.
+//! Where the features and the code of one column are written: in the row of a batch, or in a row of a server.
 
 use crate::decode::{one_hot, write_finite};
 use crate::dtype::{DType, Numbers};

@@ -1,4 +1,4 @@
-//! What stands for missing values and how numbers are scaled, in code and in settings.
+//! Replacements of missing values, and scales of numbers, in code and in settings.
 
 use std::fmt;
 
@@ -7,23 +7,23 @@ use serde::de::{MapAccess, Unexpected, Visitor};
 use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// What stands for a missing value.
+/// The replacement of a missing value.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Impute {
-    /// The mean of the others.
+    /// The mean of all values.
     Mean,
-    /// The one in the middle of the others.
+    /// The median of all values.
     Median,
-    /// The one that occurs most often, the smallest of several.
+    /// The value that occurs most often; the smallest one of several.
     MostFrequent,
     /// This number.
     Number(f64),
-    /// This name or date. In settings, one that is called as one of those above is `{ text = "mean" }`.
+    /// This name or date. In settings, a name like those above is written `{ text = "mean" }`.
     Text(String),
 }
 
-/// How numbers are brought to a range that is easy to learn from; equal numbers become 0, or the range's begin.
+/// How numbers are scaled. If all numbers are equal, they become 0, or the start of the range.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
@@ -32,18 +32,18 @@ pub enum Scale {
     Standardise,
     /// From the smallest and largest number to this range.
     MinMax {
-        /// What the smallest becomes.
+        /// The value that the smallest number becomes.
         #[serde(default)]
         low: f64,
-        /// What the largest becomes.
+        /// The value that the largest number becomes.
         #[serde(default = "one")]
         high: f64,
     },
-    /// To median 0 and a distance of 1 between first and third quartile: outliers do not count.
+    /// To median 0 and an interquartile range of 1: outliers do not count.
     Robust,
-    /// To the share of the numbers that are smaller, 0 to 1, by straight lines between so many quantiles.
+    /// To the share of the numbers that are smaller, 0 to 1, interpolated linearly between this many quantiles.
     Quantile {
-        /// How many quantiles.
+        /// Number of quantiles.
         #[serde(default = "thousand")]
         count: usize,
     },
@@ -61,7 +61,7 @@ impl Scale {
     pub(super) fn fault(&self) -> Option<String> {
         match self {
             Self::MinMax { low, high } if !(low.is_finite() && high.is_finite() && low < high) => {
-                Some(format!("scale: from {low} to {high} is no range"))
+                Some(format!("scale: from {low} to {high} is not a range"))
             }
             Self::Quantile { count } if !(2..=1 << 16).contains(count) => {
                 Some(format!("scale: {count} quantiles; there are 2 to 65536"))

@@ -15,8 +15,8 @@ use super::{Fingerprint, RecordReader, Sample, Scratch};
 
 /// Several readers, one after another: the records of the first, then those of the second, and so on.
 ///
-/// All give the same tensors, and the same numbers mean the same: where names of classes or categories are found in the
-/// data, open all with one list of them. Places and names are those of the single readers.
+/// All must give the same tensors, and the same numbers must mean the same: if names of classes or categories would be
+/// found in the data, open all readers with one list of names. Locations and names are those of the single readers.
 ///
 /// ```
 /// use ringfeed::{ReaderSource, Role};
@@ -72,7 +72,7 @@ impl Concat {
     /// # Errors
     ///
     /// [`ErrorKind::Schema`] unless it gives the same tensors: name, role, type, shape, classes and categories;
-    /// [`ErrorKind::Limit`] with more records than a number of 64 bits counts.
+    /// [`ErrorKind::Limit`] with more than 2^64 - 1 records.
     pub fn and(mut self, reader: impl RecordReader + 'static) -> Result<Self> {
         let (ours, theirs) = (self.tensors(), reader.tensors());
         if ours != theirs {
@@ -101,7 +101,7 @@ impl Concat {
         Ok(self)
     }
 
-    /// The records of reader `part`, numbered as here.
+    /// The records of reader `part`, with their numbers in this reader.
     ///
     /// # Panics
     ///

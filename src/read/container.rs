@@ -10,11 +10,11 @@ use crate::error::{Error, ErrorKind, Location, Result, nearest};
 use crate::storage::Needs;
 
 use super::date_unit::DateUnit;
-use super::{ColumnRef, Fingerprint, Scratch};
+use super::{ColumnRef, DecodedBytes, Fingerprint, Scratch};
 
-/// Records, read at random, whose fields are values. A new container format is an implementation of this.
+/// Random access to records whose fields are values. Implement this for a new container format.
 ///
-/// Called from several threads at once, in any order, each with a [`Scratch`] of its own. For each record of a job `fetch`
+/// Called from several threads at once, in any order, each with its own [`Scratch`]. For each record of a job, `fetch`
 /// is called first, then `read`.
 pub trait Container: Send + Sync {
     /// Number of records.
@@ -25,23 +25,23 @@ pub trait Container: Send + Sync {
         self.len() == 0
     }
 
-    /// The fields of a record, as far as they are known without reading all of them.
+    /// The fields of a record, as far as they are known without reading all records.
     fn fields(&self) -> &[FieldInfo];
 
-    /// Whether records differ in their fields, as in JSON Lines: what one file does not have is then a missing value where
-    /// several are read as one. By default all records have those that are listed.
+    /// Whether records differ in their fields, as in JSON Lines. If several files are read as one, a field that one
+    /// file lacks is then a missing value. By default all records have the listed fields.
     fn fields_vary(&self) -> bool {
         false
     }
 
-    /// The field that is a class by its index, and the names of the classes, where the container knows them by itself.
+    /// The field that holds a class index, and the names of the classes, if the container knows them.
     fn classes(&self) -> Option<(&str, &[String])> {
         None
     }
 
-    /// Says that this field will be read, and gives the number by which [`read`](Self::read) calls it. By default a field is one
-    /// of [`fields`](Self::fields), by its name or position, and its number is its position there. A container may read only
-    /// what was asked for.
+    /// Announces that this field will be read, and returns the number that [`read`](Self::read) uses for it. By default
+    /// a field is one of [`fields`](Self::fields), by its name or position, and its number is its position there. A
+    /// container may read only fields that were found in this way.
     ///
     /// # Errors
     ///
@@ -50,89 +50,96 @@ pub trait Container: Send + Sync {
         find_field(self.fields(), field)
     }
 
-    /// Forgets what was [found](Self::find): other fields will be read.
+    /// Forgets the fields that were [found](Self::find), because other fields will be read.
     fn forget(&mut self) {}
 
-    /// What the values of a field that was [found](Self::find) mean beside their type, where that is known: what a table of typed
-    /// columns should keep. By default nothing is known.
+    /// What the values of a [found](Self::find) field mean in addition to their type, if it is known, so that a table
+    /// with typed columns can keep it. By default unknown.
     fn meaning(&self, number: usize) -> Option<Meaning> {
         let _ = number;
         None
     }
 
-    /// Where a field that was [found](Self::find) lies in a struct: the name of that, of those in it, and at last its own. By
-    /// default no field does.
+    /// If a [found](Self::find) field is part of a struct: the name of the struct, of structs within it, and finally of
+    /// the field. By default no field is.
     fn steps(&self, number: usize) -> Option<Vec<String>> {
         let _ = number;
         None
     }
 
-    /// What is stored beside [`fields`](Self::fields) and can't be read: names, and why. By default nothing.
+    /// Stored fields that are not among [`fields`](Self::fields) and can't be read: their names, and the reasons. By
+    /// default none.
     fn left_out(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Gives the names of the values that the record has which `fetch` read as the job's `nth`, where records differ in their
-    /// fields: [`fields`](Self::fields) may list fewer. By default nothing.
+    /// If records differ in their fields: calls `visit` with the name of each value of the record that `fetch` read as
+    /// the job's `nth`. [`fields`](Self::fields) may list fewer. By default does nothing.
     fn each_name(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut dyn FnMut(&str)) {
         let _ = (record, nth, scratch, visit);
     }
 
-    /// Says which bytes `records` will be read from, where they can be asked for before they are needed; see
+    /// Names the bytes that `records` will be read from, if they can be requested before they are needed; see
     /// [`RecordReader::need`](super::RecordReader::need).
     fn need(&self, records: &[u64], needs: &mut Needs) {
         let _ = (records, needs);
     }
 
-    /// Reads the bytes of record `records[nth]` into `scratch`: input and output only. Called as
+    /// Reads the bytes of record `records[nth]` into `scratch`. Does I/O only. Called like
     /// [`RecordReader::fetch`](super::RecordReader::fetch).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] and the format's limits, with the place.
+    /// [`ErrorKind::Io`] and the format's limits, with the location.
     fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()>;
 
-    /// Gives to `visit` each field of the record that `fetch` read as the job's `nth`, by its number: those that were
-    /// [found](Self::find), others as it likes. A field that a record does not have need not be given. Errors of `visit` end
-    /// it and are handed on as they are.
+    /// Calls `visit` with the number and value of each [found](Self::find) field of the record that `fetch` read as the
+    /// job's `nth`. It may also give other fields, and need not give a field that the record does not have. If `visit`
+    /// fails, stop and return its error unchanged.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] with the place.
+    /// [`ErrorKind::Data`] with the location.
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()>;
 
-    /// Gives to `visit` the numbers of whole columns, where the container holds these and that is faster than a value at a time:
-    /// for some of the fields that were found, one field after another, and some of the records that `fetch` read for a job. What
-    /// is not given here is [read](Self::read). By default nothing.
+    /// Calls `visit` with the numbers of whole columns, if the container holds these and this is faster than one value
+    /// at a time: for some of the found fields, one field after another, and some of the records that `fetch` read for
+    /// a job. Everything else is [read](Self::read). By default does nothing.
     fn columns(&self, scratch: &mut Scratch, visit: &mut VisitColumn<'_>) {
         let _ = (scratch, visit);
     }
 
-    /// The first records of what is read or decoded together (row groups, files, compressed blocks), ascending from 0; see
-    /// [`RecordReader::chunks`](super::RecordReader::chunks). By default nothing is.
+    /// The first record of each chunk, which is read or decoded as a unit (row groups, files, compressed blocks),
+    /// ascending from 0; see [`RecordReader::chunks`](super::RecordReader::chunks). By default there are no chunks.
     fn chunks(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    /// Where a record lies.
+    /// How much memory all decoded records take; see
+    /// [`RecordReader::decoded_bytes`](super::RecordReader::decoded_bytes). By default unknown.
+    fn decoded_bytes(&self) -> Option<DecodedBytes> {
+        None
+    }
+
+    /// The location of a record.
     fn place(&self, record: u64) -> Location;
 
-    /// Writes the name of a record behind what `name` holds; see [`RecordReader::name`](super::RecordReader::name).
+    /// Appends the name of a record to `name`; see [`RecordReader::name`](super::RecordReader::name).
     fn name(&self, record: u64, name: &mut Vec<u8>) {
         name.extend_from_slice(&record.to_le_bytes());
     }
 
-    /// What tells this source from another or a changed one.
+    /// Identifies this source, so that another or a changed one is noticed.
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint { count: Some(self.len()), names: 0, sizes: 0 }
     }
 }
 
-/// Takes the fields of a record by their numbers.
+/// Receives the fields of a record, by their numbers.
 pub type Visit<'a> = dyn FnMut(usize, Value<'_>) -> Result<()> + 'a;
 
-/// Takes numbers of a field, by its number, for some records of a job: each by its place in the job and that of its value among
-/// the numbers.
+/// Receives numbers of a field, by its number, for some records of a job: for each, its position in the job and the
+/// position of its value among the numbers.
 pub type VisitColumn<'a> = dyn FnMut(usize, Numbers<'_>, &[(usize, usize)]) + 'a;
 
 /// What is known of a field before it is read.
@@ -143,9 +150,9 @@ pub struct FieldInfo {
     pub name: String,
     /// What it holds.
     pub kind: FieldKind,
-    /// Shape of one record's value: `[]` for a single one, 0 for a length that differs from record to record.
+    /// Shape of one record's value: `[]` for a single value, 0 for a length that differs from record to record.
     pub shape: Vec<usize>,
-    /// Whether its lists lie one behind another where nobody says what becomes of them, as those of sparse rows should.
+    /// Whether its lists become a ragged tensor by default, as those of sparse rows should.
     pub ragged: bool,
 }
 
@@ -153,17 +160,17 @@ pub struct FieldInfo {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FieldKind {
-    /// Numbers, for which this element type is enough.
+    /// Numbers that fit this element type.
     Numbers(DType),
     /// Text.
     Text,
     /// Bytes, such as those of a file.
     Bytes,
-    /// Something that no codec reads whole, such as a struct, or that differs from record to record.
+    /// Something that no codec can read as a whole, such as a struct, or that differs from record to record.
     Other,
 }
 
-/// What numbers mean beside their type.
+/// What numbers mean in addition to their type.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Meaning {
@@ -173,13 +180,13 @@ pub enum Meaning {
     U64,
     /// A date, in days or milliseconds since 1970-01-01.
     Date(DateUnit),
-    /// A time of a day, in these units.
+    /// A time of day, in these units.
     Time(DateUnit),
     /// A point in time since 1970-01-01 UTC, and the zone to show it in; or local time where no zone is known.
     Timestamp(DateUnit, Option<String>),
-    /// So many of these units.
+    /// A number of these units.
     Duration(DateUnit),
-    /// Numbers of at most so many digits, and how many of those are behind the point.
+    /// Decimal numbers: the maximum number of digits, and how many of them are after the point.
     Decimal(u8, i8),
 }
 
@@ -189,14 +196,14 @@ impl FieldInfo {
         Self { name: name.into(), kind, shape: Vec::new(), ragged: false }
     }
 
-    /// The same with values of this shape in each record; 0 for a length that differs.
+    /// Sets the shape of one record's value; 0 for a length that differs from record to record.
     #[must_use]
     pub fn shape(mut self, shape: &[usize]) -> Self {
         self.shape = shape.to_vec();
         self
     }
 
-    /// Its type as messages call it: an element type, `text`, `bytes` or `other`.
+    /// Its type in messages: an element type, `text`, `bytes` or `other`.
     pub fn type_name(&self) -> &'static str {
         match self.kind {
             FieldKind::Numbers(dtype) => dtype.as_str(),
@@ -235,7 +242,7 @@ pub(super) fn doubled_names(infos: &[FieldInfo]) -> HashSet<String> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] with the nearest name, or with the names that there are.
+/// [`ErrorKind::NotFound`] with the nearest name, or with all names.
 pub fn find_field(fields: &[FieldInfo], field: &ColumnRef) -> Result<usize> {
     let found = match field {
         ColumnRef::Position(position) => Some(*position).filter(|position| *position < fields.len()),
@@ -263,7 +270,7 @@ pub fn find_field(fields: &[FieldInfo], field: &ColumnRef) -> Result<usize> {
 #[derive(Clone, Copy)]
 #[non_exhaustive]
 pub enum Value<'a> {
-    /// There is none.
+    /// There is no value.
     Missing,
     /// True or false.
     Bool(bool),
@@ -273,44 +280,44 @@ pub enum Value<'a> {
     U64(u64),
     /// A number.
     F64(f64),
-    /// A date or time: so many of these units from 1970 on. To what knows no times, it is an integer.
+    /// A date or time: a number of these units since 1970. Codecs without times treat it as an integer.
     Time(i64, DateUnit),
-    /// A number as it is written, such as `-1.5e3`: it is rounded only once, to the type of its tensor.
+    /// A number as it is written, such as `-1.5e3`, so that it is rounded only once, to the type of its tensor.
     Decimal(&'a str),
     /// Text.
     Text(&'a str),
-    /// Bytes: a file, or what is written there and means text or a number by its codec.
+    /// Bytes: a file, or text or a number if the codec reads them so.
     Bytes(&'a [u8]),
-    /// Numbers of one type, in one row.
+    /// A list of numbers of one type.
     Numbers(Numbers<'a>),
-    /// Several values; also an array of more dimensions, as [`Shaped`](super::Shaped).
+    /// Several values, or an array of more dimensions, as [`Shaped`](super::Shaped).
     List(&'a dyn List),
 }
 
-/// Several values, perhaps lists again.
+/// A list of values, which may be lists again.
 pub trait List {
-    /// Gives each value in its order. Errors of `visit` end it and are handed on.
+    /// Calls `visit` with each value in order. If `visit` fails, stop and return its error.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what can't be read.
+    /// [`ErrorKind::Data`] for values that can't be read.
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()>;
 
-    /// The shape, where these are the numbers of an array, whatever lists [`each`](Self::each) gives them in: see
-    /// [`Shaped`](super::Shaped). An array of several dimensions becomes no tensor of several others: its numbers would be taken in
-    /// another order than they were meant in.
+    /// The shape, if these are the numbers of an array, however [`each`](Self::each) nests them: see
+    /// [`Shaped`](super::Shaped). An array of several dimensions can't be written to a tensor with several other
+    /// dimensions, where its numbers would be in another order.
     fn shape(&self) -> Option<&[u64]> {
         None
     }
 
-    /// All numbers of an array, row-major, where they lie together.
+    /// All numbers of an array, row-major, if they are contiguous in memory.
     fn numbers(&self) -> Option<Numbers<'_>> {
         None
     }
 }
 
 impl Value<'_> {
-    /// What it is, as messages call it, with the value itself where that is short.
+    /// A description for messages, with the value itself if it is short.
     pub fn describe(&self) -> String {
         const SHOWN: usize = 40;
         let quoted = |text: &str| match text.char_indices().nth(SHOWN) {

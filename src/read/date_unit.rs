@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-/// What a date that is a number counts since 1970 began.
+/// The unit of dates that are numbers, counted since the beginning of 1970.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

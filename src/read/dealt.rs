@@ -1,4 +1,4 @@
-//! A worker's job among several parts of a data set.
+//! Divides a worker's job among several parts of a data set.
 
 use super::Scratch;
 

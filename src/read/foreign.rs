@@ -1,5 +1,5 @@
-//! Files of other formats: by how they begin, by what their lines look like, and by their names. What is taken for CSV that
-//! is none would be read without a word.
+//! Recognises files of other formats by their first bytes, by their lines, and by their names. Otherwise other text
+//! could be read as CSV without a message.
 
 use std::path::Path;
 
@@ -13,6 +13,8 @@ const TABLE: &str = "write it as CSV, or as NPY if it holds numbers alone (panda
                      an iterator of your own";
 const UNPACK: &str = "unpack it, and name what was in it";
 const OBJECTS: &str = "write it as CSV (pandas.read_json and to_csv), or feed its records from an iterator of your own";
+const JSON: &str = "write each record on a line of its own, as JSON Lines (`jq -c '.[]' old.json > new.jsonl`, or pandas.read_json and \
+                    to_json(orient=\"records\", lines=True)), and call the file .jsonl";
 const TENSORS: &str = "save its arrays as NPY";
 const MEDIA: &str = "Ringfeed reads images and sound (WAV, FLAC, MP3, Ogg Vorbis), but no film: write what is to be learnt from as one of \
                      these, or as NPY";
@@ -22,6 +24,19 @@ const UTF_8: &str = "convert it (`iconv -f utf-32 -t utf-8`)";
 
 /// The byte-order marks of text that no decoder here knows. That of UTF-16 is the first half of the first.
 pub(super) const UTF_32: [&[u8]; 2] = [b"\xff\xfe\0\0", b"\0\0\xfe\xff"];
+
+/// Which UTF-16 a text without a byte-order mark seems to be in: nearly every second byte of it is zero, and the others are not.
+pub(super) fn utf_16(head: &[u8]) -> Option<&'static str> {
+    let pairs = head.as_chunks::<2>().0;
+    let mostly = |is: fn(&[u8; 2]) -> bool| {
+        !pairs.is_empty() && 4 * pairs.iter().filter(|pair| is(pair)).count() > 3 * pairs.len()
+    };
+    if mostly(|[low, high]| *low != 0 && *high == 0) {
+        Some("utf-16le")
+    } else {
+        mostly(|[high, low]| *low != 0 && *high == 0).then_some("utf-16be")
+    }
+}
 
 /// Beginning, whether text may begin so too, what it is, and what to do.
 const BEGINNINGS: [(&[u8], bool, &str, &str); 20] = [
@@ -58,7 +73,7 @@ const NAMES: [(&str, &str, &str); 14] = [
     ("db sqlite sqlite3", "a database", TABLE),
     ("xls xlsx ods", "a spreadsheet", TABLE),
     ("zip 7z rar bz2 xz lz4 tgz", "an archive or a compressed file", UNPACK),
-    ("json jsonl ndjson ipynb", "JSON", OBJECTS),
+    ("json jsonl ndjson ipynb", "JSON, but not JSON Lines", JSON),
     ("xml html htm svg", "XML or HTML", OBJECTS),
     (
         "yaml yml toml ini cfg",
@@ -101,7 +116,7 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
         count > 0 && 2 * count >= lines.len()
     };
     if most(is_json) || matches!(lines.first(), Some(&(b"{" | b"[" | b"[{"))) {
-        return Some(Foreign { what: "JSON", advice: OBJECTS });
+        return Some(Foreign { what: "JSON, but not JSON Lines", advice: JSON });
     }
     None
 }

@@ -21,15 +21,16 @@ use super::names::is_idx_name;
 use super::summary::FieldSummary;
 use crate::storage::{Access, EntryKind, Files, Input, Packing, Spool, inflate_error};
 
-/// How an IDX file is reached. What its records become, a field says: by default they are the tensor `features`, as they are.
+/// How an IDX file is read. A field says how its records are decoded: by default they are the tensor `features`,
+/// unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct IdxOptions {
-    /// How the file is reached. Compressed files are inflated into memory, or beyond 1 GiB into a temporary file.
+    /// How the file is read. Compressed files are unpacked into memory, or beyond 1 GiB into a temporary file.
     pub access: Access,
 }
 
-/// The format of IDX files, MNIST's, plain or compressed, and of folders of them.
+/// The format of IDX files (MNIST's format), plain or compressed, and of folders of them.
 #[derive(Clone, Copy, Debug)]
 pub struct Idx;
 
@@ -193,12 +194,12 @@ impl IdxReader {
         Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
 
-    /// As [`IdxReader::open`], with the tensor that this field says: called `name`, of numbers of one type, as the records are, or
-    /// of classes by their indices.
+    /// As [`IdxReader::open`], with a tensor called `name` as this field says: numbers of one type, the records
+    /// unchanged, or classes by their indices.
     ///
     /// # Errors
     ///
-    /// As [`IdxReader::open`], and [`ErrorKind::Config`] for a field that becomes something else.
+    /// As [`IdxReader::open`], and [`ErrorKind::Config`] for any other field.
     pub fn open_as(path: impl AsRef<Path>, name: &str, field: impl Into<Field>, options: &IdxOptions) -> Result<Self> {
         let (path, field) = (path.as_ref(), field.into());
         let wanted = wanted(name, &field).map_err(|error| error.at_path(path))?;
@@ -214,7 +215,7 @@ impl IdxReader {
         Self::open_in(&Files::local(), path, options, budget)
     }
 
-    /// As [`IdxReader::open_within`], one of these files.
+    /// As [`IdxReader::open_within`], for one of these files.
     ///
     /// # Errors
     ///
@@ -275,7 +276,7 @@ impl IdxReader {
         self.records.path()
     }
 
-    /// Reads all of it for what `inspect` says.
+    /// Reads the whole file for the report of `inspect`.
     ///
     /// # Errors
     ///
@@ -336,7 +337,7 @@ fn header_in(path: &Path, mut bytes: impl Read) -> Result<(ArrayHeader, u64)> {
     Ok((header, file_bytes))
 }
 
-/// What the header of an IDX file says.
+/// The header of an IDX file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct IdxFile {
     /// The file.
@@ -390,7 +391,7 @@ impl IdxFile {
         Ok(paths)
     }
 
-    /// Whether it holds one whole number a record, as labels do.
+    /// Whether it holds one whole number per record, as labels do.
     pub fn is_label(&self) -> bool {
         self.shape.is_empty() && !self.dtype.is_float()
     }

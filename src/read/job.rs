@@ -1,16 +1,16 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::counters::{Counters, Lap, Spans, Spent};
-use crate::error::{Error, Result};
+use crate::counters::{Counters, Lap, Spans, Spent, add};
+use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::sync::{AtomicBool, Ordering};
 
 use super::Sample;
 
-/// Some records that one worker reads and then decodes in one go: which of them is next, and which are bad.
+/// The records that one worker reads and then decodes together: which of them is next, and which are bad.
 ///
-/// A call for a job instead of one for a record is what makes tiny records cheap.
+/// One call per job, instead of one per record, makes tiny records cheap.
 pub struct Job<'a> {
     samples: &'a [u64],
     key: RandomKey,
@@ -19,16 +19,21 @@ pub struct Job<'a> {
     next: usize,
     bad: Vec<usize>,
     faults: Vec<(usize, Error)>,
+    is_straight: bool,
     /// Whether processor time is looked at.
     with_cpu: bool,
     read_late: Spent,
     transformed: Spent,
+    /// What was waited to begin that.
+    lock_wait: Duration,
     /// The last of each.
     read_late_in: Option<(Instant, Instant)>,
     transformed_in: Option<(Instant, Instant)>,
     watch: Option<Watch>,
 }
 
+/// What is waited less to begin transforms is a call, and not a wait.
+const LOCK_WAIT: Duration = Duration::from_micros(1);
 /// Most records of a job that are timed one by one: those that take long come in small jobs.
 const WATCHED: usize = 64;
 
@@ -79,9 +84,11 @@ impl<'a> Job<'a> {
             next: 0,
             bad: Vec::new(),
             faults: Vec::new(),
+            is_straight: false,
             with_cpu: false,
             read_late: Spent::default(),
             transformed: Spent::default(),
+            lock_wait: Duration::ZERO,
             read_late_in: None,
             transformed_in: None,
             watch: None,
@@ -89,16 +96,17 @@ impl<'a> Job<'a> {
     }
 
     /// Looks at the processor's time, too, and at the clock for each record if that is worth it.
-    pub(crate) fn timed(self, with_cpu: bool, each: bool) -> Self {
-        let watch =
-            || Watch { since: Instant::now(), at: None, phase: Phase::Read, times: [Default::default(); WATCHED] };
-        let is_few = self.samples.len() <= WATCHED;
-        Self { with_cpu, watch: (each && is_few).then(watch), ..self }
+    pub(crate) fn timed(&mut self, with_cpu: bool, each: bool) {
+        self.with_cpu = with_cpu;
+        if each && self.samples.len() <= WATCHED {
+            let times = [Default::default(); WATCHED];
+            self.watch = Some(Watch { since: Instant::now(), at: None, phase: Phase::Read, times });
+        }
     }
 
     /// Ends early once `stop` is set.
-    pub(crate) fn until(self, stop: &'a AtomicBool) -> Self {
-        Self { stop: Some(stop), ..self }
+    pub(crate) fn until(&mut self, stop: &'a AtomicBool) {
+        self.stop = Some(stop);
     }
 
     /// Record `nth` is known to be bad.
@@ -119,8 +127,8 @@ impl<'a> Job<'a> {
         Sample { id, key: self.key.with(id) }
     }
 
-    /// Goes on to the next record that is not known to be bad and gives its place in the job. While reading, the first
-    /// record comes in any case: it is what a reader tells one job from the other by.
+    /// Moves to the next record that is not known to be bad, and returns its position in the job. While reading, the
+    /// first record always comes, because readers use it to notice a new job.
     #[inline]
     pub fn advance(&mut self) -> Option<usize> {
         let next = self.go_on();
@@ -142,7 +150,7 @@ impl<'a> Job<'a> {
         None
     }
 
-    /// Says how the record went that `advance` gave last. The first error makes it a bad one.
+    /// Reports the result of the record that `advance` returned last. The first error makes it a bad record.
     #[inline]
     pub fn report(&mut self, result: Result<()>) {
         if let Err(error) = result {
@@ -159,6 +167,14 @@ impl<'a> Job<'a> {
         }
     }
 
+    /// Every record that is left is bad, for the same reason.
+    #[cold]
+    pub(crate) fn refuse_rest(&mut self, kind: ErrorKind, message: &str) {
+        while self.advance().is_some() {
+            self.fault(Error::new(kind, message.to_owned()));
+        }
+    }
+
     /// Whether nothing is said of single records: none is bad, and none is timed. They may then be gone through without
     /// [`advance`](Self::advance).
     pub(crate) fn is_one(&self) -> bool {
@@ -168,6 +184,17 @@ impl<'a> Job<'a> {
     /// All records went well.
     pub(crate) fn pass_all(&mut self) {
         self.next = self.samples.len();
+    }
+
+    /// Says whether what was decoded came into the rows without a copy on the way.
+    pub(crate) fn came_straight(&mut self, is_straight: bool) {
+        self.is_straight = is_straight;
+    }
+
+    /// Whether all did: then a job may have any number of records, as nothing that it needs again leaves the processor's cache
+    /// meanwhile.
+    pub(crate) fn is_straight(&self) -> bool {
+        self.is_straight
     }
 
     /// Begins again with the first record, to read it for another reader.
@@ -186,7 +213,7 @@ impl<'a> Job<'a> {
     }
 
     fn begin_again(&mut self, phase: Phase) {
-        (self.next, self.reading) = (0, matches!(phase, Phase::Read));
+        (self.next, self.reading, self.is_straight) = (0, matches!(phase, Phase::Read), false);
         if let Some(watch) = &mut self.watch {
             watch.lap(None);
             watch.phase = phase;
@@ -212,6 +239,11 @@ impl<'a> Job<'a> {
         self.transformed_in = Some((begin.at(), end.at()));
     }
 
+    /// Transforms were asked to begin at `asked`, and began now.
+    pub(crate) fn waited_to_transform(&mut self, asked: Instant) {
+        self.lock_wait += asked.elapsed();
+    }
+
     /// Writes down what was spent from `begin` over `read`, when all was read, until now, and says when that was.
     pub(crate) fn count(&mut self, counters: &Counters, begin: Lap, read: Lap) -> Spans {
         let end = self.lap();
@@ -225,6 +257,9 @@ impl<'a> Job<'a> {
         ];
         let stages = || stages.iter().flatten();
         stages().zip(spent).for_each(|(stage, spent)| stage.busy(spent, samples));
+        if self.lock_wait >= LOCK_WAIT {
+            add(&counters.lock_wait_ns, self.lock_wait);
+        }
         match &mut self.watch {
             Some(watch) => {
                 watch.lap(None);
@@ -262,6 +297,11 @@ impl<'a> Job<'a> {
         self.next
     }
 
+    /// Whether that is all of them.
+    pub(crate) fn has_passed_all(&self) -> bool {
+        self.next >= self.samples.len()
+    }
+
     /// The errors reported so far, each with its record's place in the job.
     pub(crate) fn take_faults(&mut self) -> Vec<(usize, Error)> {
         std::mem::take(&mut self.faults)
@@ -296,7 +336,8 @@ mod tests {
     #[test]
     fn a_stopped_job_ends() {
         let stop = AtomicBool::new(false);
-        let mut job = Job::new(&[1, 2, 3], RandomKey::new(1)).until(&stop);
+        let mut job = Job::new(&[1, 2, 3], RandomKey::new(1));
+        job.until(&stop);
         assert_eq!(job.advance(), Some(0));
         stop.store(true, Ordering::Release);
         assert_eq!(job.advance(), None);

@@ -9,6 +9,7 @@ use crate::memory::MemoryBudget;
 use crate::storage::{Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
+use super::csv::Blanks;
 use super::format::{Format, Open, Opened, format_has};
 use super::json::{Found, Seen, Wanted, each_leaf, give, steps};
 use super::lines::{LineBytes, LineOptions, Lines};
@@ -23,7 +24,7 @@ const SAMPLE_BYTES: u64 = 8 << 20;
 /// Most fields that are listed; others are found by their names all the same.
 const MAX_FIELDS: usize = 4096;
 
-/// The format: JSON Lines, an object on each line where they are to be recognised.
+/// The format of JSON Lines. Files are recognised if each line is an object.
 #[derive(Clone, Copy, Debug)]
 pub struct Jsonl;
 
@@ -67,17 +68,18 @@ impl Format for Jsonl {
 
 /// The records of a JSON Lines file, plain or compressed: a JSON value on each line, mostly an object.
 ///
-/// A field is the member of that key (`"label"`), or what a JSON pointer (RFC 6901) leads to (`"/boxes/0/size"`; `""` is the
-/// whole). Numbers go to tensors as they are written, rounded once; texts without their escapes; `null`, and what a record
-/// does not have, is a missing value; arrays are lists. An object is no value: name what is in it.
+/// A field is the member with that key (`"label"`), or the value at a JSON pointer (RFC 6901, such as
+/// `"/boxes/0/size"`; `""` is the whole record). Numbers are rounded once, from their text to the tensor's type;
+/// escapes in texts are resolved; `null` and members that a record does not have are missing values; arrays are lists.
+/// An object is not a value: name a member of it.
 ///
-/// Each line is checked whole, as RFC 8259 has it, and a line that is no JSON is a bad record, with line and byte. Of a key
-/// that occurs twice the last value counts. `NaN` and `Infinity`, which Python writes by default, are no JSON. Arrays and
-/// objects inside each other are at most 128. Empty lines are no records. A byte-order mark at the beginning is passed over,
-/// and a CR before the line end is a blank.
+/// Each line is checked completely against RFC 8259; a line that is not JSON is a bad record, with line and byte. If a
+/// key occurs twice, the last value counts. `NaN` and `Infinity`, which Python writes by default, are not JSON. Arrays
+/// and objects may be nested up to 128 deep. Lines that are empty or hold only blanks are not records, as in pandas and
+/// PyArrow. A byte-order mark at the beginning is ignored, and a CR before the line end is a blank.
 ///
-/// [`fields`](Container::fields) lists what the first 1000 records hold (8 MiB of them). What none of them has is looked for in
-/// all, before it is an error.
+/// [`fields`](Container::fields) lists the members of the first 1000 records (at most 8 MiB of them). A member that
+/// none of them has is searched in all records before it is an error.
 ///
 /// ```
 /// use ringfeed::field::{Class, Numbers};
@@ -115,13 +117,13 @@ struct Worker {
 }
 
 impl JsonLines {
-    /// Finds the lines of the file at `path`, and looks at the first ones.
+    /// Finds the lines of the file at `path`, and reads the first ones.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of reading.
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
-        let lines = Lines::open(files, path, options, budget)?;
+        let lines = Lines::open_those(files, path, options, (Blanks::Nothing, None), budget)?;
         let mut jsonl = Self { lines, fields: Vec::new(), are_bools: Vec::new(), listed: 0, wanted: Wanted::default() };
         let (mut seen, mut numbers): (Vec<(String, Seen)>, HashMap<String, usize>) = Default::default();
         let mut found = Found::default();
@@ -222,6 +224,12 @@ impl Container for JsonLines {
                         Some(seen) => seen.info(name),
                         None if self.is_empty() => FieldInfo::new(name, FieldKind::Other),
                         None => {
+                            // What is no JSON has no fields.
+                            if self.listed == 0 {
+                                let mut scratch = Scratch::default();
+                                self.fetch(&[0], 0, &mut scratch)?;
+                                self.read(0, 0, &mut scratch, &mut |_, _| Ok(()))?;
+                            }
                             find_field(&self.fields[..self.listed], field)?;
                             return Err(Error::new(ErrorKind::NotFound, format!("no record has a field {name:?}")));
                         }

@@ -1,4 +1,4 @@
-//! Lines of text, read at random: what line-based formats are made of.
+//! Random access to lines of text, for all line-based formats.
 
 use std::fmt;
 use std::path::Path;
@@ -8,7 +8,7 @@ use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Value, Visit};
-use super::csv::{Rows, open_lines};
+use super::csv::{Blanks, Rows, open_lines};
 use super::format::{Format, Open, Opened, format_has};
 use super::records::RecordBytes;
 use super::{CsvOptions, Error, ErrorKind, Fingerprint, SavedIndex, Scratch, check_record};
@@ -17,18 +17,18 @@ use super::{CsvOptions, Error, ErrorKind, Fingerprint, SavedIndex, Scratch, chec
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LineOptions {
-    /// How the file's bytes are reached. A compressed or transcoded file is always unpacked first.
+    /// How the file is read. A compressed file, or one in another encoding, is always unpacked first.
     pub access: Access,
     /// The text's encoding, by any of its [names on the web](https://encoding.spec.whatwg.org/#names-and-labels). `None` is
     /// UTF-8.
     pub encoding: Option<String>,
-    /// Where the places of the lines are kept for the next run; see [`CsvOptions::saved_index`].
+    /// Where the positions of the lines are saved for the next run; see [`CsvOptions::saved_index`].
     pub saved_index: SavedIndex,
-    /// Longest line, in bytes.
+    /// Maximum length of a line in bytes.
     pub max_record_bytes: usize,
-    /// Most bytes that a compressed or transcoded file may unpack to.
+    /// Maximum number of bytes that a file may unpack to, if it is compressed or in another encoding.
     pub max_unpacked_bytes: u64,
-    /// Threads that find the lines when a file is opened; `None`: one for each core.
+    /// Number of threads that find the lines when a file is opened; `None`: one for each core.
     pub threads: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ impl Default for LineOptions {
     }
 }
 
-/// The format of text by the line: each line is a record with the field `line`. Only settings can say that a file is meant so.
+/// The format of lines of text: each line is a record with the field `line`. It is never detected: name it in settings.
 #[derive(Clone, Copy, Debug)]
 pub struct TextLines;
 
@@ -63,17 +63,17 @@ impl Format for TextLines {
     }
 }
 
-/// Changes a line, which is given, into what its record is to be.
-type Map = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
+/// Makes what a record holds of its line.
+type Change = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-/// The lines of a file, plain or compressed, with the only field `line`. Blank lines are no records. Opening finds all of
-/// them with a thread for each core; they take about two bytes of memory each.
+/// The lines of a file, plain or compressed, with one field, `line`. Blank lines are not records. Opening finds all
+/// lines, with one thread per core; each takes about two bytes of memory.
 pub struct Lines {
     rows: Rows,
     /// Of the file as it is stored, packed or not.
     stored_bytes: u64,
     fields: [FieldInfo; 1],
-    map: Option<Map>,
+    change: Option<Change>,
 }
 
 impl fmt::Debug for Lines {
@@ -87,30 +87,31 @@ impl fmt::Debug for Lines {
 pub(crate) struct LineBytes(RecordBytes);
 
 impl Lines {
+    /// Finds the lines of the file that a format opens. `change` turns a line into the record's bytes.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn index(at: &Open<'_>, change: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Result<Self> {
+        let lines = Self::open(at.files, at.path, &LineOptions::default(), at.budget)?;
+        Ok(Self { change: Some(Box::new(change)), ..lines })
+    }
+
     /// Finds the lines of the file at `path`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of reading.
-    pub fn index(files: &Files, path: &Path, budget: &MemoryBudget) -> Result<Self> {
-        Self::open(files, path, &LineOptions::default(), budget)
-    }
-
-    /// As [`index`](Self::index), with options.
-    ///
-    /// # Errors
-    ///
-    /// As [`index`](Self::index).
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
-        Self::open_commented(files, path, options, None, budget)
+        Self::open_those(files, path, options, (Blanks::Content, None), budget)
     }
 
-    /// The same without the lines of which this mark is the first that is no blank, and without those of blanks alone.
-    pub(super) fn open_commented(
+    /// The same where blanks mean this, without the lines that begin with this mark.
+    pub(super) fn open_those(
         files: &Files,
         path: &Path,
         options: &LineOptions,
-        comment: Option<char>,
+        (blanks, comment): (Blanks, Option<char>),
         budget: &MemoryBudget,
     ) -> Result<Self> {
         let LineOptions { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads } =
@@ -125,15 +126,8 @@ impl Lines {
             comment,
             ..CsvOptions::default()
         };
-        let (rows, stored_bytes) = open_lines(files, path, &csv, budget)?;
-        Ok(Self { rows, stored_bytes, fields: [FieldInfo::new("line", FieldKind::Text)], map: None })
-    }
-
-    /// Records that are made of the lines by `map`.
-    #[must_use]
-    pub fn map(mut self, map: impl Fn(&[u8]) -> Vec<u8> + Send + Sync + 'static) -> Self {
-        self.map = Some(Box::new(map));
-        self
+        let (rows, stored_bytes) = open_lines(files, path, &csv, blanks, budget)?;
+        Ok(Self { rows, stored_bytes, fields: [FieldInfo::new("line", FieldKind::Text)], change: None })
     }
 
     /// Reads the lines of a job; see [`Container::fetch`].
@@ -179,8 +173,8 @@ impl Container for Lines {
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
         let line = self.line(nth, scratch.of());
-        let mapped = self.map.as_ref().map(|map| map(line));
-        let line = mapped.as_deref().unwrap_or(line);
+        let changed = self.change.as_ref().map(|change| change(line));
+        let line = changed.as_deref().unwrap_or(line);
         match std::str::from_utf8(line) {
             Ok(text) => visit(0, Value::Text(text)),
             Err(error) => {

@@ -1,4 +1,4 @@
-//! Files that a list names, one a record: their bytes go to a codec.
+//! Files that a list names, one per record, whose bytes go to a codec.
 
 use std::path::{Path, PathBuf};
 

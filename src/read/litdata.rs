@@ -186,7 +186,7 @@ impl Stored {
                 Ok(text) => visit(Value::Text(text)),
                 Err(error) => {
                     let at = error.valid_up_to();
-                    Err(Error::new(ErrorKind::Data, format!("byte {at} of the text is {:#04x}: no UTF-8", bytes[at])))
+                    Err(Error::new(ErrorKind::Data, format!("byte {at} of the text is {:#04x}: not UTF-8", bytes[at])))
                 }
             },
             Self::Bytes => visit(Value::Bytes(bytes)),
@@ -200,8 +200,12 @@ impl Stored {
 
 fn refused(format: &str) -> Error {
     let message = match format {
-        "pickle" => "is pickled, and to read a pickle is to run what it says: it is never read; return numbers, text, bytes or arrays from `optimize`".to_owned(),
-        format => format!("is stored as {format:?}, which is not read; return numbers, text, bytes or arrays from `optimize`"),
+        "pickle" => "is pickled, and reading a pickle runs its code, so it is never read; return numbers, text, bytes \
+                     or arrays from `optimize`"
+            .to_owned(),
+        format => {
+            format!("is stored as {format:?}, which is not read; return numbers, text, bytes or arrays from `optimize`")
+        }
     };
     Error::new(ErrorKind::Unsupported, message)
 }

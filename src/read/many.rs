@@ -1,4 +1,4 @@
-//! The records of several containers of one format, one after another: files that are one data set.
+//! Several containers of one format as one, with their records one after another: files that are one data set.
 
 use std::path::{Path, PathBuf};
 

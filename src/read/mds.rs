@@ -187,7 +187,7 @@ impl Shard {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         if names.len() != encodings.len() || names.len() != sizes.len() {
-            let message = "a shard has other numbers of names, encodings and sizes of columns";
+            let message = "a shard has different numbers of column names, encodings and sizes";
             return Err(Error::new(ErrorKind::Format, message));
         }
         let columns = names.iter().zip(encodings).zip(sizes).map(|((name, encoding), size)| Column {
@@ -286,7 +286,7 @@ impl MdsShards {
         let text = || {
             std::str::from_utf8(bytes).map_err(|error| {
                 let at = error.valid_up_to();
-                Error::new(ErrorKind::Data, format!("byte {at} of the text is {:#04x}: no UTF-8", bytes[at]))
+                Error::new(ErrorKind::Data, format!("byte {at} of the text is {:#04x}: not UTF-8", bytes[at]))
             })
         };
         match &column.encoding {
@@ -330,8 +330,12 @@ impl MdsShards {
 
 fn refused(name: &str, encoding: &str) -> Error {
     let message = match encoding {
-        "pkl" => "is pickled, and to read a pickle is to run what it says: it is never read; write it as json, ndarray or bytes".to_owned(),
-        encoding => format!("is encoded as {encoding:?}, which is not read; write it as jpeg, png, ndarray, json or bytes"),
+        "pkl" => "is pickled, and reading a pickle runs its code, so it is never read; write it as json, ndarray or \
+                  bytes"
+            .to_owned(),
+        encoding => {
+            format!("is encoded as {encoding:?}, which is not read; write it as jpeg, png, ndarray, json or bytes")
+        }
     };
     Error::new(ErrorKind::Unsupported, message).at_column(name)
 }
@@ -362,7 +366,7 @@ fn array<'b>(
                 _ => "",
             };
             let elements = Elements::named(name);
-            let unknown = || Error::new(ErrorKind::Data, format!("an array of type {code}, which there is not"));
+            let unknown = || Error::new(ErrorKind::Data, format!("an array of unknown type {code}"));
             (elements.ok_or_else(unknown)?, rest)
         }
     };

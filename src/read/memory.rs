@@ -5,12 +5,13 @@ use std::sync::Arc;
 use crate::decode::{converts, write_numbers};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::row::RowMut;
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Role, TensorSpec};
 
-use super::{RecordReader, Sample, Scratch, check_record};
+use super::fixed::copy_rows;
+use super::{Job, RecordReader, Sample, Scratch, check_record};
 
-/// Samples that are in memory already: one tensor of fixed shape, row after row.
+/// Samples in memory: one tensor of fixed shape, row after row.
 ///
 /// ```
 /// use ringfeed::Role;
@@ -36,11 +37,11 @@ impl<T> fmt::Debug for MemoryReader<T> {
 }
 
 impl<T: Element> MemoryReader<T> {
-    /// Samples of shape `row_shape` (`&[]` for a number each) from `values`; no copy is made of an `Arc<[T]>`.
+    /// Samples of shape `row_shape` (`&[]` for one number per sample) from `values`. An `Arc<[T]>` is not copied.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] if the values do not make whole samples.
+    /// [`ErrorKind::Schema`] if the number of values is not a multiple of a sample's.
     pub fn new(name: impl Into<String>, role: Role, row_shape: &[usize], values: impl Into<Arc<[T]>>) -> Result<Self> {
         let values = values.into();
         let spec = TensorSpec::new(name, role, T::DTYPE, row_shape);
@@ -59,7 +60,7 @@ impl<T: Element> MemoryReader<T> {
         self
     }
 
-    /// Gives the trainer another element type.
+    /// Sets another element type for the batches.
     ///
     /// # Errors
     ///
@@ -81,6 +82,31 @@ impl<T: Element> RecordReader for MemoryReader<T> {
 
     fn tensors(&self) -> &[TensorSpec] {
         &self.tensors
+    }
+
+    fn fetch_all(&self, job: &mut Job<'_>, _: &mut Scratch) {
+        if job.samples().iter().all(|sample| *sample < self.len()) {
+            return;
+        }
+        while let Some(nth) = job.advance() {
+            job.report(check_record(job.samples()[nth], self.len()));
+        }
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        let record_bytes = self.row_elements * size_of::<T>();
+        let place = |sample| sample * record_bytes as u64..(sample + 1) * record_bytes as u64;
+        let is_plain = !rows.is_empty() && {
+            let mut row = rows.row(0);
+            let tensor = row.tensor(0);
+            tensor.dtype() == T::DTYPE && tensor.affine().is_none()
+        };
+        if is_plain && copy_rows(job, rows, bytemuck::cast_slice(&self.values), record_bytes, place) {
+            return;
+        }
+        while let Some(nth) = job.advance() {
+            job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
+        }
     }
 
     fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {

@@ -1,8 +1,8 @@
-//! Record readers: what a reader of your own implements, and what composes readers. Each format is one file or folder here,
-//! with a module of its own at the library's root.
+//! Record readers: the traits that a reader of your own implements, and readers that combine others. Each format is one
+//! file or folder here, with a module of its own at the library's root.
 //!
-//! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both turn a record into the
-//! tensors of a sample by writing into a [`RowMut`], and never learn whose memory that is.
+//! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both decode a record into
+//! the tensors of a sample by writing into a [`RowMut`], and do not know whose memory that is.
 
 pub(crate) mod arrays;
 #[cfg(feature = "parquet")]
@@ -86,6 +86,7 @@ pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};
 pub use date_unit::DateUnit;
 pub(crate) use date_unit::in_second;
 pub use field_reader::FieldReader;
+pub(crate) use field_reader::GivenFields;
 pub(crate) use fields::{field_faults, named_geometries};
 pub(crate) use fixed::ArraySummary;
 pub(crate) use format::SourceConfig;
@@ -125,6 +126,15 @@ pub use windows::Windows;
 #[cfg(feature = "parquet")]
 pub(crate) use {arrow::Arrow, parquet::Parquet};
 
+/// The memory of decoded records.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DecodedBytes {
+    /// Approximate bytes of all records.
+    pub all: u64,
+    /// Maximum number of bytes that are kept.
+    pub kept: u64,
+}
+
 /// # Errors
 ///
 /// [`ErrorKind::NotFound`] for a record that a reader of `len` records does not have.
@@ -138,8 +148,8 @@ fn check_record(sample: u64, len: u64) -> Result<()> {
 
 /// Random access to records, and their decoding.
 ///
-/// Called from several threads at once, in any order, each with a [`Scratch`] of its own. A batch is filled in jobs of
-/// a few samples; a [`Job`] calls `fetch` for each of its samples, then `decode` for each that was fetched.
+/// Called from several threads at once, in any order, each with its own [`Scratch`]. A batch is filled in jobs of a few
+/// samples; a [`Job`] calls `fetch` for each of its samples, then `decode` for each that was fetched.
 pub trait RecordReader: Send + Sync {
     /// Number of records.
     fn len(&self) -> u64;
@@ -149,40 +159,41 @@ pub trait RecordReader: Send + Sync {
         self.len() == 0
     }
 
-    /// The tensors that it contributes to a sample.
+    /// The tensors that this reader contributes to a sample.
     fn tensors(&self) -> &[TensorSpec];
 
-    /// Says which bytes `samples` will be read from, where they can be asked for before they are needed. By default none: they
-    /// are then read when they are. Called by the thread that plans, once for each batch, far before its samples are read.
+    /// Names the bytes that `samples` will be read from, if they can be requested before they are needed. By default
+    /// none: they are then read when they are needed. The planning thread calls this once for each batch, long before
+    /// its samples are read.
     fn need(&self, samples: &[u64], needs: &mut Needs) {
         let _ = (samples, needs);
     }
 
-    /// The lengths of record `sample` that vary from record to record. Asked only if a tensor has such a dimension, and
-    /// from several threads; answer from an index or a header.
+    /// The lengths of record `sample` that vary from record to record. Called only if a tensor has such a dimension,
+    /// from several threads. Take them from an index or a header.
     ///
     /// # Errors
     ///
-    /// Those of the format, with the place.
+    /// Those of the format, with the location.
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
         let _ = (sample, scratch);
         Ok(Extents::default())
     }
 
-    /// Reads the bytes of record `samples[nth]` into `scratch`: input and output only. Every job calls it with `nth` 0
-    /// first, then with those of the others that are not known to be bad, in their order; it may read ahead for the rest
-    /// of `samples`. A reader whose records are in memory does nothing here.
+    /// Reads the bytes of record `samples[nth]` into `scratch`. Does I/O only. Every job calls it first with `nth` 0,
+    /// then for the others that are not known to be bad, in order; it may read ahead for the rest of `samples`. A
+    /// reader whose records are in memory does nothing here.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] and the format's limits, with the place.
+    /// [`ErrorKind::Io`] and the format's limits, with the location.
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         let _ = (samples, nth, scratch);
         Ok(())
     }
 
-    /// Decodes the record that `fetch` read as the job's `nth` into `row`, writing every byte of it, padding included.
-    /// Processor time only.
+    /// Decodes the record that `fetch` read as the job's `nth` into `row`, and writes every byte of it, padding
+    /// included. Does no I/O.
     ///
     /// # Errors
     ///
@@ -190,44 +201,51 @@ pub trait RecordReader: Send + Sync {
     /// record, line, column or byte.
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
 
-    /// Reads all records of a job, one after another with `fetch`: what workers call. A reader that wraps another should
-    /// hand it on.
+    /// Reads all records of a job, one after another with `fetch`. Workers call this. A reader that wraps another one
+    /// should call that one's method.
     fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
         while let Some(nth) = job.advance() {
             job.report(self.fetch(job.samples(), nth, scratch));
         }
     }
 
-    /// Decodes all records of a job into their `rows`, one after another with `decode`: what workers call. A reader that
-    /// wraps another should hand it on.
+    /// Decodes all records of a job into their `rows`, one after another with `decode`. Workers call this. A reader
+    /// that wraps another one should call that one's method. A record that the job does not [pass](Job::advance) is a bad one.
     fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
         while let Some(nth) = job.advance() {
             job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
         }
     }
 
-    /// Whether what `decode` writes depends on the sample's key, too. By default it may: overlapping windows then decode a record
-    /// anew for each of them, and of a reader that says `false` once for those of a job.
+    /// Whether the result of `decode` also depends on the sample's key. By default `true`: overlapping windows then
+    /// decode a record again for each window. If a reader returns `false`, they decode it once per job.
     fn is_random(&self) -> bool {
         true
     }
 
-    /// The first records of what is read or decoded together, ascending from 0: a shuffle in blocks keeps these together. It must
-    /// depend on the data alone, not on memory or settings. By default nothing is, and runs of records stand for it.
+    /// The first record of each chunk, which is read or decoded as a unit, ascending from 0: a shuffle in blocks keeps
+    /// chunks together. It must depend only on the data, not on memory or settings. By default there are none, and runs
+    /// of 1024 records are used as chunks.
     fn chunks(&self) -> Vec<u64> {
         Vec::new()
     }
 
-    /// Where record `sample` comes from: what statistics and logs call it.
+    /// How much memory all decoded records take, if [chunks](Self::chunks) are expensive to decode and are kept as long
+    /// as there is room: plans then warn of orders that draw from more than is kept. By default unknown.
+    fn decoded_bytes(&self) -> Option<DecodedBytes> {
+        None
+    }
+
+    /// The location of record `sample`, as in statistics and logs.
     fn place(&self, sample: u64) -> Location;
 
-    /// Writes the name of record `sample` behind what `name` holds: what it is known by when others are added or taken
-    /// away, such as the path of its file below the source's folder. By default its number. Splits and folds go by it.
+    /// Appends the name of record `sample` to `name`: a name that stays the same if other records are added or removed,
+    /// such as the path of its file below the source's folder. By default its number. Splits and folds use it.
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
         name.extend_from_slice(&sample.to_le_bytes());
     }
 
-    /// The class of record `sample`, where it is known without reading the record.
+    /// The class of record `sample`, if it is known without reading the record.
     fn label(&self, sample: u64) -> Option<u32> {
         let _ = sample;
         None
@@ -241,29 +259,29 @@ pub trait RecordReader: Send + Sync {
 
 /// Records that can only be read one after another.
 ///
-/// Read by one thread; what it read is decoded by others through its [`RecordDecoder`].
+/// One thread reads; others decode the records with its [`RecordDecoder`].
 pub trait RecordStream: Send {
     /// Reads the next record into `record`, reusing its memory; `false` at the end.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] spoils this record alone: the next call reads the one after it. Any
-    /// other kind ends the epoch.
+    /// [`ErrorKind::Data`] makes only this record bad: the next call reads the one after it. Any other kind ends the
+    /// epoch.
     fn read(&mut self, record: &mut Record) -> Result<bool>;
 
-    /// Begins again with the first record.
+    /// Begins again at the first record.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Unsupported`] if the source serves a single epoch.
     fn rewind(&mut self) -> Result<()>;
 
-    /// Whether it can begin again: without it, the source serves a single epoch.
+    /// Whether it can begin again. If not, the source serves a single epoch.
     fn repeatable(&self) -> bool {
         true
     }
 
-    /// Number of records, where it is known without reading them.
+    /// Number of records, if it is known without reading them.
     fn known_len(&self) -> Option<u64> {
         None
     }
@@ -283,7 +301,7 @@ pub trait RecordDecoder: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Those of the format, with the place.
+    /// Those of the format, with the location.
     fn measure(&self, record: &Record, scratch: &mut Scratch) -> Result<Extents> {
         let _ = (record, scratch);
         Ok(Extents::default())
@@ -293,7 +311,7 @@ pub trait RecordDecoder: Send + Sync {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`], with the place.
+    /// [`ErrorKind::Data`], with the location.
     fn decode(&self, sample: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
 
     /// As [`RecordReader::decode_all`], for `records` in the order of the job.
@@ -303,14 +321,14 @@ pub trait RecordDecoder: Send + Sync {
         }
     }
 
-    /// Where `record` comes from.
+    /// The location of `record`.
     fn place(&self, record: &Record) -> Location;
 }
 
-/// One raw record of a stream: its bytes and its place. Reused from batch to batch.
+/// One raw record of a stream: its bytes and its location. Reused from batch to batch.
 #[derive(Clone, Debug, Default)]
 pub struct Record {
-    /// The bytes, in as many parts as the source likes (a row of text has one, a sample of ready tensors one each).
+    /// The bytes, in any number of parts (one for a row of text, one per tensor for a sample of finished tensors).
     pub parts: Vec<Bytes>,
     /// The lengths that vary from record to record, if the source knows them.
     pub extents: Extents,
@@ -322,7 +340,8 @@ pub struct Record {
     pub byte: u64,
 }
 
-/// Which sample is decoded, and the key of its randomness: the same for any worker, order or restart.
+/// The sample that is decoded, and the key of its random numbers: the same for any worker and order, and after a
+/// restart.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Index of the record in its source.
@@ -331,13 +350,13 @@ pub struct Sample {
     pub key: RandomKey,
 }
 
-/// What tells a source from another or from its own changed self, however it is read: the same file gives the same
-/// names and sizes to a reader and to a stream, in every build and on every system. In JSON, hashes are hexadecimal text: a
-/// number of 64 bits does not survive every reader.
+/// Identifies a source, so that another or a changed one is noticed, however it is read: the same file has the same
+/// fingerprint for a reader and for a stream, in every build and on every system. In JSON, hashes are hexadecimal text,
+/// because not every JSON reader keeps numbers of 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Fingerprint {
-    /// Number of records; unknown for a stream, which then goes with any count.
+    /// Number of records; unknown for a stream, which matches any number.
     pub count: Option<u64>,
     /// Hash of the records' or files' names.
     #[serde(with = "hex")]
@@ -361,7 +380,7 @@ mod hex {
 }
 
 impl Fingerprint {
-    /// The fingerprint of samples that are made of this source's and `other`'s records.
+    /// The fingerprint of samples that are made of records of both sources.
     #[must_use]
     pub fn and(self, other: Self) -> Self {
         Self {
@@ -371,7 +390,7 @@ impl Fingerprint {
         }
     }
 
-    /// Checks that a source is the one that a state was made with.
+    /// Checks that `now` is the source with which a state was made.
     ///
     /// # Errors
     ///
@@ -392,7 +411,7 @@ impl Fingerprint {
             return Ok(());
         }
         let message = format!(
-            "the source has changed since the state was made: {}; begin anew, or go on all the same with \
+            "the source has changed since the state was made: {}; start again, or accept the state with \
              `State::for_changed_source`",
             changed.join(", ")
         );
@@ -400,7 +419,7 @@ impl Fingerprint {
     }
 }
 
-/// A worker's reusable buffers, of whatever type a reader wants: created at first use, kept from job to job.
+/// A worker's reusable buffers, of any type that a reader needs: created at first use, kept from job to job.
 #[derive(Default)]
 pub struct Scratch {
     buffers: Option<Box<dyn Any + Send>>,
@@ -424,7 +443,7 @@ impl fmt::Debug for Scratch {
 }
 
 impl Scratch {
-    /// The buffers of type `T`; made anew if the last user kept another type here.
+    /// The buffers of type `T`; created again if the last user kept another type here.
     pub fn of<T: Default + Send + 'static>(&mut self) -> &mut T {
         if !self.buffers.as_ref().is_some_and(|kept| kept.is::<T>()) {
             self.buffers = Some(Box::<T>::default());
@@ -525,6 +544,10 @@ impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
 
     fn chunks(&self) -> Vec<u64> {
         (**self).chunks()
+    }
+
+    fn decoded_bytes(&self) -> Option<DecodedBytes> {
+        (**self).decoded_bytes()
     }
 
     fn place(&self, sample: u64) -> Location {

@@ -1,4 +1,4 @@
-//! What the names and the beginnings of files say.
+//! What the names and first bytes of files say.
 
 use std::path::Path;
 

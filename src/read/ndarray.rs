@@ -1,4 +1,4 @@
-//! Arrays of NumPy and torch as samples of MDS and LitData hold them: raw numbers, some behind a header.
+//! Arrays of NumPy and torch in samples of MDS and LitData: raw numbers, some after a header.
 
 use std::cell::RefCell;
 

@@ -15,7 +15,7 @@ use super::fixed::{ArrayHeader, in_c_order};
 use super::format::{Checks, Format, Inspection, Open, Opened, format_has, open_parts};
 use super::npy::{MOST_BYTES, header_in, header_within};
 
-/// The format of NPZ archives: each array is a field, its rows are the records.
+/// The format of NPZ archives: each array is a field, and its rows are the records.
 #[derive(Clone, Copy, Debug)]
 pub struct Npz;
 
@@ -127,7 +127,7 @@ impl<'a> Archive<'a> {
     fn header(&self, member: &Member) -> Result<ArrayHeader> {
         let refused = |message: String| Err(Error::new(ErrorKind::Unsupported, message));
         if !member.name.ends_with(".npy") {
-            return refused("is no NPY file, and so no array".to_owned());
+            return refused("is not an NPY file, and so not an array".to_owned());
         }
         if member.is_encrypted {
             return refused("is encrypted".to_owned());
@@ -193,7 +193,7 @@ impl<'a> Archive<'a> {
 
 #[cold]
 fn damage(path: &Path, member: &Member) -> Error {
-    let message = "the checksum or the length of the array is another than the archive says: it is damaged";
+    let message = "the checksum or the length of the array is not that in the archive: it is damaged";
     Error::new(ErrorKind::Format, message).at_path(path).at_member(&*member.name)
 }
 
@@ -214,7 +214,7 @@ impl<R: Read> Read for Checked<R> {
 /// The members of an archive, in its order.
 fn members(input: &Input) -> Result<Vec<Member>> {
     let broken = |error: rawzip::Error| {
-        Error::new(ErrorKind::Format, format!("no whole zip archive ({error}): it is truncated or damaged"))
+        Error::new(ErrorKind::Format, format!("not a complete zip archive ({error}): it is truncated or damaged"))
     };
     let mut buffer = vec![0; RECOMMENDED_BUFFER_SIZE];
     let archive = ZipLocator::new().locate_in_reader(Zipped(input), &mut buffer, input.len());
@@ -248,7 +248,7 @@ fn members(input: &Input) -> Result<Vec<Member>> {
     let mut names: Vec<&str> = members.iter().map(|member| &*member.name).collect();
     names.sort_unstable();
     if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
-        let message = "is in the archive twice; which one is meant, nobody can tell";
+        let message = "is in the archive twice, so it is unclear which one is meant";
         return Err(Error::new(ErrorKind::Format, message).at_member(twice[0]));
     }
     Ok(members)

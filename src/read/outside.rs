@@ -1,4 +1,4 @@
-//! What a room above this one makes codecs of, for fields to name.
+//! Codecs that a higher module defines, and that fields can name.
 
 use std::fmt;
 use std::ops::Deref;
@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
 
-use super::container::Value;
+use super::container::{FieldInfo, Value};
 use super::staged::Staged;
 
 /// Writes the values of several fields into tensors of its own, called as it likes.
@@ -37,6 +37,16 @@ pub(crate) trait Outside: Send + Sync {
     fn write_all(&self, values: &mut Staged, row: &mut RowMut<'_>) -> Result<()> {
         let _ = (values, row);
         Ok(())
+    }
+
+    /// The same for these fields, if what is known of them makes a difference.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) where it is of no use for such a field.
+    fn for_fields(&self, infos: &[Option<&FieldInfo>]) -> Result<Option<OutsideCodec>> {
+        let _ = infos;
+        Ok(None)
     }
 
     /// What tells which records are meant, if not all of them: a codec of the same fields, whose single tensor is an `f64` that is

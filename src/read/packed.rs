@@ -1,4 +1,4 @@
-//! Numbers and bytes one behind the other: the form of what is saved for the next run.
+//! Numbers and bytes one after another: the format of what is saved for the next run.
 
 /// Puts things one behind the other.
 #[derive(Default)]

@@ -11,20 +11,21 @@ use super::fixed::{
 use super::format::{Format, Inspection, Open, Opened, format_has};
 use crate::storage::{Access, Files};
 
-/// How a raw file is read: what a header would say. What its records become, a field says: by default they are the tensor
-/// `features`, as they are.
+/// How a raw file is read: what a header would say. A field says how its records are decoded: by default they are the
+/// tensor `features`, unchanged.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct RawOptions {
     /// Element type in the file.
     pub stored: StoredType,
-    /// Shape of a record; `[]` for a number each.
+    /// Shape of a record; `[]` for one number per record.
     pub shape: Vec<usize>,
     /// Bytes before the first record.
     pub header_bytes: u64,
     /// Which byte of an element comes first.
     pub endian: Endian,
-    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::storage::Mapping::promise).
+    /// How the file is read. It may be mapped, which is faster but needs a promise: see
+    /// [`Mapping::promise`](crate::storage::Mapping::promise).
     pub access: Access,
 }
 
@@ -47,7 +48,7 @@ impl RawOptions {
     }
 }
 
-/// The format of numbers without a header: what they are, the options must say.
+/// The format of numbers without a header. The options must say what they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Raw;
 
@@ -78,7 +79,7 @@ impl Format for Raw {
     }
 }
 
-/// Records of a file without a header that says what it holds: numbers of one type, as many for each record.
+/// Records of a file without a header that describes it: numbers of one type, equally many in each record.
 ///
 /// ```
 /// use ringfeed::ReaderSource;
@@ -115,19 +116,19 @@ impl RawReader {
         Self::open_in(&Files::local(), path, options)
     }
 
-    /// As [`RawReader::open`], with the tensor that this field says: called `name`, of numbers of one type, as the records are, or
-    /// of classes by their indices.
+    /// As [`RawReader::open`], with a tensor called `name` as this field says: numbers of one type, the records
+    /// unchanged, or classes by their indices.
     ///
     /// # Errors
     ///
-    /// As [`RawReader::open`], and [`ErrorKind::Config`](crate::ErrorKind::Config) for a field that becomes something else.
+    /// As [`RawReader::open`], and [`ErrorKind::Config`](crate::ErrorKind::Config) for any other field.
     pub fn open_as(path: impl AsRef<Path>, name: &str, field: impl Into<Field>, options: &RawOptions) -> Result<Self> {
         let (path, field) = (path.as_ref(), field.into());
         let wanted = wanted(name, &field).map_err(|error| error.at_path(path))?;
         Self::open_wanted(&Files::local(), path, options, &wanted)
     }
 
-    /// As [`RawReader::open`], one of these files.
+    /// As [`RawReader::open`], for one of these files.
     ///
     /// # Errors
     ///
@@ -150,7 +151,7 @@ impl RawReader {
         self.records.path()
     }
 
-    /// Reads all of it for what `inspect` says.
+    /// Reads the whole file for the report of `inspect`.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Safetensors files: tensors behind a header in JSON. [Format](https://github.com/huggingface/safetensors#format).
+//! Safetensors files: tensors after a header in JSON. [Format](https://github.com/huggingface/safetensors#format).
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ const MAX_DIMENSIONS: usize = 64;
 /// entry has some 50 bytes.
 const BYTES_OF_BYTE: u64 = 8;
 
-/// The format of safetensors files: each tensor is a field, its rows, by the first dimension, are the records.
+/// The format of safetensors files: each tensor is a field, and its rows (the first dimension) are the records.
 #[derive(Clone, Copy, Debug)]
 pub struct Safetensors;
 
@@ -87,7 +87,8 @@ fn with_tensors(
     let headers: Vec<Option<ArrayHeader>> = tensors.iter().map(|tensor| tensor.header.as_ref().ok().cloned()).collect();
     open(tensors, &|number| {
         let header = headers[number].clone();
-        let header = header.ok_or_else(|| Error::new(ErrorKind::Unsupported, "can't be read").at_path(at.path))?;
+        let header =
+            header.ok_or_else(|| Error::new(ErrorKind::Unsupported, "this tensor can't be read").at_path(at.path))?;
         Ok((at.files.open(at.path, options.access)?, header))
     })
 }
@@ -186,7 +187,7 @@ fn tensors(input: &Input, budget: &MemoryBudget) -> Result<Vec<Listed>> {
     input.read_at(PREFIX, &mut text)?;
     let Entries(mut named) = match serde_json::from_slice(&text) {
         Ok(entries) => entries,
-        Err(error) => return fault(format!("the header is no JSON as it should be: {error}"), PREFIX),
+        Err(error) => return fault(format!("the header is not the JSON of such a file: {error}"), PREFIX),
     };
     drop(text);
     let start = PREFIX + len;

@@ -13,7 +13,7 @@ use crate::schema::{Dim, Extents, MAX_EXTENTS, Rows, Schema, Shape, TensorSpec};
 
 use super::{Record, RecordDecoder, RecordStream, Sample, Scratch};
 
-/// One tensor of a sample that the user made: values and shape. Taking a `Vec` makes no copy.
+/// One tensor of a sample of your own: values and shape. A `Vec` is taken without a copy.
 #[derive(Clone, Debug)]
 pub struct Array {
     bytes: Bytes,
@@ -34,7 +34,7 @@ impl Array {
     ///
     /// # Panics
     ///
-    /// If there are more or fewer values than the shape has elements: that is a mistake in the program, not in data.
+    /// If the number of values is not that of the shape's elements: this is a mistake in the program, not in data.
     pub fn new<T: Element>(values: Vec<T>, shape: &[usize]) -> Self {
         let shape = Shape::new(shape);
         assert_eq!(Some(values.len()), shape.elements(), "values for shape {shape:?}");
@@ -57,8 +57,8 @@ impl<T: Element> From<T> for Array {
 
 type Samples = Box<dyn Iterator<Item = Result<Vec<Array>>> + Send>;
 
-/// Samples from an iterator of the user's own: one [`Array`] for each tensor. It is called on one thread only, ahead of
-/// the trainer, and needs no `Sync`.
+/// Samples from an iterator of your own: one [`Array`] for each tensor. It is called on one thread only, ahead of the
+/// trainer, and needs no `Sync`.
 ///
 /// An `Err` of kind [`ErrorKind::Data`] is one bad record; any other kind ends the epoch.
 ///
@@ -90,7 +90,7 @@ impl SampleStream {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] if the tensors make no schema.
+    /// [`ErrorKind::Schema`] if the tensors are not a valid schema.
     pub fn once<I>(tensors: &[TensorSpec], samples: I) -> Result<Self>
     where
         I: IntoIterator<Item = Result<Vec<Array>>>,
@@ -103,11 +103,11 @@ impl SampleStream {
         Ok(Self { tensors: tensors.into(), samples: Box::new(samples.into_iter()), factory: None, read: 0 })
     }
 
-    /// Samples that `factory` makes anew for every epoch.
+    /// Samples of an iterator that `factory` makes for every epoch.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] if the tensors make no schema.
+    /// [`ErrorKind::Schema`] if the tensors are not a valid schema.
     pub fn repeatable<I>(tensors: &[TensorSpec], mut factory: impl FnMut() -> I + Send + 'static) -> Result<Self>
     where
         I: IntoIterator<Item = Result<Vec<Array>>>,

@@ -10,9 +10,10 @@ use crate::files;
 use crate::random::mix;
 use crate::storage::metadata;
 
-/// Where an index is kept for the next run: the rows of a file of text, the listing of a folder, the members of an
-/// archive. What is kept is used only while the data's size and modification time are the same, on Unix also the time of
-/// its last change, which nobody can set back (and which a copy does not keep); a stale or damaged index is made anew.
+/// Where an index is saved for the next run: the rows of a text file, the listing of a folder, the members of an
+/// archive. A saved index is used only while the data's size and modification time are the same, on Unix also the time
+/// of its last status change, which nobody can set back (and which a copy does not keep). A stale or damaged index is
+/// made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -22,12 +23,12 @@ pub enum SavedIndex {
     Off,
     /// Beside the data: `NAME.ringfeed` next to the file or folder `NAME`.
     Beside,
-    /// In this folder, which must exist: for data where nothing may be written.
+    /// In this folder, which must exist, for data in read-only folders.
     In(PathBuf),
 }
 
 impl SavedIndex {
-    /// The file that holds the index of `data`; `None` if none is kept.
+    /// The file that holds the index of `data`; `None` if none is saved.
     #[must_use]
     pub fn path(&self, data: &Path) -> Option<PathBuf> {
         let mut name = data.file_name().unwrap_or_default().to_owned();

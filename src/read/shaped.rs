@@ -32,7 +32,7 @@ enum Elements<'a> {
 impl<'a> Shaped<'a> {
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for numbers that are not as many as the shape has.
+    /// [`ErrorKind::Data`] if the number of values is not that of the shape's elements.
     pub fn new(numbers: Numbers<'a>, shape: &'a [u64]) -> Result<Self> {
         let count = shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
         if count != Some(numbers.len() as u64) {

@@ -1,4 +1,4 @@
-//! Folders of shards with an index: what MDS and LitData share beside the shards.
+//! Folders of shards with an index: the common part of MDS and LitData besides the shards.
 
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
@@ -16,8 +16,8 @@ use super::names::HEAD_BYTES;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ShardedOptions {
-    /// Most bytes of decompressed shards that are kept beside those in use. A shuffle of records over more than this decompresses
-    /// shards again and again; one in blocks does not.
+    /// Maximum number of bytes of decompressed shards that are kept, in addition to those in use. A shuffle over more
+    /// data than this decompresses shards again and again; a shuffle in blocks does not.
     pub cache_bytes: u64,
 }
 
@@ -88,7 +88,7 @@ pub(super) fn file_in(root: &Path, name: &str) -> Result<PathBuf> {
     match is_below {
         true => Ok(root.join(path)),
         false => {
-            Err(Error::new(ErrorKind::Format, format!("the index names {name:?}, which is no file in its folder")))
+            Err(Error::new(ErrorKind::Format, format!("the index names {name:?}, which is not a file in its folder")))
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Names of the parts that a data set is split into: no classes, and no records.
+//! Names of the parts of a split data set, which are neither classes nor records.
 
 use std::path::Path;
 

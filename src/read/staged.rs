@@ -1,4 +1,4 @@
-//! The values of a record, kept until all of them came.
+//! The values of a record, kept until all of them are there.
 
 use std::ops::Range;
 

@@ -2,9 +2,9 @@ use serde::{Serialize, Serializer};
 
 use crate::dtype::Numbers;
 
-/// What `inspect` says of one field: figures in f64 over every value, array elements included. Integers are summed exactly,
-/// and the sum is rounded once. In JSON, which has no infinities, these are `"inf"` and `"-inf"`, and what is no number
-/// `"nan"`.
+/// What `inspect` reports about one field: statistics in f64 over every value, array elements included. Integers are
+/// summed exactly, and the sum is rounded once. In JSON, which has no such numbers, infinities are `"inf"` and
+/// `"-inf"`, and NaN is `"nan"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldSummary {
     /// Column or tensor name.
@@ -13,13 +13,13 @@ pub struct FieldSummary {
     pub role: String,
     /// An element type, or `text`.
     pub dtype: String,
-    /// Shape of one record's value; `[]` for a single one, 0 for a length that differs from record to record.
+    /// Shape of one record's value; `[]` for a single value, 0 for a length that differs from record to record.
     pub shape: Vec<usize>,
-    /// Values present; of an image folder, whose pixels are not read, files.
+    /// Number of values; for an image folder, whose pixels are not read, of files.
     pub count: u64,
-    /// Values missing.
+    /// Number of missing values.
     pub missing: u64,
-    /// Sum of the values present; `None` where there is no number.
+    /// Sum of the values; `None` if there is no number.
     #[serde(serialize_with = "as_figure")]
     pub sum: Option<f64>,
     /// Smallest value.
@@ -51,11 +51,11 @@ impl FieldSummary {
     }
 }
 
-/// A number as a file holds it.
+/// A number, as stored in a file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Figure {
-    /// Of an integer of 64 bits, which f64 might round.
+    /// A 64-bit integer, which f64 might round.
     Whole(i128),
     /// Of any other type.
     Real(f64),

@@ -1,4 +1,4 @@
-//! The tensors of readers as values, for what is made of values.
+//! The tensors of readers as values, for code that needs values.
 
 use std::sync::Arc;
 

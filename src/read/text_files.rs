@@ -1,4 +1,4 @@
-//! Whole files of text, a record each.
+//! Whole text files, one record each.
 
 use std::path::{Path, PathBuf};
 
@@ -12,8 +12,8 @@ use super::listed::ListedFiles;
 use super::{ColumnRef, Fingerprint, Scratch};
 use crate::error::Location;
 
-/// The format of whole files of text: each is a record with the field `text`, without a byte-order mark, and known by its name
-/// below the folder of the first. Only settings can say that files are meant so.
+/// The format of whole text files: each file is a record with the field `text`, without a byte-order mark. Its name is
+/// its path below the folder of the first file. It is never detected: name it in settings.
 #[derive(Clone, Copy, Debug)]
 pub struct TextFiles;
 

@@ -1,4 +1,4 @@
-//! Windows over series: neighbouring records as one sample.
+//! Windows over series: consecutive records as one sample.
 
 use std::fmt;
 use std::ops::Range;
@@ -20,19 +20,22 @@ use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 /// Most records of a window.
 const MAX_RECORDS: usize = 1 << 20;
 
-/// Windows over series, as plain data: what is to be foretold is a part of the same columns, further on.
+/// Windows over series, for forecasting, as plain data: features are consecutive records, labels are the records after
+/// them.
 ///
-/// A sample is `length` neighbouring records and `horizon` more behind them. Tensors that are features are made of the former, with a
-/// dimension for the records before all others, and those that are labels of the latter: `[length, ..]` and `[horizon, ..]`. The
-/// next window begins `stride` records behind. With a `horizon` of 0, labels are those of the same records as the features.
+/// A sample is `length` consecutive records and the `horizon` records after them. Tensors that are features are made of
+/// the former, with shape `[length, ..]`, and tensors that are labels of the latter, with shape `[horizon, ..]`. The
+/// next window begins `stride` records later. With a `horizon` of 0, labels are made of the same records as the
+/// features.
 ///
-/// Records are one series, or several where `series` names a field: the records of each follow one another, and no window reaches from
-/// one into the next. Of each series, `part` is taken: windows of 0 to 0.8 of the records train, those of 0.8 to 1 test, and none
-/// of the first has a record of the second. Where a window begins follows from its number alone.
+/// All records are one series, or several if `series` names a field: the records of a series follow one another, and no
+/// window contains records of two series. `part` selects a share of each series: use windows of 0 to 0.8 of the records
+/// for training and of 0.8 to 1 for testing, and no record is in both. The start of a window follows from its number
+/// alone.
 ///
-/// Where windows that overlap follow one another, as they do without a shuffle, a worker reads and decodes the records that they
-/// share once for all windows that it makes in one go, unless decoding them draws at random. For that it keeps the records of one
-/// window, which count on the memory budget; where it has no room for them, each window reads its own.
+/// If overlapping windows follow one another, as they do without a shuffle, a worker reads and decodes shared records
+/// once for all windows of a job, unless decoding is random. It then keeps the records of one window, which count
+/// against the memory budget; without room for them, each window reads its own records.
 ///
 /// ```
 /// use ringfeed::field::Numbers;
@@ -53,18 +56,18 @@ const MAX_RECORDS: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Windows {
-    /// How many records features are made of.
+    /// Number of records of the features.
     pub length: usize,
-    /// How many records behind them labels are made of.
+    /// Number of records after them, of the labels.
     #[serde(default = "one")]
     pub horizon: usize,
-    /// By how many records a window begins behind the one before it.
+    /// Number of records from the start of a window to the start of the next.
     #[serde(default = "one")]
     pub stride: usize,
-    /// The field whose value tells series apart; without one there is one series.
+    /// The field whose value identifies the series; without it there is one series.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
-    /// From which share of the records of each series to which, 0 to 1.
+    /// The part of the records of each series to use: from and to, as shares from 0 to 1.
     #[serde(default = "whole")]
     pub part: (f64, f64),
 }
@@ -78,24 +81,24 @@ fn whole() -> (f64, f64) {
 }
 
 impl Windows {
-    /// Windows of `length` records and `horizon` behind them, one at each record.
+    /// Windows of `length` records and the `horizon` records after them, one starting at each record.
     pub fn new(length: usize, horizon: usize) -> Self {
         Self { length, horizon, stride: 1, series: None, part: whole() }
     }
 
-    /// The same, each beginning so many records behind the one before it.
+    /// Sets the number of records from the start of a window to the start of the next.
     #[must_use]
     pub fn stride(self, records: usize) -> Self {
         Self { stride: records, ..self }
     }
 
-    /// The same within series, which the values of this field tell apart.
+    /// Keeps windows within series, which the values of this field identify.
     #[must_use]
     pub fn series(self, field: impl Into<String>) -> Self {
         Self { series: Some(field.into()), ..self }
     }
 
-    /// The same within a part of each series: from this share of its records to that one, 0 to 1.
+    /// Uses only a part of each series: from this share of its records to that one, 0 to 1.
     #[must_use]
     pub fn part(self, from: f64, to: f64) -> Self {
         Self { part: (from, to), ..self }
@@ -105,14 +108,14 @@ impl Windows {
         let (mut faults, (from, to)) = (Vec::new(), self.part);
         for (key, number) in [("length", self.length), ("stride", self.stride)] {
             if number == 0 {
-                faults.push(format!("{key}: 0; it is 1 at least"));
+                faults.push(format!("{key}: 0; give 1 or more"));
             }
         }
         if self.length.saturating_add(self.horizon) > MAX_RECORDS {
             faults.push(format!("length: with the horizon, a window has {MAX_RECORDS} records at most"));
         }
         if !(0.0 <= from && from < to && to <= 1.0) {
-            faults.push(format!("part: from {from} to {to} there is nothing"));
+            faults.push(format!("part: nothing lies between {from} and {to}; the first must be smaller"));
         }
         faults
     }
@@ -463,11 +466,11 @@ mod tests {
         assert_eq!(error.location().record, Some(4), "{error}");
         assert!(Windows::new(3, 3).placed(5, None).is_err() && Windows::new(1, 0).placed(0, None).is_err());
         for (windows, part) in [
-            (Windows::new(0, 1), "1 at least"),
-            (Windows::new(1, 1).stride(0), "1 at least"),
+            (Windows::new(0, 1), "1 or more"),
+            (Windows::new(1, 1).stride(0), "1 or more"),
             (Windows::new(usize::MAX, usize::MAX), "at most"),
-            (Windows::new(1, 1).part(0.5, 0.5), "there is nothing"),
-            (Windows::new(1, 1).part(f64::NAN, 1.0), "there is nothing"),
+            (Windows::new(1, 1).part(0.5, 0.5), "nothing lies between"),
+            (Windows::new(1, 1).part(f64::NAN, 1.0), "nothing lies between"),
         ] {
             assert!(windows.faults()[0].contains(part), "{windows:?}");
         }

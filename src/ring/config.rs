@@ -2,14 +2,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::{MemoryBudget, PageSource};
 
-/// What happens when a batch needs more memory than the budget has left, or when no slot may hold it.
+/// What to do when a batch needs more memory than the budget has left, or when no slot may hold it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
     /// A named error in the batch's place. The default.
     #[default]
     Fail,
-    /// The batch is served from ordinary memory outside the budget, and counted in [`RingStats::spilled`].
+    /// The batch is made in ordinary memory outside of the budget, and counted in [`RingStats::spilled`].
     Spill,
 }
 
@@ -25,7 +25,7 @@ pub(crate) struct RingConfig {
     pub(crate) poison: Option<u8>,
 }
 
-/// The ring's figures at one moment.
+/// Statistics of the ring at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct RingStats {
     /// Number of slots.
@@ -34,12 +34,12 @@ pub struct RingStats {
     pub slot_bytes: usize,
     /// Bytes of all slots together.
     pub bytes: usize,
-    /// Slots in the caller's hands now.
+    /// Slots that the caller holds now.
     pub leased: usize,
-    /// Time that slots were in the caller's hands, summed over them.
+    /// Time for which the caller held slots, summed over slots.
     pub held_seconds: f64,
-    /// How often a slot was given larger memory.
+    /// How often a slot was given more memory.
     pub regrown: u64,
-    /// Batches served from ordinary memory because no slot could hold them.
+    /// Batches made in ordinary memory because no slot could hold them.
     pub spilled: u64,
 }

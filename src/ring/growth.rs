@@ -1,3 +1,5 @@
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Block, whole_pages};
 use crate::sync::Ordering;
@@ -15,10 +17,15 @@ impl<M> Draft<M> {
         let ring = self.home();
         let body = self.body_mut();
         let before = body.reserved();
-        let fitted = ring.fit(body, whole_pages(bytes) as u64);
+        // Where its memory comes from is the user's: whatever that does, the bytes are counted.
+        let fitted = catch_unwind(AssertUnwindSafe(|| ring.fit(body, whole_pages(bytes) as u64)));
+        let after = body.reserved();
         // Wrapping: the difference may be negative.
-        ring.bytes.fetch_add(body.reserved().wrapping_sub(before), Ordering::Relaxed);
-        fitted
+        ring.bytes.fetch_add(after.wrapping_sub(before), Ordering::Relaxed);
+        if after > before {
+            tracing::debug!(before, after, "a slot is given larger memory");
+        }
+        fitted.unwrap_or_else(|panic| resume_unwind(panic))
     }
 }
 
@@ -59,7 +66,6 @@ impl<M> Shared<M> {
             .any(|target| target > have && reservation.try_grow_to(target).is_ok());
         if grown {
             self.regrown.fetch_add(1, Ordering::Relaxed);
-            tracing::debug!(from = have, needed = need, "a slot is given larger memory");
             self.replace(body, need)
         } else if have >= need {
             Ok(())

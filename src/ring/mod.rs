@@ -2,22 +2,19 @@
 //!
 //! A slot is memory plus a payload of any type that is recycled with it. It never has two owners: a [`Draft`] may write
 //! it, may be split into [`Share`]s that write disjoint rows of it in parallel, and becomes a [`Lease`] that reads it.
-//! Dropping any of them brings the slot home. Nothing is overwritten while a lease lives, and nothing is allocated or
-//! copied from one turn to the next, except where [`RingStats`] counts it.
+//! Dropping any of them frees the slot. Nothing is overwritten while a lease lives, and nothing is allocated or copied
+//! from one use of a slot to the next, except where [`RingStats`] counts it.
 //!
-//! Read `slot.rs` for the states of a slot, `growth.rs` for when it gets other memory.
+//! Read `slot.rs` for the states of a slot, `growth.rs` for how it grows.
 
 mod config;
 mod growth;
 #[cfg(all(test, ringfeed_loom))]
 mod models;
 mod slot;
-#[cfg(all(test, not(ringfeed_loom)))]
-#[path = "../../tests/common/watchdog.rs"]
-mod watchdog;
 
 use std::collections::VecDeque;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Block, whole_pages};
@@ -74,18 +71,14 @@ impl<M: Default> Ring<M> {
     }
 
     /// Takes a free slot for a batch of `bytes` bytes, waiting for one until `stop` is set (then `None`; see
-    /// [`Ring::wake`]) or until `deadline`.
+    /// [`Ring::wake`]), and no longer than `most`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Exhausted`] at the deadline; [`ErrorKind::Budget`] if the slot must grow and may not.
-    pub(crate) fn acquire(
-        &self,
-        bytes: usize,
-        stop: &AtomicBool,
-        deadline: Option<Instant>,
-    ) -> Result<Option<Draft<M>>> {
+    /// [`ErrorKind::Exhausted`] after that time; [`ErrorKind::Budget`] if the slot must grow and may not.
+    pub(crate) fn acquire(&self, bytes: usize, stop: &AtomicBool, most: Option<Duration>) -> Result<Option<Draft<M>>> {
         let slot = {
+            let mut deadline = None;
             let mut state = self.0.state.lock();
             loop {
                 if stop.load(Ordering::Acquire) {
@@ -94,13 +87,15 @@ impl<M: Default> Ring<M> {
                 if let Some(slot) = state.take() {
                     break slot;
                 }
-                state = match deadline {
-                    None => self.0.came_home.wait(state),
-                    Some(deadline) if Instant::now() >= deadline => {
-                        return Err(exhausted(state.leased, state.slots));
-                    }
-                    Some(deadline) => self.0.came_home.wait_until(state, deadline),
+                let Some(most) = most else {
+                    state = self.0.came_home.wait(state);
+                    continue;
                 };
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + most);
+                if Instant::now() >= deadline {
+                    return Err(exhausted(state.leased, state.slots));
+                }
+                state = self.0.came_home.wait_until(state, deadline);
             }
         };
         let mut draft = Draft::new(slot, self.0.clone());
@@ -118,15 +113,12 @@ impl<M: Default> Ring<M> {
     ///
     /// [`ErrorKind::Budget`] if one does not fit; the ring then has those that did.
     pub(crate) fn set_slots(&self, slots: usize) -> Result<()> {
-        let mut blocks = Vec::new();
+        let mut retired = Vec::new();
         let mut state = self.0.state.lock();
         while state.slots > slots {
             state.slots -= 1;
-            match state.free.front() {
-                Some(slot) => {
-                    blocks.push(slot::shrink_free(slot, &self.0, 0));
-                    state.retire();
-                }
+            match state.retire() {
+                Some(slot) => retired.push((slot::shrink_free(&slot, &self.0, 0), slot)),
                 None => state.surplus += 1,
             }
         }
@@ -135,7 +127,8 @@ impl<M: Default> Ring<M> {
         state.slots += kept;
         let more = slots - state.slots;
         drop(state);
-        drop(blocks);
+        // What frees their memory, and what lies in their payloads, may be the user's.
+        drop(retired);
         for _ in 0..more {
             let bytes = self.0.high_water.load(Ordering::Relaxed);
             let reservation = self.0.config.budget.reserve(bytes, "a ring slot")?;
@@ -200,7 +193,7 @@ impl<M> Ring<M> {
 
     pub(crate) fn stats(&self) -> RingStats {
         let mut state = self.0.state.lock();
-        state.note();
+        state.note(Instant::now());
         let (slots, leased, held_seconds) = (state.slots, state.leased, state.held.as_secs_f64());
         drop(state);
         RingStats {
@@ -227,8 +220,11 @@ pub(crate) fn exhausted(leased: usize, slots: usize) -> Error {
 
 #[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
     use super::*;
-    use crate::memory::{AnonymousPages, MemoryBudget};
+    use crate::memory::{AnonymousPages, MemoryBudget, PageSource};
+    use crate::watchdog;
 
     fn ring(slots: usize, slot_bytes: usize, limit: u64, overflow: Overflow) -> Result<Ring<Vec<u8>>> {
         watchdog::watch();
@@ -244,7 +240,7 @@ mod tests {
     }
 
     fn take(ring: &Ring<Vec<u8>>, bytes: usize) -> Result<Draft<Vec<u8>>> {
-        ring.acquire(bytes, &AtomicBool::new(false), Some(Instant::now())).map(|draft| draft.expect("not stopped"))
+        ring.acquire(bytes, &AtomicBool::new(false), Some(Duration::ZERO)).map(|draft| draft.expect("not stopped"))
     }
 
     #[test]
@@ -257,11 +253,11 @@ mod tests {
     #[test]
     fn slots_come_home_when_drafts_or_leases_drop() {
         let ring = ring(2, 100, u64::MAX, Overflow::Fail).unwrap();
-        let first = take(&ring, 100).unwrap().freeze();
+        let first = take(&ring, 100).unwrap().freeze(Instant::now());
         let second = take(&ring, 100).unwrap();
         assert_eq!(take(&ring, 100).err().unwrap().kind(), ErrorKind::Exhausted);
         drop(second);
-        let second = take(&ring, 100).unwrap().freeze();
+        let second = take(&ring, 100).unwrap().freeze(Instant::now());
         assert_eq!(ring.leased(), 2);
         drop((first, second));
         assert_eq!(ring.leased(), 0);
@@ -273,7 +269,7 @@ mod tests {
         let ring = ring(1, 100, u64::MAX, Overflow::Fail).unwrap();
         let mut draft = take(&ring, 100).unwrap();
         draft.payload_mut().extend([1, 2, 3]);
-        drop(draft.freeze());
+        drop(draft.freeze(Instant::now()));
         assert_eq!(take(&ring, 100).unwrap().payload_mut(), &[1, 2, 3]);
     }
 
@@ -345,7 +341,7 @@ mod tests {
     #[test]
     fn slots_come_and_go_while_others_are_in_use() {
         let ring = ring(2, 4096, 5 * 4096, Overflow::Fail).unwrap();
-        let (first, second) = (take(&ring, 4096).unwrap().freeze(), take(&ring, 4096).unwrap());
+        let (first, second) = (take(&ring, 4096).unwrap().freeze(Instant::now()), take(&ring, 4096).unwrap());
         ring.set_slots(4).unwrap();
         let third = take(&ring, 4096).unwrap();
         assert_eq!((ring.slots(), ring.stats().bytes, ring.stats().regrown), (4, 4 * 4096, 0));
@@ -361,12 +357,122 @@ mod tests {
         assert_eq!((ring.stats().bytes, ring.0.config.budget.used(), ring.0.state.lock().free.len()), (8192, 8192, 2));
     }
 
+    /// What a user may leave in a slot: it asks for the ring's figures when it drops.
+    #[derive(Default)]
+    struct Curious(Option<Ring<Curious>>);
+
+    impl Drop for Curious {
+        fn drop(&mut self) {
+            if let Some(ring) = &self.0 {
+                ring.stats();
+            }
+        }
+    }
+
+    #[test]
+    fn what_lies_in_a_slot_that_goes_is_dropped_under_no_lock() {
+        watchdog::watch();
+        let pages = std::sync::Arc::new(AnonymousPages);
+        let (budget, overflow) = (MemoryBudget::unlimited(), Overflow::Fail);
+        let config = RingConfig { slots: 3, slot_bytes: 100, pages, budget, overflow, poison: None };
+        let ring = Ring::<Curious>::new(config).unwrap();
+        let take = || {
+            let mut draft = ring.acquire(100, &AtomicBool::new(false), None).unwrap().expect("not stopped");
+            draft.payload_mut().0 = Some(ring.clone());
+            draft
+        };
+        let (held, others) = (take(), [take(), take()]);
+        drop(others);
+        // Two lie in the ring, and one goes when it comes home.
+        ring.set_slots(0).unwrap();
+        drop(held);
+        assert_eq!((ring.slots(), ring.stats().bytes), (0, 0));
+    }
+
+    /// Pages that there are for small slots alone.
+    #[derive(Debug)]
+    struct Panicking;
+
+    impl PageSource for Panicking {
+        fn allocate(&self, bytes: usize) -> Result<Block> {
+            assert!(bytes <= 4096, "no larger pages");
+            AnonymousPages.allocate(bytes)
+        }
+    }
+
+    #[test]
+    fn memory_whose_making_panics_is_counted_all_the_same() {
+        let budget = MemoryBudget::new(1 << 20);
+        let (pages, overflow) = (std::sync::Arc::new(Panicking), Overflow::Fail);
+        let config = RingConfig { slots: 1, slot_bytes: 100, pages, budget: budget.clone(), overflow, poison: None };
+        let ring = Ring::new(config).unwrap();
+        drop(take(&ring, 100).unwrap());
+        let grown = catch_unwind(AssertUnwindSafe(|| take(&ring, 10_000).map(drop)));
+        assert!(grown.is_err());
+        assert_eq!(ring.stats().bytes as u64, budget.used());
+        ring.set_slots(0).unwrap();
+        assert_eq!((ring.stats().bytes, budget.used()), (0, 0));
+    }
+
+    /// The ring, and how often it was asked.
+    type Asked = (Option<Ring<Vec<u8>>>, usize);
+
+    /// Pages of a user who asks for the ring's figures when they are freed.
+    #[derive(Clone, Default)]
+    struct Asking(std::sync::Arc<std::sync::Mutex<Asked>>);
+
+    impl std::fmt::Debug for Asking {
+        fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+            f.write_str("Asking")
+        }
+    }
+
+    impl Drop for Asking {
+        fn drop(&mut self) {
+            let Ok(mut asked) = self.0.try_lock() else { return };
+            asked.1 += 1;
+            if let Some(ring) = &asked.0 {
+                ring.stats();
+            }
+        }
+    }
+
+    impl PageSource for Asking {
+        fn allocate(&self, bytes: usize) -> Result<Block> {
+            Ok(AnonymousPages.allocate(bytes)?.keeping(self.clone()))
+        }
+    }
+
+    #[test]
+    fn memory_is_freed_under_no_lock() {
+        watchdog::watch();
+        let pages = Asking::default();
+        let (budget, overflow) = (MemoryBudget::unlimited(), Overflow::Fail);
+        let source = std::sync::Arc::new(pages.clone());
+        let ring = Ring::new(RingConfig { slots: 3, slot_bytes: 100, pages: source, budget, overflow, poison: None });
+        let ring = ring.unwrap();
+        pages.0.lock().unwrap().0 = Some(ring.clone());
+        let freed = |work: &mut dyn FnMut()| {
+            let before = pages.0.lock().unwrap().1;
+            work();
+            pages.0.lock().unwrap().1 - before
+        };
+        drop([take(&ring, 10_000).unwrap(), take(&ring, 10_000).unwrap(), take(&ring, 10_000).unwrap()]);
+        assert_eq!(freed(&mut || ring.shrink_to(0)), 3);
+        let held = [take(&ring, 100).unwrap(), take(&ring, 100).unwrap()];
+        drop(take(&ring, 100).unwrap());
+        assert_eq!(freed(&mut || ring.set_slots(2).unwrap()), 1);
+        let mut held = Some(held);
+        assert_eq!(freed(&mut || drop((ring.set_slots(0), held.take()))), 2);
+        pages.0.lock().unwrap().0 = None;
+    }
+
     #[test]
     fn memory_lives_as_long_as_its_lease() {
         let ring = ring(1, 100, u64::MAX, Overflow::Fail).unwrap();
         let mut draft = take(&ring, 100).unwrap();
         draft.bytes_mut().fill(7);
-        let lease = draft.freeze();
+        let lease = draft.freeze(Instant::now());
         drop(ring);
         assert!(lease.bytes().iter().all(|byte| *byte == 7));
     }

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+use crate::counters::now;
 use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
 use crate::row::RowsMut;
@@ -69,9 +70,9 @@ impl<M> State<M> {
         self.slots += 1;
     }
 
-    /// Adds up what was held since the last change. Called before each.
-    pub(super) fn note(&mut self) {
-        let now = Instant::now();
+    /// Adds up what was held from the last change until `now`. Called before each.
+    pub(super) fn note(&mut self, now: Instant) {
+        let now = now.max(self.since);
         self.held += now.saturating_duration_since(self.since).saturating_mul(self.leased as u32);
         self.since = now;
     }
@@ -157,7 +158,7 @@ impl<M> Drop for Owner<M> {
         let slot = self.slot.take().filter(|slot| slot.in_ring);
         let mut state = self.home.state.lock();
         if self.leased {
-            state.note();
+            state.note(now());
             state.leased -= 1;
         }
         let mut retired = None;
@@ -224,11 +225,11 @@ impl<M> Draft<M> {
         self.0
     }
 
-    /// The batch is finished: nobody writes it any more.
-    pub(crate) fn freeze(mut self) -> Lease<M> {
+    /// The batch is finished: nobody writes it any more. It is the caller's since `since`.
+    pub(crate) fn freeze(mut self, since: Instant) -> Lease<M> {
         if self.0.slot().in_ring {
             let mut state = self.0.home.state.lock();
-            state.note();
+            state.note(since);
             state.leased += 1;
             drop(state);
             self.0.leased = true;
@@ -380,12 +381,12 @@ impl<M> Lease<M> {
     }
 }
 
-/// Takes the block out of a slot that lies in the ring's free list, if it is larger than `slot_bytes`. It is the caller's
-/// to drop, when the lock is free again: what gives the memory back may be the user's code.
+/// Takes the block out of a slot that lies in the ring's free list, or was just taken from it, if it is larger than `slot_bytes`.
+/// It is the caller's to drop, when the lock is free again: what gives the memory back may be the user's code.
 ///
 /// The caller holds the ring's lock, so nobody can take the slot meanwhile.
 pub(super) fn shrink_free<M>(slot: &Slot<M>, home: &Shared<M>, slot_bytes: usize) -> Option<Block> {
-    // SAFETY: a slot in the free list has no owner and no shares, and can only get one under the lock that the caller
-    // holds.
+    // SAFETY: a slot in the free list, or just taken from it, has no owner and no shares, and can only get one under the lock that
+    // the caller holds.
     slot.body.with_mut(|body| home.shrink(unsafe { &mut *body }, slot_bytes))
 }

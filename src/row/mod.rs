@@ -15,7 +15,7 @@ use crate::view::TensorView;
 pub(crate) use picked::Picked;
 pub(crate) use wide::{Wide, WideMemory};
 
-/// Some samples' places, one after another, in a batch that is being filled.
+/// The rows of several consecutive samples in a batch that is being filled.
 pub struct RowsMut<'a> {
     base: Base,
     specs: &'a [TensorSpec],
@@ -97,7 +97,7 @@ impl<'a> RowsMut<'a> {
         self.rows.is_empty()
     }
 
-    /// Row `nth` of these.
+    /// Row `nth` of these rows.
     ///
     /// # Panics
     ///
@@ -133,7 +133,7 @@ impl<'a> RowsMut<'a> {
         Some(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.rows.len() * tensor.row_bytes) })
     }
 
-    /// The part of these rows with the `count` tensors from `first` on: what one of several composed readers fills.
+    /// The part of these rows with `count` tensors from `first` on, which one of several combined readers fills.
     ///
     /// # Panics
     ///
@@ -151,10 +151,10 @@ impl<'a> RowsMut<'a> {
     }
 }
 
-/// One sample's place in a batch that is being filled: what a decoder writes into.
+/// The row of one sample in a batch that is being filled: a decoder writes into it.
 ///
-/// It covers every tensor that the decoder contributes, and nothing of any other sample. The memory holds whatever the
-/// last batch left there: a decoder must write every byte, padding included.
+/// It contains every tensor that the decoder contributes, and nothing of any other sample. The memory holds whatever an
+/// earlier batch left there: a decoder must write every byte, padding included.
 pub struct RowMut<'a> {
     base: Base,
     specs: &'a [TensorSpec],
@@ -172,12 +172,12 @@ impl fmt::Debug for RowMut<'_> {
 }
 
 impl<'a> RowMut<'a> {
-    /// Row `row` of the batch that is laid out by `layout` in `slot`.
+    /// Row `row` of a batch with this layout in `slot`.
     ///
     /// # Panics
     ///
-    /// If the slot is smaller than the layout, not aligned for its elements, has no such row, or `specs` are of other
-    /// tensors than those that it was laid out for.
+    /// If the slot is smaller than the layout, not aligned for its elements, has no such row, or `specs` are not the
+    /// tensors of the layout.
     pub fn new(slot: &'a mut [u8], specs: &'a [TensorSpec], layout: &'a Layout, row: usize) -> Self {
         assert!(layout.bytes() <= slot.len(), "the slot is too small for the layout");
         assert!(slot.as_ptr().addr().is_multiple_of(8), "a slot starts at a multiple of 8 bytes");
@@ -190,7 +190,7 @@ impl<'a> RowMut<'a> {
         Self { base, specs, tensors, runs, row, extents, memory: PhantomData }
     }
 
-    /// The part of this row with the `count` tensors from `first` on: what one of several composed readers fills.
+    /// The part of this row with `count` tensors from `first` on, which one of several combined readers fills.
     ///
     /// # Panics
     ///
@@ -212,7 +212,7 @@ impl<'a> RowMut<'a> {
         self.specs
     }
 
-    /// The longest extents in the batch: what this sample must be padded to.
+    /// The longest extents in the batch, to which this sample must be padded.
     pub fn extents(&self) -> Extents {
         self.extents
     }
@@ -366,7 +366,7 @@ impl<'a> TensorMut<'a> {
         self.spec.dtype
     }
 
-    /// Dimensions of one sample in this batch, padding included; of a ragged tensor, this sample's own.
+    /// Shape of one sample in this batch, padding included; in a ragged tensor, this sample's own shape.
     pub fn shape(&self) -> &'a [usize] {
         self.shape
     }
@@ -381,12 +381,12 @@ impl<'a> TensorMut<'a> {
         self.bytes
     }
 
-    /// The elements as they are, of whatever type; no copy.
+    /// The elements, of any type. No copy.
     pub fn numbers(&self) -> Numbers<'_> {
         Numbers::of(self.spec.dtype, self.bytes)
     }
 
-    /// The elements of a tensor of `f32`, row-major.
+    /// The elements of a tensor of type `f32`, row-major.
     ///
     /// # Errors
     ///
@@ -395,7 +395,7 @@ impl<'a> TensorMut<'a> {
         self.as_mut_slice()
     }
 
-    /// The elements of a tensor of `i64`, row-major.
+    /// The elements of a tensor of type `i64`, row-major.
     ///
     /// # Errors
     ///

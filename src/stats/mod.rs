@@ -29,6 +29,7 @@ pub use metrics::serve_metrics;
 #[cfg(not(feature = "metrics"))]
 pub(crate) use metrics::serve_metrics;
 pub use parts::{Planning, QueueStats, ReadStats, SlowSample, StageStats, TrainerStats, WorkerStats};
+pub(crate) use show::{Percent, Seconds};
 pub use times::Times;
 pub use trace::Trace;
 pub use tuning::Tuning;
@@ -67,6 +68,8 @@ pub struct Stats {
     pub left_behind: u64,
     /// Rows moved up inside their slot because a bad one before them was left out.
     pub moved_rows: u64,
+    /// Batches whose bytes were asked for before the workers needed them: those of a [`Storage`](crate::storage::Storage).
+    pub asked_ahead: u64,
     /// Arrays of transforms' scopes that did not fit the memory kept for them: those of the first samples, by which it is learned,
     /// and larger ones than any before.
     pub scope_spilled: u64,
@@ -102,7 +105,10 @@ pub struct Stats {
     pub memory_bytes: u64,
     /// Cores that this process may use: what the system and its control groups (containers) leave it.
     pub cores: usize,
-    /// Time that the whole process was on a processor core, in seconds; absent where the system does not tell.
+    /// Cores whose time the control groups of this process leave it, where they bound it: perhaps less than one.
+    pub core_quota: Option<f64>,
+    /// Time that the whole process was on a processor core since the trainer first asked, in seconds; absent where the system does not
+    /// tell.
     pub process_cpu_seconds: Option<f64>,
     #[serde(skip)]
     read_levels: Vec<[u64; 3]>,
@@ -155,6 +161,7 @@ pub(crate) struct Setting {
     pub(crate) prefetch: usize,
     pub(crate) planning: Planning,
     pub(crate) cores: usize,
+    pub(crate) core_quota: Option<f64>,
     /// Cores whose time the workers may use together, if that is bounded.
     pub(crate) most_cores: Option<f64>,
     pub(crate) tuning: Option<Tuning>,
@@ -162,6 +169,8 @@ pub(crate) struct Setting {
     pub(crate) memory_bytes: u64,
     /// Of the worker threads: time on a core, and time that they waited for one.
     pub(crate) scheduled: Option<[f64; 2]>,
+    /// Of the planning thread: time that it waited for a core.
+    pub(crate) planning_queued: Option<f64>,
 }
 
 impl Stats {
@@ -178,6 +187,7 @@ impl Stats {
             stages.push(StageStats::read("transform", threads, &counters.transform));
         }
         stages.push(StageStats::read("settle", threads, &counters.settle));
+        stages[0].queued_seconds = setting.planning_queued;
         let trainer = TrainerStats::read(&counters.trainer);
         let thread_seconds = setting.lived.until(setting.workers, trainer.seconds());
         for stage in &mut stages {
@@ -201,6 +211,7 @@ impl Stats {
             refilled: load(&counters.refilled),
             left_behind: load(&counters.left_behind),
             moved_rows: load(&counters.moved_rows),
+            asked_ahead: load(&counters.asked_ahead),
             scope_spilled: load(&counters.scope_spilled),
             detached: load(&counters.detached),
             damaged: load(&counters.damaged),
@@ -212,6 +223,7 @@ impl Stats {
                 busy_seconds: stages[1..].iter().map(|stage| stage.busy_seconds).sum(),
                 idle_seconds: seconds(&counters.idle_ns),
                 rested_seconds: seconds(&counters.rest_ns),
+                lock_wait_seconds: seconds(&counters.lock_wait_ns),
                 most_cores: setting.most_cores,
                 cpu_seconds: setting.scheduled.map(|[cpu, _]| cpu),
                 queued_seconds: setting.scheduled.map(|[_, queued]| queued),
@@ -226,7 +238,11 @@ impl Stats {
             ring: setting.ring,
             memory_bytes: setting.memory_bytes,
             cores: setting.cores,
-            process_cpu_seconds: process_cpu().map(|time| time.as_secs_f64()),
+            core_quota: setting.core_quota,
+            process_cpu_seconds: process_cpu().map(|time| match seconds(&counters.trainer.process_cpu_ns) {
+                before if before > 0.0 => less(time.as_secs_f64(), before),
+                _ => 0.0,
+            }),
             read_levels,
             stretches: counters.timeline.stretches(),
             unshielded: setting.unshielded,
@@ -259,6 +275,7 @@ impl Stats {
             refilled: self.refilled.saturating_sub(earlier.refilled),
             left_behind: self.left_behind.saturating_sub(earlier.left_behind),
             moved_rows: self.moved_rows.saturating_sub(earlier.moved_rows),
+            asked_ahead: self.asked_ahead.saturating_sub(earlier.asked_ahead),
             scope_spilled: self.scope_spilled.saturating_sub(earlier.scope_spilled),
             detached: self.detached.saturating_sub(earlier.detached),
             damaged: self.damaged.saturating_sub(earlier.damaged),
@@ -275,6 +292,7 @@ impl Stats {
             ring,
             memory_bytes: self.memory_bytes,
             cores: self.cores,
+            core_quota: self.core_quota,
             process_cpu_seconds: self
                 .process_cpu_seconds
                 .zip(earlier.process_cpu_seconds)
@@ -294,6 +312,13 @@ impl Stats {
         self.workers.thread_seconds *= times;
         self.stages.iter_mut().for_each(|stage| stage.thread_seconds *= times);
         Self { trainer, ..self }
+    }
+
+    /// Cores whose time the whole process may use: perhaps a part of one.
+    pub(crate) fn usable_cores(&self) -> f64 {
+        let cores = self.cores as f64;
+        // The number of cores is that of the quota, without the part.
+        self.core_quota.filter(|quota| *quota < cores + 1.0).unwrap_or(cores)
     }
 
     /// The stage of this name, such as `decode`, if there is one.

@@ -19,6 +19,8 @@ pub enum Planning {
     Stream,
     /// An iterator of the user's own is asked for samples.
     Iterator,
+    /// Samples are chosen, and it is looked how long they are, since batches differ in size.
+    Lengths,
 }
 
 /// One stage's figures, summed over its threads.
@@ -36,6 +38,9 @@ pub struct StageStats {
     /// Of that, time on a processor core, in seconds: the rest was waited for input, locks or a free core. Looked at now and then;
     /// absent where the system does not tell, or nothing was looked at yet.
     pub cpu_seconds: Option<f64>,
+    /// Time that its thread could have run but had no core to run on, in seconds, worked or not: of `plan` alone, which has a thread of
+    /// its own. Linux tells it.
+    pub queued_seconds: Option<f64>,
     /// Samples that went through.
     pub samples: u64,
     /// Bytes that it read from files or storages, packed as they lie there: what measuring and decoding read counts as `read`, and
@@ -63,6 +68,7 @@ impl StageStats {
             thread_seconds: 0.0,
             busy_seconds,
             cpu_seconds: (timed > 0).then(|| busy_seconds * (cpu as f64 / timed as f64).min(1.0)),
+            queued_seconds: None,
             samples,
             bytes_read: load(&counter.bytes_read),
             requests: load(&counter.requests),
@@ -81,6 +87,7 @@ impl StageStats {
             thread_seconds: less(self.thread_seconds, earlier.thread_seconds),
             busy_seconds,
             cpu_seconds: self.cpu_seconds.map(cpu),
+            queued_seconds: self.queued_seconds.map(|now| less(now, earlier.queued_seconds.unwrap_or(0.0))),
             samples,
             bytes_read: self.bytes_read.saturating_sub(earlier.bytes_read),
             requests: self.requests.saturating_sub(earlier.requests),
@@ -121,6 +128,10 @@ pub struct TrainerStats {
     pub waits: Times,
     /// How long it worked on each batch.
     pub steps: Times,
+    /// Of the time that it waited, what it waited for the first batch of each epoch, in seconds.
+    pub edge_wait_seconds: f64,
+    /// Epochs of which it was given the first batch.
+    pub epochs: u64,
 }
 
 impl TrainerStats {
@@ -134,6 +145,8 @@ impl TrainerStats {
             deliver_seconds: seconds(&counter.deliver_ns),
             waits: Times::read(&counter.waits),
             steps: Times::read(&counter.steps),
+            edge_wait_seconds: seconds(&counter.edge_wait_ns),
+            epochs: load(&counter.epochs),
         }
     }
 
@@ -146,6 +159,8 @@ impl TrainerStats {
             deliver_seconds: less(self.deliver_seconds, earlier.deliver_seconds),
             waits: self.waits.since(&earlier.waits),
             steps: self.steps.since(&earlier.steps),
+            edge_wait_seconds: less(self.edge_wait_seconds, earlier.edge_wait_seconds),
+            epochs: self.epochs.saturating_sub(earlier.epochs),
         }
     }
 
@@ -179,6 +194,9 @@ pub struct WorkerStats {
     pub idle_seconds: f64,
     /// Time that they rested because they may use no more of the cores, in seconds.
     pub rested_seconds: f64,
+    /// Of the time that they worked, what they waited to begin the transforms' code, in seconds: functions in Python wait for the
+    /// interpreter's lock ([`Transform::around`](crate::transform::Transform::around)).
+    pub lock_wait_seconds: f64,
     /// Cores whose time they may use together, where `worker_cores` or `worker_share` bound it.
     pub most_cores: Option<f64>,
     /// Time that they were on a processor core, in seconds, for whatever iterator. Linux tells it.
@@ -196,6 +214,7 @@ impl WorkerStats {
             busy_seconds: less(self.busy_seconds, earlier.busy_seconds),
             idle_seconds: less(self.idle_seconds, earlier.idle_seconds),
             rested_seconds: less(self.rested_seconds, earlier.rested_seconds),
+            lock_wait_seconds: less(self.lock_wait_seconds, earlier.lock_wait_seconds),
             most_cores: self.most_cores,
             cpu_seconds: since(self.cpu_seconds, earlier.cpu_seconds),
             queued_seconds: since(self.queued_seconds, earlier.queued_seconds),

@@ -2,12 +2,27 @@ use std::fmt;
 
 use super::{Stats, share};
 
+/// So many things of this name: `1 batch`, `2 batches`.
+struct Things(u64, &'static str);
+
+impl fmt::Display for Things {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let plural = match self.0 {
+            1 => "",
+            _ if self.1.ends_with("ch") => "es",
+            _ => "s",
+        };
+        write!(f, "{} {}{plural}", self.0, self.1)
+    }
+}
+
 /// For people: what the trainer did, what was ready for it, and what each stage did.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trainer, queue, workers, .. } = self;
         let rate = share(self.samples as f64, trainer.seconds());
-        writeln!(f, "trainer    {} batches in {}, {rate:.0} samples/s", trainer.batches, Seconds(trainer.seconds()))?;
+        let (batches, seconds) = (Things(trainer.batches, "batch"), Seconds(trainer.seconds()));
+        writeln!(f, "trainer    {batches} in {seconds}, {rate:.0} samples/s")?;
         let (p50, p99) = (Seconds(trainer.waits.p50_seconds), Seconds(trainer.waits.p99_seconds));
         writeln!(
             f,
@@ -24,13 +39,8 @@ impl fmt::Display for Stats {
             )?;
         }
         if workers.threads > 0 {
-            write!(
-                f,
-                "workers    {} on {} cores, {} busy",
-                workers.threads,
-                self.cores,
-                Percent(workers.utilisation())
-            )?;
+            let cores = Things(self.cores as u64, "core");
+            write!(f, "workers    {} on {cores}, {} busy", workers.threads, Percent(workers.utilisation()))?;
             if let (Some(cpu), Some(queued)) = (workers.cpu_seconds, workers.queued_seconds) {
                 let (cpu, queued) = (Percent(workers.share(cpu)), Percent(workers.share(queued)));
                 write!(f, ", {cpu} on a core, {queued} waiting for a free core")?;
@@ -41,10 +51,11 @@ impl fmt::Display for Stats {
             writeln!(f)?;
         }
         if let Some(tuning) = &self.tuning {
-            let workers = if tuning.workers { format!("{} workers", workers.threads) } else { String::new() };
-            let prefetch = if tuning.prefetch { format!("{} batches ahead", queue.prefetch) } else { String::new() };
-            let and = if tuning.workers && tuning.prefetch { ", " } else { "" };
-            writeln!(f, "tuned      {workers}{and}{prefetch}; changed {} times: {}", tuning.changes, tuning.why)?;
+            let workers = tuning.workers.then(|| Things(workers.threads as u64, "worker").to_string());
+            let prefetch = tuning.prefetch.then(|| format!("{} ahead", Things(queue.prefetch as u64, "batch")));
+            let found: Vec<String> = workers.into_iter().chain(prefetch).collect();
+            let (found, changes) = (found.join(", "), Things(tuning.changes, "time"));
+            writeln!(f, "tuned      {found}; changed {changes}: {}", tuning.why)?;
         }
         writeln!(
             f,
@@ -69,32 +80,33 @@ impl fmt::Display for Stats {
         let read = self.stages.iter().fold((0, 0), |sum, stage| (sum.0 + stage.bytes_read, sum.1 + stage.requests));
         if let (bytes, requests @ 1..) = read {
             let rate = share(bytes as f64, trainer.seconds()) / 1e6;
-            writeln!(f, "read       {:.1} MB in {requests} requests, {rate:.1} MB/s", bytes as f64 / 1e6)?;
+            let (megabytes, requests) = (bytes as f64 / 1e6, Things(requests, "request"));
+            writeln!(f, "read       {megabytes:.1} MB in {requests}, {rate:.1} MB/s")?;
         }
         if let Some(upload) = &self.upload {
             let rate = share(upload.bytes as f64, trainer.seconds()) / 1e6;
             writeln!(
                 f,
-                "upload     {} batches, {rate:.0} MB/s; waited {} for the loader, {} for copies, {} for the trainer",
-                upload.batches,
+                "upload     {}, {rate:.0} MB/s; waited {} for the loader, {} for copies, {} for the trainer",
+                Things(upload.batches, "batch"),
                 Seconds(upload.load_wait_seconds),
                 Seconds(upload.copy_wait_seconds),
                 Seconds(upload.slot_wait_seconds)
             )?;
         }
         let counted = [
-            (self.skipped, "bad records skipped"),
-            (self.replaced, "bad records replaced"),
-            (self.refilled, "batches filled again"),
-            (self.left_behind, "reads given up"),
-            (self.damaged, "damaged images"),
-            (self.ring.regrown, "slots grown"),
-            (self.ring.spilled, "batches spilled"),
-            (self.detached, "batches copied out"),
-            (self.moved_rows, "rows moved"),
+            (self.skipped, "bad record", "skipped"),
+            (self.replaced, "bad record", "replaced"),
+            (self.refilled, "batch", "filled again"),
+            (self.left_behind, "read", "given up"),
+            (self.damaged, "image", "damaged"),
+            (self.ring.regrown, "slot", "grown"),
+            (self.ring.spilled, "batch", "spilled"),
+            (self.detached, "batch", "copied out"),
+            (self.moved_rows, "row", "moved"),
         ];
-        for (count, what) in counted.into_iter().filter(|(count, _)| *count > 0) {
-            writeln!(f, "{count} {what}")?;
+        for (count, name, what) in counted.into_iter().filter(|(count, ..)| *count > 0) {
+            writeln!(f, "{} {what}", Things(count, name))?;
         }
         if let Some(slow) = self.slowest.first() {
             writeln!(f, "slowest    {} for {}", Seconds(slow.seconds()), slow.name)?;
@@ -104,7 +116,7 @@ impl fmt::Display for Stats {
 }
 
 /// A share, in percent.
-pub(super) struct Percent(pub(super) f64);
+pub(crate) struct Percent(pub(crate) f64);
 
 impl fmt::Display for Percent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -114,7 +126,7 @@ impl fmt::Display for Percent {
 }
 
 /// A time, in the unit that suits it.
-pub(super) struct Seconds(pub(super) f64);
+pub(crate) struct Seconds(pub(crate) f64);
 
 impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -123,6 +135,21 @@ impl fmt::Display for Seconds {
             s if s >= 1.0 => write!(f, "{s:.2} s"),
             s if s >= 1e-3 => write!(f, "{:.1} ms", 1e3 * s),
             s => write!(f, "{:.1} us", 1e6 * s),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_thing_is_no_plural() {
+        let mut stats = Stats { cores: 1, skipped: 1, damaged: 2, ..Stats::default() };
+        (stats.trainer.batches, stats.workers.threads) = (1, 1);
+        let shown = stats.to_string();
+        for part in ["trainer    1 batch in", "workers    1 on 1 core,", "1 bad record skipped", "2 images damaged"] {
+            assert!(shown.contains(part), "{part}:\n{shown}");
         }
     }
 }

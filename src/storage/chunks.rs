@@ -1,9 +1,8 @@
-//! Decoded chunks, shared by all workers of a reader: what only a whole chunk can give, such as the records of a row group, is
+//! Decoded chunks, shared by all workers of a reader: data that can only be decoded as a unit, such as a row group, is
 //! decoded once and kept while there is room.
 //!
-//! A chunk that several threads want is decoded by the first of them, without a lock; the others wait. Whoever wants several
-//! decodes those that nobody has begun before waiting for others, so that the columns of one row group are decoded by
-//! several threads.
+//! The first thread that needs a chunk decodes it, without a lock; others wait. A thread that needs several chunks
+//! decodes those that nobody has begun before it waits, so that several threads decode the columns of one row group.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -50,17 +49,18 @@ pub(crate) struct Chunk<T> {
     reservation: Reservation,
 }
 
-/// How often decoded chunks were there, and how often they had to be decoded.
+/// How often decoded chunks were in the cache, and how often they had to be decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct ChunkStats {
-    /// Chunks that were asked for and there.
+    /// Chunks that were found in the cache.
     pub hits: u64,
-    /// Chunks that another thread was decoding, and that were waited for.
+    /// Chunks that another thread was decoding, so that the caller waited.
     pub waited: u64,
-    /// Chunks that were decoded. More than there are: some were decoded again, because there was no room to keep them.
+    /// Chunks that were decoded. If this is more than the number of chunks, some were decoded again, because there was
+    /// no room to keep them.
     pub decoded: u64,
-    /// Chunks that made room for others.
+    /// Chunks that were removed to make room for others.
     pub evicted: u64,
     /// Bytes of the chunks that are kept now.
     pub bytes: u64,
@@ -116,6 +116,12 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         matches!(self.state.lock().entries.get(&key), Some(Entry::Here { .. } | Entry::Decoding))
     }
 
+    /// Whether those that somebody holds are more than is kept: who can do without holding more, should.
+    #[cfg(any(feature = "parquet", test))]
+    pub(crate) fn is_over(&self) -> bool {
+        self.state.lock().bytes > self.most_bytes
+    }
+
     /// Puts the chunks of `keys` into `into`, in this order. Those that are not here are decoded by `decode`, which is given a
     /// reservation that holds as many bytes as `estimate` says, and leaves it at what the chunk needs.
     ///
@@ -130,30 +136,59 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         decode: impl Fn(K, &mut Reservation) -> Result<T>,
         into: &mut Vec<Arc<Chunk<T>>>,
     ) -> Result<()> {
+        self.get_unless(None, keys, estimate, decode, into).map(drop)
+    }
+
+    /// As [`get`](Self::get), where the chunks of `keys` may have been [joined](Self::join) to one, `whole`: then that alone
+    /// is put into `into`. Whether it is.
+    ///
+    /// # Errors
+    ///
+    /// As [`get`](Self::get).
+    pub(crate) fn get_unless(
+        &self,
+        whole: Option<K>,
+        keys: impl Iterator<Item = K> + Clone,
+        estimate: impl Fn(K) -> u64,
+        decode: impl Fn(K, &mut Reservation) -> Result<T>,
+        into: &mut Vec<Arc<Chunk<T>>>,
+    ) -> Result<bool> {
         let first = into.len();
+        // Chunks make room for the one that they are joined to in the moment in which that is there: so nobody finds neither.
+        let look_up = |state: &mut State<K, T>, key| match whole.and_then(|whole| state.find(whole)) {
+            Some(chunk) => Ok(Found::Whole(chunk)),
+            None => state.look_up(key),
+        };
+        let is_whole = |chunk, into: &mut Vec<_>| {
+            into.truncate(first);
+            into.push(chunk);
+            Ok(true)
+        };
         let mut is_complete = true;
         for key in keys.clone() {
-            let found = self.state.lock().look_up(key)?;
+            let found = look_up(&mut self.state.lock(), key)?;
             match found {
                 Found::Here(chunk) => into.push(chunk),
+                Found::Whole(chunk) => return is_whole(chunk, into),
                 Found::Decoding => is_complete = false,
                 Found::Nothing => into.push(self.decode(key, &estimate, &decode)?),
             }
         }
         if is_complete {
-            return Ok(());
+            return Ok(false);
         }
         // What others decode was left out; now it is waited for.
         into.truncate(first);
-        keys.into_iter().try_for_each(|key| {
+        for key in keys {
             let mut state = self.state.lock();
             let mut has_waited = false;
             loop {
-                match state.look_up(key)? {
+                match look_up(&mut state, key)? {
                     Found::Here(chunk) => {
                         into.push(chunk);
-                        return Ok(());
+                        break;
                     }
+                    Found::Whole(chunk) => return is_whole(chunk, into),
                     Found::Decoding => {
                         state.counts.waited += u64::from(!has_waited);
                         has_waited = true;
@@ -162,11 +197,52 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
                     Found::Nothing => {
                         drop(state);
                         into.push(self.decode(key, &estimate, &decode)?);
-                        return Ok(());
+                        break;
                     }
                 }
             }
-        })
+        }
+        Ok(false)
+    }
+
+    /// Puts the chunks `parts`, all those of `keys`, together to one, `whole`, which takes their place here. `None` where there
+    /// is no memory for both at once.
+    ///
+    /// # Panics
+    ///
+    /// If `join` does.
+    #[cfg(any(feature = "parquet", test))]
+    pub(crate) fn join(
+        &self,
+        whole: K,
+        keys: impl Iterator<Item = K>,
+        parts: &[Arc<Chunk<T>>],
+        join: impl FnOnce(&[Arc<Chunk<T>>]) -> T,
+    ) -> Result<Option<Arc<Chunk<T>>>> {
+        let mut state = self.state.lock();
+        loop {
+            match state.look_up(whole)? {
+                Found::Here(chunk) | Found::Whole(chunk) => return Ok(Some(chunk)),
+                Found::Decoding => state = self.changed.wait(state),
+                Found::Nothing => break,
+            }
+        }
+        drop(state);
+        let mut claim = Claim { chunks: self, key: whole, is_kept: false };
+        let bytes: u64 = parts.iter().map(|part| part.bytes()).sum();
+        let mut reservation = self.budget.empty_reservation();
+        if reservation.try_grow_to(bytes).is_err() {
+            return Ok(None);
+        }
+        let chunk = Arc::new(Chunk { value: join(parts), reservation });
+        let mut state = self.state.lock();
+        let replaced: Vec<_> = keys.filter_map(|key| state.take(key)).collect();
+        state.keep(whole, &chunk);
+        claim.is_kept = true;
+        self.changed.notify_all();
+        let evicted = self.make_room(state, 0);
+        drop((replaced, evicted));
+        Ok(Some(chunk))
     }
 
     /// Decodes a chunk that this thread has claimed.
@@ -207,13 +283,9 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
                 return Err(error);
             }
         };
-        let bytes = reservation.bytes();
         let chunk = Arc::new(Chunk { value, reservation });
         state.counts.decoded += 1;
-        state.bytes += bytes;
-        state.uses += 1;
-        let used = state.uses;
-        state.entries.insert(key, Entry::Here { chunk: chunk.clone(), used });
+        state.keep(key, &chunk);
         claim.is_kept = true;
         self.changed.notify_all();
         drop(self.make_room(state, 0));
@@ -231,11 +303,8 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
                 _ => None,
             });
             let Some((_, key)) = oldest.min_by_key(|(used, _)| *used) else { break };
-            if let Some(Entry::Here { chunk, .. }) = state.entries.remove(&key) {
-                state.bytes -= chunk.bytes();
-                state.counts.evicted += 1;
-                evicted.push(chunk);
-            }
+            evicted.extend(state.take(key));
+            state.counts.evicted += 1;
         }
         drop(state);
         evicted
@@ -244,22 +313,49 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
 
 enum Found<T> {
     Here(Arc<Chunk<T>>),
+    /// It was joined with others to this one.
+    Whole(Arc<Chunk<T>>),
     Decoding,
     /// The caller is to decode it: it is claimed for it.
     Nothing,
 }
 
 impl<K: Copy + Eq + Hash, T> State<K, T> {
-    fn look_up(&mut self, key: K) -> Result<Found<T>> {
+    /// A chunk that is here.
+    fn find(&mut self, key: K) -> Option<Arc<Chunk<T>>> {
         self.uses += 1;
         match self.entries.get_mut(&key) {
             Some(Entry::Here { chunk, used }) => {
                 *used = self.uses;
                 self.counts.hits += 1;
-                Ok(Found::Here(chunk.clone()))
+                Some(chunk.clone())
             }
-            Some(Entry::Decoding) => Ok(Found::Decoding),
+            _ => None,
+        }
+    }
+
+    fn keep(&mut self, key: K, chunk: &Arc<Chunk<T>>) {
+        self.bytes += chunk.bytes();
+        self.uses += 1;
+        self.entries.insert(key, Entry::Here { chunk: chunk.clone(), used: self.uses });
+    }
+
+    /// Takes out a chunk that is here.
+    fn take(&mut self, key: K) -> Option<Arc<Chunk<T>>> {
+        let Some(Entry::Here { chunk, .. }) = self.entries.get(&key) else { return None };
+        let chunk = chunk.clone();
+        self.bytes -= chunk.bytes();
+        self.entries.remove(&key);
+        Some(chunk)
+    }
+
+    fn look_up(&mut self, key: K) -> Result<Found<T>> {
+        if let Some(chunk) = self.find(key) {
+            return Ok(Found::Here(chunk));
+        }
+        match self.entries.get(&key) {
             Some(Entry::Bad(fault)) => Err(fault.error()),
+            Some(_) => Ok(Found::Decoding),
             None => {
                 self.entries.insert(key, Entry::Decoding);
                 Ok(Found::Nothing)
@@ -415,6 +511,60 @@ mod tests {
                 assert_eq!(**get(&chunks, &[1], double).unwrap()[0], 2);
             });
         }
+    }
+
+    #[test]
+    fn chunks_that_are_joined_are_decoded_once_and_make_room_for_what_they_become() {
+        for cache in [1000, 40] {
+            let budget = MemoryBudget::unlimited();
+            let chunks: Chunks<u32, u32> = Chunks::new(cache, &budget);
+            let (decoded, joined) = (AtomicUsize::new(0), AtomicUsize::new(0));
+            // Chunks 10 to 13 become chunk 1, 20 to 23 chunk 2.
+            let get = |whole: u32| {
+                let (keys, mut into) = (whole * 10..whole * 10 + 4, Vec::new());
+                let decode = |key, reservation: &mut Reservation| {
+                    decoded.fetch_add(1, Ordering::Relaxed);
+                    thread::yield_now();
+                    double(key, reservation)
+                };
+                if chunks.get_unless(Some(whole), keys.clone(), |_| 10, decode, &mut into).unwrap() {
+                    return **into[0];
+                }
+                let add = |parts: &[Arc<Chunk<u32>>]| {
+                    joined.fetch_add(1, Ordering::Relaxed);
+                    parts.iter().map(|part| ***part).sum()
+                };
+                **chunks.join(whole, keys, &into, add).unwrap().unwrap()
+            };
+            thread::scope(|scope| {
+                for thread in 0..6u32 {
+                    let get = &get;
+                    scope.spawn(move || {
+                        for turn in 0..20 {
+                            let whole = 1 + (thread + turn) % 2;
+                            assert_eq!(get(whole), 2 * (40 * whole + 6));
+                        }
+                    });
+                }
+            });
+            if cache == 1000 {
+                assert_eq!((decoded.into_inner(), joined.into_inner(), chunks.stats().decoded), (8, 2, 8));
+                assert_eq!((kept(&chunks, 0..30), budget.used()), (vec![1, 2], 80));
+            }
+            assert_eq!(chunks.stats().bytes, budget.used());
+        }
+    }
+
+    #[test]
+    fn without_memory_for_both_the_parts_stay_as_they_are() {
+        let budget = MemoryBudget::new(35);
+        let chunks = Chunks::new(1000, &budget);
+        let parts = get(&chunks, &[1, 2], double).unwrap();
+        let join = |parts: &[Arc<Chunk<u32>>]| ***parts.first().unwrap();
+        assert!(chunks.join(0, [1, 2].into_iter(), &parts, join).unwrap().is_none());
+        assert_eq!((kept(&chunks, 0..5), budget.used(), chunks.is_over()), (vec![1, 2], 20, false));
+        drop(chunks.join(0, [1].into_iter(), &parts[..1], join).unwrap().unwrap());
+        assert_eq!(kept(&chunks, 0..5), [0, 2]);
     }
 
     #[test]

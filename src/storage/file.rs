@@ -1,4 +1,4 @@
-//! Local files: opening them, and reading small ones whole into a buffer that is used again and again.
+//! Local files: opening them, and reading small ones as a whole into a reused buffer.
 
 use std::fs::File;
 use std::io::{ErrorKind as IoErrorKind, Read};

@@ -27,21 +27,21 @@ pub struct Files {
 const AHEAD_BYTES: u64 = 256 << 20;
 
 impl Files {
-    /// Those of this machine: read in the worker's own thread.
+    /// The files of this machine, read in the worker's own thread.
     pub fn local() -> Self {
         Self::default()
     }
 
-    /// Those of `storage`. Most bytes that may be asked for before they are needed: 256 MiB, which count against `budget`;
-    /// a batch that needs more has all of its own.
+    /// The files of `storage`. At most 256 MiB are requested before they are needed, which count against `budget`; a
+    /// batch that needs more gets all of its own bytes.
     ///
-    /// Threads that wait for the storage, as many as there may be requests under way, start when there is something to
-    /// ask for, and end when the last reader of these files drops.
+    /// The threads that wait for the storage, one for each request that may be in progress, start with the first
+    /// request, and end when the last reader of these files drops.
     pub fn of(storage: Arc<dyn Storage>, budget: &MemoryBudget) -> Self {
         Self::with_ahead_bytes(storage, AHEAD_BYTES, budget)
     }
 
-    /// As [`of`](Self::of), with another bound.
+    /// As [`of`](Self::of), with another limit.
     pub fn with_ahead_bytes(storage: Arc<dyn Storage>, bytes: u64, budget: &MemoryBudget) -> Self {
         Self { ahead: Some(Arc::new(Ahead::new(storage, bytes, budget))), handles: None }
     }
@@ -51,12 +51,12 @@ impl Files {
         Self { handles: self.are_local().then(|| Arc::new(Handles::new(most))), ..self.clone() }
     }
 
-    /// Whether they are those of this machine.
+    /// Whether these are the files of this machine.
     pub fn are_local(&self) -> bool {
         self.ahead.is_none()
     }
 
-    /// What was asked for, and how often somebody had to wait; `None` of local files.
+    /// What was requested, and how often a worker had to wait; `None` for local files.
     pub fn stats(&self) -> Option<AheadStats> {
         self.ahead.as_ref().map(|ahead| ahead.stats())
     }

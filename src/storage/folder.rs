@@ -1,4 +1,4 @@
-//! What lies in a folder of this machine, and what is known of a path before it is opened.
+//! The contents of a folder of this machine, and what is known of a path before it is opened.
 
 use std::ffi::OsString;
 use std::fs::{self, FileType, Metadata};

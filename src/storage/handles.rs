@@ -1,4 +1,5 @@
-//! Files of which only some are open at a time: a data set of thousands of them must not use up the process's descriptors.
+//! Files of which only some are open at a time, so that a data set of thousands of files does not use up the process's
+//! descriptors.
 
 use std::collections::HashMap;
 use std::fmt;

@@ -17,21 +17,21 @@ use super::handles::{Handles, Lent};
 use super::window::Window;
 use super::{open_file, shorter_than_before};
 
-/// How a file's bytes are reached: `"read"` or `"map"` in settings.
+/// How a file is read: `"read"` or `"map"` in settings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "Named", into = "Named")]
 #[non_exhaustive]
 pub enum Access {
-    /// By reading into reused buffers: neighbours together, and small records that lie apart many with one call (on
-    /// Linux). The default.
+    /// By reading into reused buffers: neighbouring records together, and many small records that lie apart with one
+    /// call (on Linux). The default.
     #[default]
     Read,
-    /// By mapping the file, which is a promise: see [`Mapping::promise`].
+    /// By mapping the file, which needs a promise: see [`Mapping::promise`].
     Map(Mapping),
 }
 
-/// The promise that mapping needs, or the wish for it: settings can ask for mapping, but only a program can promise what that
-/// needs. A file that is to be mapped without the promise does not open.
+/// The promise that mapping needs. Settings can ask for mapping, but only a program can make the promise; without it, a
+/// file that should be mapped does not open.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     is_promised: bool,
@@ -64,12 +64,13 @@ impl From<Access> for Named {
 }
 
 impl Mapping {
-    /// The promise that nobody changes the files that are mapped by it: one copy from the page cache instead of two, and no
-    /// system call.
+    /// Promises that nobody changes the files that are mapped. Mapping saves one of two copies from the page cache, and
+    /// the system call.
     ///
-    /// Records of fixed size in random order, cached, cost 0.38 us of processor time instead of 0.77 at 3 KB, and 1.2
-    /// instead of 2.8 at 12 KB (the record of 2026-11-20 in `benches/record`); rows of a CSV file hardly differ. What is not
-    /// in memory yet is read while decoding, so that a limit of the time for reading does not bound it.
+    /// Records of fixed size in random order, cached, cost 0.38 us of CPU time instead of 0.77 at 3 KB, and 1.2 instead
+    /// of 2.8 at 12 KB (the record of 2026-11-20 in `benches/record`); for rows of a CSV file there is hardly a
+    /// difference. Pages that are not in memory yet are read while decoding, so a `fetch_limit` does not limit that
+    /// time.
     ///
     /// ```
     /// use ringfeed::arrays::NpyOptions;
@@ -87,8 +88,9 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// Nobody may change or truncate a file that is mapped by this promise, for as long as a reader of it lives: its bytes are
-    /// borrowed as memory that does not change, and touching a page that is gone raises SIGBUS, which ends the process.
+    /// Nobody may change or truncate a file that is mapped with this promise, as long as a reader of it lives: its
+    /// bytes are borrowed as memory that does not change, and reading a page that is gone raises SIGBUS, which ends the
+    /// process.
     pub const unsafe fn promise() -> Self {
         Self { is_promised: true }
     }

@@ -1,4 +1,4 @@
-//! Reads with a time limit: on a thread of their own, which is left behind when one hangs.
+//! Reads with a time limit, on a separate thread that is left behind if a read hangs.
 
 use std::fmt;
 use std::sync::Arc;
@@ -15,15 +15,15 @@ use crate::sync::Mutex;
 
 /// A time limit for reading one sample's bytes, for storage that may hang.
 ///
-/// Whoever reads then has a helper thread do it, one sample at a time: fetching, measuring (reading the headers of images of
-/// native size) and replacements. A read that passes the limit makes its sample a bad record of kind
-/// [`ErrorKind::TimedOut`], and leaves its thread and buffers behind, never a slot. A stream is left behind as a whole, since nobody
-/// else can go on where it is: the error comes in the place of the batch, and ends the run. The same bytes for the same seed are
-/// promised for runs in which no limit was passed.
+/// A helper thread then does all reads, one sample at a time: fetching, measuring (reading the headers of images in
+/// their own size) and replacements. If a read exceeds the limit, its sample is a bad record of kind
+/// [`ErrorKind::TimedOut`], and its thread and buffers are left behind, but never a slot. A stream is left behind as a
+/// whole, because nobody else can continue it: the error comes in the batch's place, and ends the run. The same seed
+/// gives the same bytes only in runs without a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FetchLimit {
-    /// Longest time for one sample, in milliseconds.
+    /// Maximum time for one sample, in milliseconds.
     pub time_ms: u64,
     /// How many threads an iterator may leave behind, over all its epochs, before one ends with
     /// [`ErrorKind::TimedOut`].
@@ -37,7 +37,7 @@ impl FetchLimit {
     }
 }
 
-/// A time limit as it is given to what reads; see [`Planner::limit_reads`](crate::source::Planner::limit_reads).
+/// The time limit that a planner is given; see [`Planner::limit_reads`](crate::source::Planner::limit_reads).
 #[derive(Clone)]
 pub struct ReadLimit {
     limit: FetchLimit,
@@ -55,7 +55,7 @@ impl ReadLimit {
         Self { limit, counters }
     }
 
-    /// What it is.
+    /// The limit.
     pub fn limit(&self) -> FetchLimit {
         self.limit
     }
@@ -143,7 +143,7 @@ impl<R: OwnedRead> Helper<R> {
                     }
                 }
             })
-            .map_err(|error| Error::new(ErrorKind::Io, format!("no reading thread: {error}")))?;
+            .map_err(|error| Error::new(ErrorKind::Io, format!("a reading thread can't be started: {error}")))?;
         Ok(Self { reads, done })
     }
 }

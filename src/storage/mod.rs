@@ -1,8 +1,8 @@
-//! Where bytes are, and the one way to them.
+//! Where bytes are, and the only way to read them.
 //!
-//! Readers are given [`Files`], never a file. Local files are read in the worker's own thread, with no hand-off. A
-//! [`Storage`] of the user's own (an object store, a server) is asked ahead: its bytes are requested as soon as the plan
-//! tells that they will be needed, many requests at a time, within a bound in bytes.
+//! Readers are given [`Files`], never a file. Local files are read in the worker's own thread, without a hand-off. From
+//! a [`Storage`] of your own (an object store, a server), bytes are requested as soon as the plan says that they will
+//! be needed, many requests at a time, within a limit in bytes.
 
 mod ahead;
 mod chunks;

@@ -1,4 +1,4 @@
-//! How whole files are compressed: told by how they begin, whatever they are called.
+//! Recognises how a whole file is compressed by its first bytes, whatever its name.
 
 use crate::error::Result;
 use crate::memory::MemoryBudget;

@@ -1,5 +1,5 @@
-//! Files that Zstandard compressed. How much memory a frame takes to decompress, it says itself: that is taken from the budget
-//! before it is decompressed.
+//! Files compressed by Zstandard. A frame says how much memory its decompression takes; this is reserved from the
+//! budget first.
 
 use std::io::{BufRead, BufReader, Error, ErrorKind, Read};
 

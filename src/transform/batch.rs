@@ -10,17 +10,17 @@ use crate::view::TensorView;
 
 use super::Tensors;
 
-/// What becomes of the tensors of a whole batch: after all its rows were decoded and bad ones taken out or replaced, before
-/// it is delivered, in the worker that finished it.
+/// Changes the tensors of a whole batch, after all its rows were decoded and bad ones removed or replaced, before it is
+/// delivered, in the worker that finished it.
 ///
-/// An error or a panic ends the epoch in the batch's place: it is no record's, so that no policy for bad records applies.
+/// An error or a panic ends the epoch in the batch's place: it does not belong to a record, so no policy for bad
+/// records applies.
 pub trait BatchTransform: Send + Sync {
-    /// Says which tensors it needs: those that it [changes](Tensors::change) and [reads](Tensors::read). Called when a source
-    /// is opened.
+    /// Declares which tensors it [changes](Tensors::change) and [reads](Tensors::read). Called when a source is opened.
     ///
     /// # Errors
     ///
-    /// Tensors that are not there, or not as it needs them.
+    /// If tensors do not exist, or are not as this transform needs them.
     fn declare(&self, tensors: &mut Tensors) -> Result<()>;
 
     /// Works on one batch. Arrays of `scope` end with this call.
@@ -31,7 +31,7 @@ pub trait BatchTransform: Send + Sync {
     fn apply(&self, batch: &mut BatchMut<'_>, scope: &Scope<'_>) -> Result<()>;
 }
 
-/// A whole batch that is not delivered yet.
+/// A whole batch before its delivery.
 pub struct BatchMut<'a> {
     schema: &'a Schema,
     layout: &'a Layout,
@@ -73,7 +73,7 @@ impl<'a> BatchMut<'a> {
         self.layout.rows()
     }
 
-    /// The key of this transform's randomness: a function of seed, epoch, the batch and the place in the list.
+    /// The key for this transform's random numbers: a function of seed, epoch, batch and position in the list.
     pub fn key(&self) -> RandomKey {
         self.key
     }
@@ -83,12 +83,12 @@ impl<'a> BatchMut<'a> {
         self.samples
     }
 
-    /// How many samples at the end only fill the last batch up.
+    /// Number of samples at the end that only pad the last batch.
     pub fn padding(&self) -> usize {
         self.padding
     }
 
-    /// What a sample is made of.
+    /// Names, roles, types and shapes of the tensors of a sample.
     pub fn schema(&self) -> &Schema {
         self.schema
     }
@@ -103,7 +103,7 @@ impl<'a> BatchMut<'a> {
         Ok(TensorView::new(&self.schema.tensors()[index], self.layout, index, self.bytes))
     }
 
-    /// The elements of the tensor of this name, sample by sample, to be changed.
+    /// The elements of the tensor of this name, sample by sample, to change them.
     ///
     /// # Errors
     ///
@@ -117,7 +117,7 @@ impl<'a> BatchMut<'a> {
         self.bytes_mut(name).map(bytemuck::cast_slice_mut)
     }
 
-    /// The bytes of the tensor of this name, sample by sample, to be changed.
+    /// The bytes of the tensor of this name, sample by sample, to change them.
     ///
     /// # Errors
     ///

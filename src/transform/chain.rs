@@ -40,7 +40,7 @@ impl Making {
     fn add(&mut self, part: Part, nth: u64) -> Result<()> {
         match part {
             Part::Row(_) if !self.batch_steps.is_empty() => {
-                let message = "transforms: what works on samples comes before all that works on whole batches";
+                let message = "transforms: transforms of samples come before those of whole batches";
                 return Err(Error::new(ErrorKind::Config, message));
             }
             Part::Row(transform) => {
@@ -78,7 +78,7 @@ pub(crate) struct ChainMemory {
 }
 
 impl Transforms {
-    /// The tensors that are made of those of `source`.
+    /// The tensors after this list was applied to those of `source`.
     ///
     /// # Errors
     ///

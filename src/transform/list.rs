@@ -9,7 +9,7 @@ use crate::schema::{Schema, TensorSpec};
 use super::members::{Check, Operation, Part};
 use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform};
 
-/// A list of transforms, applied in its order: first those of samples, then those of batches.
+/// A list of transforms, applied in order: first those of samples, then those of batches.
 ///
 /// ```
 /// use ringfeed::transform::Transforms;
@@ -63,7 +63,7 @@ impl Transforms {
         self
     }
 
-    /// Adds one that Ringfeed brings along.
+    /// Adds a built-in transform.
     #[must_use]
     pub fn with(mut self, operation: Operation) -> Self {
         self.items.push(Item::Member(operation));
@@ -77,8 +77,8 @@ impl Transforms {
         self
     }
 
-    /// Adds a tensor that `write` computes for each sample, from all tensors that there are so far. Before each call it holds
-    /// zeros. One with the same name is replaced.
+    /// Adds a tensor that `write` computes for each sample, from all tensors so far. Before each call it holds zeros. A
+    /// tensor with the same name is replaced.
     #[must_use]
     pub fn map(
         self,
@@ -88,7 +88,7 @@ impl Transforms {
         self.and(Map { tensor, write })
     }
 
-    /// Has `change` work on the tensor of this name where it is, for each sample. All others can be read.
+    /// Changes the tensor of this name in place with `change`, for each sample. All other tensors can be read.
     ///
     /// ```
     /// use ringfeed::transform::Transforms;
@@ -107,7 +107,7 @@ impl Transforms {
         self.and(Change { tensor: tensor.into(), change })
     }
 
-    /// Has `change` work on each batch as a whole.
+    /// Changes each whole batch with `change`.
     #[must_use]
     pub fn map_batch(
         self,
@@ -116,7 +116,7 @@ impl Transforms {
         self.and_batch(MapBatch(change))
     }
 
-    /// Removes the tensor of this name: it was needed by others alone.
+    /// Removes the tensor of this name, which only other transforms needed.
     #[must_use]
     pub fn remove(self, tensor: impl Into<String>) -> Self {
         self.with(Operation::Remove { tensor: tensor.into() })
@@ -125,6 +125,16 @@ impl Transforms {
     /// The same without what is for training alone.
     pub(crate) fn without_augmentation(mut self) -> Self {
         self.items.retain(|item| !matches!(item, Item::Member(operation) if operation.is_augmentation()));
+        self
+    }
+
+    /// The same without members that work on one of these tensors.
+    pub(crate) fn without_those_of(mut self, tensors: &[&str]) -> Self {
+        let is_of = |operation: &Operation| match operation {
+            Operation::Pad { tensor, .. } => tensors.contains(&tensor.as_str()),
+            other => other.tensor().is_some_and(|tensor| tensors.contains(&tensor)),
+        };
+        self.items.retain(|item| !matches!(item, Item::Member(operation) if is_of(operation)));
         self
     }
 
@@ -152,7 +162,7 @@ impl Transforms {
         Self { items: self.items.into_iter().zip(on_device).filter_map(on_host).collect() }
     }
 
-    /// Adds all of another list.
+    /// Adds all transforms of another list.
     #[must_use]
     pub fn then(mut self, others: Self) -> Self {
         self.items.extend(others.items);

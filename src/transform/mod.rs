@@ -1,9 +1,9 @@
-//! Transforms: what becomes of a sample's tensors between decoding and delivery, as one list.
+//! Transforms of a sample's tensors between decoding and delivery, as one list.
 //!
-//! A [`Transform`] says which tensors it reads and writes, and then works on one row at a time, in the worker that decoded
-//! it. What is delivered lies in the batch's slot from the beginning; what is not (the audio of which a spectrogram is made)
-//! lies beside it, in the worker's memory. A [`BatchTransform`] works on a whole batch, once all of its rows are settled.
-//! [`Transforms`] is the list of them, and a `Chain` that list, made for the tensors of a source.
+//! A [`Transform`] declares which tensors it reads and writes, and then works on one row at a time, in the worker that
+//! decoded it. Tensors that are delivered are in the batch's slot from the beginning; others (such as the sound of a
+//! spectrogram) are in the worker's memory. A [`BatchTransform`] works on a whole batch, after all of its rows are
+//! settled. [`Transforms`] is the list, and a `Chain` is the list prepared for the tensors of a source.
 
 mod batch;
 mod chain;
@@ -27,10 +27,10 @@ pub use tensors::Tensors;
 use crate::error::Result;
 pub use crate::memory::{Scope, ScopeStats, Scopes};
 
-/// What becomes of the tensors of one sample.
+/// Changes the tensors of one sample.
 ///
-/// It knows nothing of files, threads or batches: the same sample under the same key gives the same bytes, whoever calls it
-/// and in whatever order. For a function over one tensor, [`Transforms::map`] is shorter.
+/// It knows nothing of files, threads or batches: the same sample with the same key gives the same bytes, on any thread
+/// and in any order. For a function of one tensor, [`Transforms::map`] is shorter.
 ///
 /// ```
 /// use ringfeed::transform::{Outputs, Row, Scope, Tensors, Transform, Transforms};
@@ -56,26 +56,26 @@ pub use crate::memory::{Scope, ScopeStats, Scopes};
 /// let list = Transforms::new().and(Distance);
 /// ```
 pub trait Transform: Send + Sync {
-    /// Says which tensors it reads, changes, adds and removes. Called when a source is opened.
+    /// Declares which tensors it reads, changes, adds and removes. Called when a source is opened.
     ///
     /// # Errors
     ///
-    /// Tensors that are not there, or not as it needs them.
+    /// If tensors do not exist, or are not as this transform needs them.
     fn declare(&self, tensors: &mut Tensors) -> Result<()>;
 
-    /// Wraps the work on the samples of a job: calls `work` once, which applies this transform and others to each of them. For
-    /// what is worth preparing only for many samples, such as a lock of another language's interpreter. Where it is not called,
-    /// the samples are bad records.
+    /// Wraps the work on the samples of a job: calls `work` once, which applies this transform and others to each
+    /// sample. For preparation that pays only for many samples, such as taking the lock of another language's
+    /// interpreter. If `work` is not called, the samples are bad records.
     fn around(&self, work: &mut dyn FnMut()) {
         work();
     }
 
-    /// Works on one sample. `out` are the tensors that it changes or writes, in the order in which it declared them; of those
-    /// that it writes it must write every byte, padding included: they hold whatever lay there before. Arrays of `scope` end
-    /// with this call.
+    /// Works on one sample. `out` has the tensors that it changes or writes, in the order in which it declared them. It
+    /// must write every byte of a tensor that it writes, padding included, because the memory holds whatever was there
+    /// before. Arrays of `scope` end with this call.
     ///
     /// # Errors
     ///
-    /// What makes this sample a bad record. A panic does so, too.
+    /// Any error makes this sample a bad record. So does a panic.
     fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, scope: &Scope<'_>) -> Result<()>;
 }

@@ -30,7 +30,7 @@ impl Row<'_> {
         self.id
     }
 
-    /// The key of this transform's randomness: a function of seed, epoch, sample and the place in the list.
+    /// The key for this transform's random numbers: a function of seed, epoch, sample and position in the list.
     pub fn key(&self) -> RandomKey {
         self.key
     }
@@ -43,14 +43,14 @@ impl Row<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name, for a tensor that is not there or was not declared as one that is read.
+    /// [`ErrorKind::NotFound`] with the nearest name, for a tensor that does not exist or was not declared as read.
     pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
         // The last one of a name is the newest.
         let index = self.readable.iter().rev().find(|index| self.all[**index].name == name);
         index.and_then(|index| self.view.tensor(*index)).ok_or_else(|| self.missing(name))
     }
 
-    /// The tensors that are read, each with the shape of one sample.
+    /// The tensors that were declared as read, each with the shape of one sample.
     pub fn tensors(&self) -> impl Iterator<Item = TensorView<'_>> {
         self.readable.iter().filter_map(|index| self.view.tensor(*index))
     }
@@ -72,7 +72,7 @@ impl Row<'_> {
         self.tensor(name)?.as_slice()
     }
 
-    /// The elements of a tensor of `u8`.
+    /// The elements of a tensor of type `u8`.
     ///
     /// # Errors
     ///
@@ -81,7 +81,7 @@ impl Row<'_> {
         self.get(name)
     }
 
-    /// The elements of a tensor of `i64`.
+    /// The elements of a tensor of type `i64`.
     ///
     /// # Errors
     ///
@@ -90,7 +90,7 @@ impl Row<'_> {
         self.get(name)
     }
 
-    /// The elements of a tensor of `f32`.
+    /// The elements of a tensor of type `f32`.
     ///
     /// # Errors
     ///
@@ -99,7 +99,7 @@ impl Row<'_> {
         self.get(name)
     }
 
-    /// The elements of a tensor of `f64`.
+    /// The elements of a tensor of type `f64`.
     ///
     /// # Errors
     ///
@@ -119,21 +119,21 @@ impl fmt::Debug for Outputs<'_> {
 }
 
 impl Outputs<'_> {
-    /// How many there are.
+    /// Number of tensors.
     pub fn len(&self) -> usize {
         self.0.len()
     }
 
-    /// Whether there are none.
+    /// Whether there are no tensors.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The `nth` of them.
+    /// Tensor `nth`.
     ///
     /// # Panics
     ///
-    /// If there are fewer.
+    /// If there are not more than `nth` tensors.
     pub fn tensor(&mut self, nth: usize) -> TensorMut<'_> {
         self.0.tensor(nth)
     }

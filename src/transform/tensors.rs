@@ -6,7 +6,7 @@ use crate::schema::{Affine, Dim, MAX_EXTENTS, Rows, Schema, TensorSpec};
 
 use super::lengths::{Length, Lengths};
 
-/// The tensors of a sample at one point of the list of transforms, and what a transform declares of them.
+/// The tensors of a sample at one point of the list of transforms, with which a transform declares what it does.
 pub struct Tensors {
     /// Every tensor that there ever is, those of the source first.
     pub(super) all: Vec<TensorSpec>,
@@ -60,7 +60,7 @@ impl Tensors {
         self.in_place_only = true;
     }
 
-    /// All tensors that there are, in the order in which a batch would hold them.
+    /// All tensors at this point, in the order in which a batch would hold them.
     pub fn specs(&self) -> impl ExactSizeIterator<Item = &TensorSpec> {
         self.current.iter().map(|index| &self.all[*index])
     }
@@ -83,7 +83,7 @@ impl Tensors {
         })
     }
 
-    /// Its values are read.
+    /// Declares that the transform reads this tensor.
     ///
     /// # Errors
     ///
@@ -97,14 +97,14 @@ impl Tensors {
         Ok(())
     }
 
-    /// The values of all tensors are read.
+    /// Declares that the transform reads all tensors.
     pub fn read_all(&mut self) {
         self.current.iter().for_each(|index| self.untouched[*index] = false);
         self.declared.readable.clone_from(&self.current);
     }
 
-    /// Its values are changed where they are: it is the next one of the [outputs](super::Outputs), and can't be read beside
-    /// them.
+    /// Declares that the transform changes this tensor in place: it is the next one of the [outputs](super::Outputs),
+    /// and can't also be read.
     ///
     /// # Errors
     ///
@@ -112,7 +112,7 @@ impl Tensors {
     pub fn change(&mut self, name: &str) -> Result<()> {
         let index = self.current[self.find(name)?];
         if self.declared.written.contains(&index) {
-            let message = "transforms: a tensor is declared once as what is changed or written";
+            let message = "transforms: a tensor is declared as changed or written only once";
             return Err(Error::new(ErrorKind::Config, message).at_column(name));
         }
         if self.all[index].rows == Rows::Offsets {
@@ -124,17 +124,18 @@ impl Tensors {
         Ok(())
     }
 
-    /// A tensor that is written: the next one of the [outputs](super::Outputs). It takes the place of one that has the same
-    /// name, which can still be read by this transform; otherwise it comes behind all others.
+    /// Declares a tensor that the transform writes: the next one of the [outputs](super::Outputs). It replaces a tensor
+    /// with the same name, which this transform can still read; otherwise it is added after all others.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] if no sample can have it: too many dimensions, or a length that nothing else of it has.
+    /// [`ErrorKind::Schema`] if no sample can have it: too many dimensions, or a varying length that no other tensor
+    /// has.
     pub fn write(&mut self, spec: TensorSpec) -> Result<()> {
         self.check_lengths(&spec)?;
         check_even(&spec)?;
         if self.in_place_only {
-            let message = "transforms: what works on whole batches changes tensors where they are, and adds none; write \
+            let message = "transforms: a transform of whole batches changes tensors in place, and can't add any; write \
                            the tensor in a transform of samples before it";
             return Err(Error::new(ErrorKind::Unsupported, message).at_column(spec.name));
         }
@@ -145,7 +146,7 @@ impl Tensors {
                 check_even(&self.all[replaced])?;
                 self.untouched[replaced] = false;
                 if let Some(written) = self.declared.written.iter().find(|written| **written == replaced) {
-                    let message = "transforms: a tensor is declared once as what is changed or written";
+                    let message = "transforms: a tensor is declared as changed or written only once";
                     return Err(Error::new(ErrorKind::Config, message).at_column(&self.all[*written].name));
                 }
                 if !self.declared.readable.contains(&replaced) {
@@ -161,7 +162,7 @@ impl Tensors {
         Schema::new(self.specs().cloned().collect()).map(drop)
     }
 
-    /// There is no such tensor any more behind this transform.
+    /// Declares that this tensor does not exist after this transform.
     ///
     /// # Errors
     ///
@@ -169,7 +170,7 @@ impl Tensors {
     pub fn remove(&mut self, name: &str) -> Result<()> {
         let at = self.find(name)?;
         if self.in_place_only {
-            let message = "transforms: what works on whole batches changes tensors where they are, and removes none";
+            let message = "transforms: a transform of whole batches changes tensors in place, and can't remove any";
             return Err(Error::new(ErrorKind::Unsupported, message).at_column(name));
         }
         check_even(&self.all[self.current[at]])?;
@@ -220,7 +221,7 @@ impl Tensors {
         if spec.shape.iter().all(is_known) {
             return Ok(());
         }
-        let message = "transforms: its length is that of no tensor of the source";
+        let message = "transforms: no tensor of the source has its length";
         Err(Error::new(ErrorKind::Schema, message).at_column(&spec.name))
     }
 }
@@ -231,6 +232,6 @@ fn check_even(spec: &TensorSpec) -> Result<()> {
         return Ok(());
     }
     let message =
-        "transforms: a ragged tensor may be read, or changed where it is; leave `ragged` out, so that it is padded";
+        "transforms: a ragged tensor may only be read, or changed in place; leave `ragged` out, so that it is padded";
     Err(Error::new(ErrorKind::Unsupported, message).at_column(&spec.name))
 }

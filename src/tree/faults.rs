@@ -1,6 +1,6 @@
-//! What is wrong with settings that were understood. Every type of settings says it by a method of one shape: `faults`, which
-//! gives everything that is wrong, a text each. A text begins with the key that it is about and a colon, unless it is about
-//! several of them.
+//! What is wrong with settings that could be parsed. Every type of settings has a method `faults`, which lists
+//! everything that is wrong, one text per fault. A text begins with its key and a colon, unless it is about several
+//! keys.
 
 use std::fmt::Display;
 

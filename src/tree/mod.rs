@@ -1,4 +1,4 @@
-//! What a file of settings holds, whatever its language, and what is wrong with it, in words for a person.
+//! The contents of a settings file, in any language, and what is wrong with it, in words for a person.
 
 mod faults;
 mod node;

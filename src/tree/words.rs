@@ -16,7 +16,7 @@ pub(crate) struct Fault {
 pub(crate) enum What {
     /// A key is not there.
     Missing,
-    /// A list is too short or too long.
+    /// A list is too short or too long, or stands where none may.
     Length,
     Other,
 }
@@ -29,6 +29,12 @@ impl Fault {
     /// Something where one of these names may stand.
     pub(crate) fn no_choice(found: Unexpected<'_>, names: &[&str]) -> Self {
         Self::new(format!("expected {}, found {}", one_of(names), found_words(found)))
+    }
+
+    /// A list of so many where settings belong by their names.
+    #[cold]
+    pub(super) fn no_table(found: usize) -> Self {
+        Self { what: What::Length, text: format!("expected a table, found a list of {found}") }
     }
 
     /// It comes of a name that stands alone.
@@ -46,8 +52,29 @@ fn one_of(names: &[&str]) -> String {
     }
 }
 
+/// What NumPy and others call types of elements, and what they are called here.
+const ELEMENTS: [(&str, &str); 15] = [
+    ("float16", "f16"),
+    ("half", "f16"),
+    ("bfloat16", "bf16"),
+    ("float", "f32"),
+    ("float32", "f32"),
+    ("double", "f64"),
+    ("float64", "f64"),
+    ("int8", "i8"),
+    ("int16", "i16"),
+    ("int32", "i32"),
+    ("int", "i64"),
+    ("int64", "i64"),
+    ("uint8", "u8"),
+    ("uint16", "u16"),
+    ("uint32", "u32"),
+];
+
 fn meant(wanted: &str, names: &[&str]) -> String {
-    nearest(wanted, names.iter().copied()).map_or_else(String::new, |near| format!("did you mean {near:?}? "))
+    let own = ELEMENTS.iter().find(|(other, own)| *other == wanted && names.contains(own)).map(|(_, own)| *own);
+    let near = own.or_else(|| nearest(wanted, names.iter().copied()));
+    near.map_or_else(String::new, |near| format!("did you mean {near:?}? "))
 }
 
 fn found_words(found: Unexpected<'_>) -> String {

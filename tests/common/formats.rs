@@ -155,7 +155,9 @@ pub fn samples() -> Vec<Sample> {
         Sample::new("csv_sequences", "waves/b.csv", "x,y\n1,2\n3,4\n", Told::Nothing)
             .beside("waves/a.csv", "x,y\n5,6\n")
             .at("waves")
-            .fields(r#"{"x": {"from": ["x", "y"], "numbers": "f32"}}"#)
+            .options(r#"{"label": "last"}"#)
+            .fields(r#"{"x": "f32", "y": {"numbers": "f32", "role": "label"}}"#)
+            .by("y", "6")
             .length("x"),
         Sample::new("idx", "labels", [&[0, 0, 8, 1, 0, 0, 0, 3][..], &[1, 2, 3]].concat(), Told::Length).by("features", "1"),
         Sample::new("npy", "array.npy", small("array.npy"), Told::Length).by("features", "0"),
@@ -177,7 +179,8 @@ pub fn samples() -> Vec<Sample> {
         Sample::new("csv", "table.csv", "x,y\n1,2.5\n\"30\",4\n", Told::Nothing).fields(x).by("x", "1"),
         Sample::new("csv", "table.csv.gz", gzip(b"x,y\n1,2.5\n30,4\n"), Told::Length).fields(x).by("x", "1"),
         Sample::new("raw", "numbers.raw", (1..=12).collect::<Vec<u8>>(), Told::Nothing)
-            .options(r#"{"stored": "u16", "shape": [2]}"#),
+            .options(r#"{"stored": "u16", "shape": [1]}"#)
+            .by("features", "513"),
         Sample::new("tokens", "tokens.bin", (1..=24).collect::<Vec<u8>>(), Told::Nothing)
             .options(r#"{"stored": "u16", "window": 3, "cut": {"contiguous": {}}, "targets": "none"}"#),
         Sample::new("text", "lines.txt", "one\nzwei ä\n", Told::Nothing).fields(r#"{"line": {"text": 20}}"#).by("line", "'one'"),

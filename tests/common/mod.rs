@@ -3,7 +3,6 @@
 
 pub mod watchdog;
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
@@ -114,23 +113,33 @@ pub struct Flaky {
 /// Opens once, for everybody who waits.
 #[derive(Default)]
 pub struct Gate {
-    open: Mutex<bool>,
+    state: Mutex<GateState>,
     changed: Condvar,
-    pub waiting: AtomicBool,
+}
+
+#[derive(Default)]
+struct GateState {
+    is_open: bool,
+    was_reached: bool,
 }
 
 impl Gate {
     pub fn open(&self) {
-        *self.open.lock().unwrap() = true;
+        self.state.lock().unwrap().is_open = true;
         self.changed.notify_all();
     }
 
     pub fn wait(&self) {
-        self.waiting.store(true, Ordering::SeqCst);
-        let mut open = self.open.lock().unwrap();
-        while !*open {
-            open = self.changed.wait(open).unwrap();
-        }
+        let mut state = self.state.lock().unwrap();
+        state.was_reached = true;
+        self.changed.notify_all();
+        drop(self.changed.wait_while(state, |state| !state.is_open).unwrap());
+    }
+
+    /// Waits until somebody waits there.
+    pub fn until_reached(&self) {
+        let state = self.state.lock().unwrap();
+        drop(self.changed.wait_while(state, |state| !state.was_reached).unwrap());
     }
 }
 

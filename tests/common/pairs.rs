@@ -52,7 +52,7 @@ impl Format for PairFormat {
             FieldInfo::new("name", FieldKind::Text),
             FieldInfo::new("value", FieldKind::Numbers(ringfeed::DType::I64)),
         ];
-        Ok(Pairs { lines: Lines::index(at.files, at.path, at.budget)?, base: options.base, fields })
+        Ok(Pairs { lines: Lines::open(at.files, at.path, &Default::default(), at.budget)?, base: options.base, fields })
     }
 }
 

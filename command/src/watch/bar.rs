@@ -25,10 +25,9 @@ pub(super) struct Bar {
 impl Bar {
     pub(super) fn begin(about: &About, figures: StatsHandle) -> Self {
         let bar = match about.batches {
-            Some(count) => {
-                ProgressBar::new(count).with_style(style("{bar:40} {pos}/{len} batches, {eta} left\n{wide_msg}"))
-            }
-            None => ProgressBar::new_spinner().with_style(style("{spinner} {pos} batches\n{wide_msg}")),
+            Some(count) => ProgressBar::new(count)
+                .with_style(style("{bar:40} {human_pos}/{things}, {eta} left\n{wide_msg}", "batch")),
+            None => ProgressBar::new_spinner().with_style(style("{spinner} {things}\n{wide_msg}", "batch")),
         };
         Self { bar, last: (Instant::now(), figures.stats().unwrap_or_default()), figures, names: about.names.clone() }
     }

@@ -10,7 +10,7 @@ use ringfeed::stats::StageStats;
 
 use crate::names::Names;
 use crate::output::plain;
-use crate::table::count;
+use crate::table::{count, things};
 
 /// What is shown.
 #[derive(Default)]
@@ -60,8 +60,8 @@ fn head(frame: &mut Frame<'_>, area: Rect, shown: &Shown) {
     let [name, progress] = Layout::horizontal([Constraint::Fill(1), Constraint::Length(40)]).areas(area);
     frame.render_widget(Line::from(format!("ringfeed: {}, {:.0} s", plain(path), shown.seconds)).bold(), name);
     let label = match shown.batches {
-        Some(all) => format!("{} of {} batches", count(shown.taken), count(all)),
-        None => format!("{} batches", count(shown.taken)),
+        Some(all) => format!("{} of {}", count(shown.taken), things(all, "batch")),
+        None => things(shown.taken, "batch"),
     };
     let share = shown.batches.map_or(0.0, |all| shown.taken as f64 / all.max(1) as f64);
     frame.render_widget(bar(share, label), progress);
@@ -79,8 +79,8 @@ fn stage_table(stats: &Stats) -> Table<'static> {
     let rows: Vec<Row<'static>> = stats.stages.iter().map(row).collect();
     let widths = [10, 6, 20, 8, 10, 10, 12].map(Constraint::Length);
     let table = Table::new(rows, widths).header(Row::new(heads).bold());
-    let workers = &stats.workers;
-    table.block(Block::bordered().title(format!("stages, {} workers on {} cores", workers.threads, stats.cores)))
+    let (workers, cores) = (things(stats.workers.threads as u64, "worker"), things(stats.cores as u64, "core"));
+    table.block(Block::bordered().title(format!("stages, {workers} on {cores}")))
 }
 
 fn row(stage: &StageStats) -> Row<'static> {
@@ -190,6 +190,8 @@ mod tests {
             assert!(text.contains(part), "{part}:\n{text}");
         }
         assert!(!text.contains('\u{1b}'));
+        let only = screen(&Shown { batches: Some(1), taken: 1, ..shown() }, 100, 26).join("");
+        assert!(only.contains("1 of 1 batch") && !only.contains("1 batches"), "{only}");
         let sentence = shown().stats.verdict().to_string();
         let head = sentence.split(':').next().expect("a head").to_owned();
         assert!(lines[2].contains(&head) || text.contains("bound") || text.contains("too little"), "{text}");

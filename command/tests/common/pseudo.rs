@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 /// Longest wait for something that comes at once on an idle machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// A terminal of 110 columns and 30 lines, and what was written to it.
 pub(crate) struct Pseudo {

@@ -1,4 +1,4 @@
-//! What a run was like, as one page or as data.
+//! Reports of a run, as one page or as data.
 
 mod page;
 mod run;

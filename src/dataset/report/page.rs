@@ -3,7 +3,7 @@ use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::write_whole;
-use crate::stats::{Stats, Verdict};
+use crate::stats::{Percent, Seconds, Stats, Verdict};
 
 use super::run::{Moment, Report};
 
@@ -11,7 +11,7 @@ use super::run::{Moment, Report};
 const LISTED: usize = 20;
 
 impl Report {
-    /// One page of HTML that needs nothing else: no network, no script.
+    /// The report as one page of HTML, which needs no network and no script.
     pub fn to_html(&self) -> String {
         let mut page = String::new();
         // Writing to a string does not fail.
@@ -19,7 +19,7 @@ impl Report {
         page
     }
 
-    /// Writes it to a file: a page if its name ends in `.html`, data if it ends in `.json`.
+    /// Writes the report to a file: a page if the name ends in `.html`, data if it ends in `.json`.
     ///
     /// # Errors
     ///
@@ -68,7 +68,15 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
     verdict(page, &report.verdict)?;
     figures(page, stats)?;
     if report.timeline.len() >= 2 {
-        over_time(page, "Throughput", "samples a second", &report.timeline, |moment| moment.samples_per_second, None)?;
+        over_time(
+            page,
+            "Throughput",
+            "samples a second",
+            &report.timeline,
+            |moment| moment.samples_per_second,
+            None,
+            number,
+        )?;
         let ahead = Some(stats.queue.prefetch as f64).filter(|prefetch| *prefetch > 0.0);
         over_time(
             page,
@@ -77,6 +85,7 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
             &report.timeline,
             |moment| moment.ready,
             ahead,
+            number,
         )?;
         over_time(
             page,
@@ -85,13 +94,14 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
             &report.timeline,
             |moment| moment.waited,
             Some(1.0),
+            |share| Percent(share).to_string(),
         )?;
     }
     stages(page, stats)?;
     waits(page, stats)?;
-    let slow = stats.slowest.iter().map(|slow| (slow.name.as_str(), milliseconds(slow.seconds())));
+    let slow = stats.slowest.iter().map(|slow| (slow.name.as_str(), Seconds(slow.seconds()).to_string()));
     list(page, "Slowest samples", ("sample", "time"), slow)?;
-    let bad = report.bad_records.iter().map(|bad| (bad.error.as_str(), format!("{}x", bad.times)));
+    let bad = report.bad_records.iter().map(|bad| (bad.error.as_str(), format!("{}x", grouped(bad.times))));
     list(page, "Bad samples", ("sample", "met"), bad)?;
     list(
         page,
@@ -114,11 +124,11 @@ fn figures(page: &mut String, stats: &Stats) -> fmt::Result {
     page.write_str("<section class=\"figures\">\n")?;
     let mut figure = |value: String, name: &str| writeln!(page, "<div><b>{value}</b><span>{name}</span></div>");
     figure(number(rate), "samples a second")?;
-    figure(percent(trainer.waited()), "of the time the trainer waited")?;
-    figure(percent(trainer.readiness()), "of the batches were ready when asked for")?;
+    figure(Percent(trainer.waited()).to_string(), "of the time the trainer waited")?;
+    figure(Percent(trainer.readiness()).to_string(), "of the batches were ready when asked for")?;
     figure(format!("{:.1}", queue.mean_ready()), "batches ready in the mean")?;
-    figure(milliseconds(trainer.steps.p50_seconds), "for half of the trainer's steps")?;
-    figure(stats.samples.to_string(), "samples")?;
+    figure(Seconds(trainer.steps.p50_seconds).to_string(), "for half of the trainer's steps")?;
+    figure(grouped(stats.samples), "samples")?;
     page.write_str("</section>\n")
 }
 
@@ -134,6 +144,7 @@ fn over_time(
     moments: &[Moment],
     value: impl Fn(&Moment) -> f64,
     top: Option<f64>,
+    shown: impl Fn(f64) -> String,
 ) -> fmt::Result {
     let most = moments.iter().map(&value).fold(top.unwrap_or(0.0), f64::max).max(f64::MIN_POSITIVE);
     let end = moments.last().map_or(1.0, |moment| moment.seconds).max(f64::MIN_POSITIVE);
@@ -149,7 +160,7 @@ fn over_time(
     writeln!(
         page,
         "\"/></svg><span class=\"top\">{}</span><span class=\"end\">{end:.2} s</span></div><figcaption>{what}</figcaption></figure>",
-        number(most)
+        shown(most)
     )
 }
 
@@ -161,17 +172,17 @@ fn stages(page: &mut String, stats: &Stats) -> fmt::Result {
     for stage in &stats.stages {
         let busy = stage.utilisation();
         let core = stage.cpu_seconds.filter(|_| stage.busy_seconds > 0.0);
-        let core = core.map_or_else(|| "-".to_owned(), |cpu| percent(cpu / stage.busy_seconds));
-        let (p50, p99) = (milliseconds(stage.times.p50_seconds), milliseconds(stage.times.p99_seconds));
+        let core = core.map_or_else(|| "-".to_owned(), |cpu| Percent(cpu / stage.busy_seconds).to_string());
+        let (p50, p99) = (Seconds(stage.times.p50_seconds), Seconds(stage.times.p99_seconds));
         writeln!(
             page,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"bars\"><span style=\"width:{:.0}%\"></span></td><td>{core}</td><td>{p50}</td>\
              <td>{p99}</td><td>{}</td></tr>",
             stage.name,
             stage.threads,
-            percent(busy),
+            Percent(busy),
             100.0 * busy,
-            stage.samples
+            grouped(stage.samples)
         )?;
     }
     page.write_str("</table></div>\n")
@@ -189,10 +200,11 @@ fn waits(page: &mut String, stats: &Stats) -> fmt::Result {
     )?;
     for (to, count) in buckets {
         let width = 100.0 * count as f64 / most as f64;
-        let up_to = if to < 2e-9 { "not at all".to_owned() } else { milliseconds(to) };
+        let up_to = if to < 2e-9 { "not at all".to_owned() } else { Seconds(to).to_string() };
         writeln!(
             page,
-            "<tr><td>{up_to}</td><td>{count}</td><td class=\"bars\"><span style=\"width:{width:.1}%\"></span></td></tr>"
+            "<tr><td>{up_to}</td><td>{}</td><td class=\"bars\"><span style=\"width:{width:.1}%\"></span></td></tr>",
+            grouped(count)
         )?;
     }
     page.write_str("</table></div>\n")
@@ -219,22 +231,23 @@ fn list<'a>(
 
 fn number(number: f64) -> String {
     match number {
-        n if n >= 10.0 => format!("{n:.0}"),
+        n if n >= 10.0 => grouped(n.round() as u64),
         n if n >= 1.0 => format!("{n:.1}"),
         n => format!("{n:.2}"),
     }
 }
 
-fn percent(share: f64) -> String {
-    format!("{:.0} %", 100.0 * share)
-}
-
-fn milliseconds(seconds: f64) -> String {
-    match seconds {
-        s if s >= 1.0 => format!("{s:.2} s"),
-        s if s >= 1e-3 => format!("{:.1} ms", 1e3 * s),
-        s => format!("{:.1} us", 1e6 * s),
+/// With a comma before each three digits.
+fn grouped(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (nth, digit) in digits.chars().enumerate() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
     }
+    text
 }
 
 #[cfg(test)]

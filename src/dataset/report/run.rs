@@ -7,21 +7,21 @@ use crate::stats::{Stats, Verdict};
 
 use super::super::settle::BadRecord;
 
-/// A run between two moments.
+/// A run between two points in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Moment {
-    /// When it ended, in seconds since the iterator was made.
+    /// End of this interval, in seconds since the iterator was made.
     pub seconds: f64,
-    /// Samples that were handed out, a second.
+    /// Samples delivered per second.
     pub samples_per_second: f64,
     /// Share of the time that the trainer waited, from 0 to 1.
     pub waited: f64,
-    /// Batches that were ready for it, in the mean.
+    /// Mean number of batches that were ready for the trainer.
     pub ready: f64,
 }
 
-/// Everything that is known of a run: the verdict, the figures, how it went over time, bad and slow samples, and what it was
-/// told beside.
+/// Everything that is known of a run: the verdict, the statistics, its development over time, bad and slow samples, and
+/// notes that you add.
 ///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
@@ -34,15 +34,15 @@ pub struct Moment {
 /// ```
 #[derive(Clone, Debug, Serialize)]
 pub struct Report {
-    /// What limits it.
+    /// What limits the run.
     pub verdict: Verdict,
-    /// All figures.
+    /// All statistics.
     pub stats: Stats,
-    /// How it went, at most 256 moments.
+    /// Its development over time, at most 256 moments.
     pub timeline: Vec<Moment>,
     /// The first bad records, by name.
     pub bad_records: Vec<BadRecord>,
-    /// Settings, machine and whatever else belongs to it, by name.
+    /// Settings, machine and other notes, by name.
     pub about: BTreeMap<String, String>,
 }
 
@@ -63,14 +63,14 @@ impl Report {
         }
     }
 
-    /// Adds something that belongs to the run, such as a setting of the trainer.
+    /// Adds a note to the report, such as a setting of the trainer.
     #[must_use]
     pub fn about(mut self, name: impl Into<String>, value: impl ToString) -> Self {
         self.about.insert(name.into(), value.to_string());
         self
     }
 
-    /// Judges other figures of the run instead, such as those without its start.
+    /// Uses these statistics instead, such as those without the start of the run.
     #[must_use]
     pub fn stats(mut self, stats: Stats) -> Self {
         self.verdict = stats.verdict();

@@ -51,6 +51,7 @@ pub(super) fn whole(frames: u64) -> Result<u64> {
         return Ok(frames);
     }
     Err(bad(format!(
-        "a sound of {frames} frames; whole it may have {MAX_FRAMES}; take a part of it by `length` and `crop`"
+        "a sound of {frames} frames; as a whole at most {MAX_FRAMES} are read; take a part of it with `length` and \
+         `crop`"
     )))
 }

@@ -1,4 +1,4 @@
-//! Which files are sound: by how they begin, and by their names.
+//! Recognising sound files by their first bytes and by their names.
 
 use std::path::Path;
 
@@ -50,7 +50,7 @@ fn mpeg_frame_len(header: [u8; 4]) -> Option<usize> {
 #[cold]
 pub(super) fn not_read(bytes: &[u8]) -> Error {
     if !is_audio(bytes) {
-        let message = "these bytes are no sound that is read: WAV, FLAC, MP3 or Ogg Vorbis (if the field names a file, say `file`)";
+        let message = "these bytes are not WAV, FLAC, MP3 or Ogg Vorbis sound (if the field names a file, say `file`)";
         return Error::new(ErrorKind::Data, message).at_byte(0);
     }
     Error::new(ErrorKind::Unsupported, "FLAC, MP3 and Ogg Vorbis need a build with the feature `audio`; WAV does not")

@@ -1,4 +1,4 @@
-//! Sound: where its samples lie in a file, which of them a tensor takes, and how they become numbers.
+//! Sound: where samples are in a file, which of them a tensor takes, and how they become numbers.
 
 mod cut;
 mod kind;

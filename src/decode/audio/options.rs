@@ -14,21 +14,22 @@ const CROP: u64 = 0x6175;
 /// Frames of the longest sound that is taken whole: four hours and a half at 16 kHz.
 pub(super) const MAX_FRAMES: u64 = 1 << 28;
 
-/// How a sound becomes numbers.
+/// How a sound is decoded.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AudioOptions {
-    /// Frames a second of the tensor: a sound of another rate is resampled. `None` leaves every sound as it is.
+    /// Frames per second of the tensor: a sound with another rate is resampled. `None` keeps the rate of every sound.
     pub rate: Option<u32>,
-    /// Frames of the tensor; without it, a sound is as long as it is, and padded to the longest of its batch.
+    /// Number of frames of the tensor. Without it, sounds keep their lengths, and are padded to the longest of their
+    /// batch.
     pub length: Option<usize>,
-    /// Which part of a sound is taken that is longer than `length`; without it, such a sound is a bad record.
+    /// Which part is taken of a sound that is longer than `length`. Without it, such a sound is a bad record.
     pub crop: Option<AudioCrop>,
-    /// `None` is the mean of all channels, without a dimension for them. A number is that many channels: a sound of one is
-    /// repeated, of others it must have as many.
+    /// `None`: the mean of all channels, without a dimension for them. A number: that many channels; a sound with one
+    /// channel is repeated, any other sound must have this number.
     pub channels: Option<usize>,
     /// Element type: f32, f16 or bf16, from -1 to 1; or i16, from -32768 to 32767.
     pub dtype: DType,
-    /// Sounds of one sample whose geometry has the same name are cut at the same place. By default, all of them are.
+    /// Sounds of one sample with the same geometry name are cut at the same position. By default, all of them are.
     pub geometry: Option<String>,
 }
 
@@ -37,7 +38,7 @@ pub struct AudioOptions {
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum AudioCrop {
-    /// Anywhere, each place as likely as any other, drawn anew in every epoch. For evaluation it is the centre.
+    /// Anywhere, with equal probability, drawn again in every epoch. Use the centre for evaluation.
     Random,
     /// The middle.
     Centre,
@@ -68,11 +69,11 @@ impl AudioOptions {
         }
     }
 
-    /// Everything that is wrong with these options, in words; empty if nothing is.
+    /// Everything that is wrong with these options; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(rate) = self.rate.filter(|rate| !(1..=MAX_RATE).contains(rate)) {
-            faults.push(format!("rate: {rate} frames a second; there are 1 to {MAX_RATE}"));
+            faults.push(format!("rate: {rate} frames per second; give 1 to {MAX_RATE}"));
         }
         if self.length == Some(0) {
             faults.push("length: 0 frames; a sound has at least one".to_owned());
@@ -81,7 +82,7 @@ impl AudioOptions {
             faults.push("crop: it needs a length, in frames".to_owned());
         }
         if let Some(channels) = self.channels.filter(|channels| !(1..=256).contains(channels)) {
-            faults.push(format!("channels: {channels}; there are 1 to 256, or none is said for the mean of all"));
+            faults.push(format!("channels: {channels}; give 1 to 256, or leave it out for the mean of all channels"));
         }
         if !matches!(self.dtype, DType::F32 | DType::F16 | DType::Bf16 | DType::I16) {
             faults.push(format!("dtype: {}; sound is f32, f16, bf16 or i16", self.dtype));

@@ -1,7 +1,8 @@
-//! Another number of frames a second, by windowed sinc interpolation: with the zero crossings, the window and the roll-off of
-//! torchaudio's `resample`, whose values these are, to rounding.
+//! Resampling by windowed sinc interpolation, with the zero crossings, the window and the roll-off of torchaudio's
+//! `resample`, and its values up to rounding.
 //!
-//! Each number is a sum over a few neighbours, so that a part of a sound is the same part of the whole sound's result.
+//! Each number is a sum over a few neighbours, so that resampling a part of a sound gives that part of the resampled
+//! whole.
 
 use std::f64::consts::PI;
 use std::ops::Range;
@@ -53,7 +54,7 @@ impl Kernel {
         let taps = taps.next_multiple_of(LANES);
         if taps as u64 * to > MOST_WEIGHTS || taps > MOST_TAPS {
             let message = format!(
-                "{} frames a second can't become {}: the rates are too far apart, or have no common divisor",
+                "{} frames per second can't become {}: the rates are too far apart, or have no common divisor",
                 from * divisor,
                 to * divisor
             );

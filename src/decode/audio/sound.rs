@@ -41,7 +41,7 @@ impl Sound {
     /// [`ErrorKind::Data`] for what no sound has.
     pub(super) fn checked(self) -> Result<Self> {
         if !(1..=MAX_RATE).contains(&self.rate) {
-            return Err(bad(format!("{} frames a second; there are 1 to {MAX_RATE}", self.rate)));
+            return Err(bad(format!("{} frames per second; 1 to {MAX_RATE} are read", self.rate)));
         }
         if self.channels == 0 {
             return Err(bad("no channels".to_owned()));

@@ -1,4 +1,4 @@
-//! WAV files: PCM, floating point, A-law and mu-law, also behind the headers of extensible and of RF64 files.
+//! WAV files: PCM, floating point, A-law and mu-law, also with extensible headers and in RF64 files.
 
 use std::ops::Range;
 
@@ -86,7 +86,7 @@ impl<'a, R: ReadAt + ?Sized> Head<'a, R> {
 pub(crate) fn parse<R: ReadAt + ?Sized>(file: &R) -> Result<Wav> {
     let head = Head::read(file)?;
     if !is_wav(&head.bytes[..head.len]) {
-        return Err(bad("no WAV file: it does not begin with RIFF and WAVE").at_byte(0));
+        return Err(bad("not a WAV file: it does not begin with RIFF and WAVE").at_byte(0));
     }
     let is_long = !head.bytes.starts_with(b"RIFF");
     let (mut format, mut long_size) = (None, None);
@@ -116,7 +116,7 @@ pub(crate) fn parse<R: ReadAt + ?Sized>(file: &R) -> Result<Wav> {
         // Chunks begin at even places.
         at = start.saturating_add(size).saturating_add(size & 1);
     }
-    Err(bad(format!("no samples behind {MOST_CHUNKS} chunks")).at_byte(at))
+    Err(bad(format!("no samples within the first {MOST_CHUNKS} chunks")).at_byte(at))
 }
 
 /// How many bytes of samples there are from `start` on, where the header says `size`. Who writes to a pipe does not know it,
@@ -181,7 +181,7 @@ impl Format {
             (6, 1) => Encoding::ALaw,
             (7, 1) => Encoding::MuLaw,
             (1 | 3 | 6 | 7, _) => {
-                return Err(bad(format!("{bits} bits a sample in frames of {align} bytes and {channels} channels")));
+                return Err(bad(format!("{bits} bits per sample in frames of {align} bytes and {channels} channels")));
             }
             (tag, _) => {
                 let name = match tag {
@@ -195,7 +195,7 @@ impl Format {
             }
         };
         if align != channels * width || usize::from(bits).div_ceil(8) != width {
-            return Err(bad(format!("{bits} bits a sample in frames of {align} bytes and {channels} channels")));
+            return Err(bad(format!("{bits} bits per sample in frames of {align} bytes and {channels} channels")));
         }
         Ok(Self { encoding, channels, rate })
     }

@@ -1,6 +1,7 @@
-//! Stands in for the decoders in a build without the feature `images`.
+//! Replaces the decoders in a build without the feature `images`.
 
 use super::options::{ImageOptions, NO_DECODERS};
+use super::step::Step;
 use super::stored::Header;
 use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Result};
@@ -53,12 +54,6 @@ impl Shared {
     ) -> Result<((usize, usize), Damages)> {
         Err(absent())
     }
-}
-
-#[derive(Clone, Copy)]
-pub(crate) struct Step {
-    pub(crate) matrix: [f64; 6],
-    pub(crate) size: (f64, f64),
 }
 
 /// Never called: nothing has a size here.

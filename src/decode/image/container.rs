@@ -1,7 +1,7 @@
-//! What the containers say: size and orientation before anything is decoded, and whether the file is all there.
+//! What file headers say: size and orientation before anything is decoded, and whether the file is complete.
 //!
-//! Decoders stop once they have their last pixel, so that a file without its end (or with a damaged check sum there)
-//! passes as whole. Reading the containers to their ends costs a small part of decoding.
+//! Decoders stop once they have their last pixel, so a file without its end (or with a damaged checksum there) would
+//! pass as complete. Reading the file's structure to the end costs a small part of decoding.
 
 use flate2::Crc;
 

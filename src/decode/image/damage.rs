@@ -1,4 +1,4 @@
-//! Bytes that are not there, or not what they should be: the errors, with the byte.
+//! Errors for missing or wrong bytes, with the position of the byte.
 
 use crate::error::{Error, ErrorKind};
 

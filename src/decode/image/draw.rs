@@ -1,4 +1,4 @@
-//! From operations to changes: what they draw under their keys.
+//! From operations to changes, with random numbers drawn with their keys.
 
 use super::augment::check::MAX_KERNEL;
 use super::augment::{ImageAugment, happens};

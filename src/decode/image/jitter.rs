@@ -1,4 +1,4 @@
-//! Scale jitter: a picture at a random scale, cut to the wanted size, or placed in a picture of it.
+//! Scale jitter: a picture at a random scale, cropped to the wanted size, or placed in a picture of that size.
 
 use super::augment::{ImageAugment, keyed};
 use super::boxes::uniform;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn every_scale_and_place_is_drawn() {
-        let augment = vec![ImageAugment::scale_jitter()];
+        let augment = vec![super::super::augment::scale_jitter()];
         let options = ImageOptions { size: Some((40, 60)), augment, ..ImageOptions::default() };
         let drawn: Vec<Jitter> =
             (0..4000).map(|sample| Jitter::of(&options, RandomKey::new(3).with(sample), (600, 400)).unwrap()).collect();

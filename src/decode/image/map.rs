@@ -1,4 +1,4 @@
-//! Segmentation maps: numbers that stand for classes, one a pixel. They are moved, never mixed.
+//! Segmentation maps: one class number per pixel. Numbers are moved, never mixed.
 
 use super::augment::ImageAugment;
 use super::augment::keyed;

@@ -1,12 +1,12 @@
 //! Image files to pixels to numbers.
 //!
-//! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header ([`stored`]) and
-//! checks that the file is whole; [`jpeg`] (with [`baseline`] and
-//! [`complete`], decoders of our own) and [`other`] decode 8-bit RGB pixels behind [`decoder::DecodeImage`]; [`resize`] and [`pixels`]
-//! bring them to the wanted size and order; [`augment`] names the random operations, [`draw`] makes each a list of
-//! changes, which [`picture`] and [`map`] carry out by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`];
-//! [`ImageWork`] is the way through all of them, and [`Shared`] the same for several views of one image. Without the feature
-//! `images`, there are the settings and what tells an image file from others; all else is an error.
+//! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header ([`stored`])
+//! and checks that the file is whole; [`jpeg`] (with [`baseline`] and [`complete`], decoders of our own) and [`other`]
+//! decode 8-bit RGB pixels behind [`decoder::DecodeImage`]; [`resize`] and [`pixels`] bring them to the wanted size and
+//! order; [`augment`] names the random operations, [`draw`] makes each a list of changes, which [`picture`] and [`map`]
+//! carry out by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`]; [`ImageWork`] calls all of them in order,
+//! and [`Shared`] does so for several views of one image. Without the feature `images`, there are the settings and what
+//! tells an image file from others; all else is an error.
 
 #[cfg(not(feature = "images"))]
 mod absent;
@@ -72,6 +72,7 @@ mod rotate;
 mod rows;
 #[cfg(feature = "images")]
 mod samples;
+mod step;
 #[cfg_attr(not(feature = "images"), expect(dead_code, reason = "asked by the decoders"))]
 mod stored;
 #[cfg(feature = "images")]
@@ -88,15 +89,20 @@ mod warp;
 mod work;
 
 #[cfg(not(feature = "images"))]
-pub(crate) use absent::{ImageWork, Shared, Step, follow, header, write_image};
+pub(crate) use absent::{ImageWork, Shared, follow, header, write_image};
 pub(crate) use augment::named as named_operations;
-pub use augment::{AugmentRecipe, Edge, ImageAugment, Interpolation, LearnedPolicy};
+pub use augment::{
+    AugmentRecipe, Edge, ImageAugment, Interpolation, LearnedPolicy, aug_mix, auto_augment, colour_jitter,
+    gaussian_blur, horizontal_flip, rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter,
+    trivial_augment, vertical_flip,
+};
 #[cfg(feature = "images")]
 pub(crate) use container::header;
 #[cfg(feature = "images")]
-pub(crate) use follow::{Step, follow};
+pub(crate) use follow::follow;
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, ResizeFilter};
 pub(crate) use rows::{Rows, write_rounded};
+pub(crate) use step::Step;
 pub(crate) use stored::ImageFormat;
 #[cfg(feature = "images")]
 pub(crate) use views::Shared;

@@ -20,10 +20,10 @@ pub(super) const NO_DECODERS: &str = "images need a build with the feature `imag
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PixelOrder {
-    /// `[channels, height, width]`: one plane a channel, as PyTorch and candle want it. The default.
+    /// `[channels, height, width]`: one plane per channel, as in PyTorch and candle. The default.
     #[default]
     Nchw,
-    /// `[height, width, channels]`: the channels of a pixel side by side, as TensorFlow wants it.
+    /// `[height, width, channels]`: the channels of a pixel side by side, as in TensorFlow.
     Nhwc,
 }
 
@@ -52,15 +52,15 @@ impl ImageColour {
     }
 }
 
-/// How an image of another shape becomes one of the wanted size.
+/// How an image is fitted to the given size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum CropFit {
-    /// The whole image, stretched: torchvision's `Resize((height, width))`. The default.
+    /// The whole image is stretched: torchvision's `Resize((height, width))`. The default.
     #[default]
     Stretch,
-    /// The shorter side resized to this many pixels, then the middle cut out: torchvision's `Resize(shorter)` and
+    /// The shorter side is resized to this many pixels, then the centre is cut out: torchvision's `Resize(shorter)` and
     /// `CenterCrop((height, width))`, done as one resize.
     CenterCrop {
         /// Length of the shorter side before the cut; at least the longer side of the size.
@@ -68,41 +68,40 @@ pub enum CropFit {
     },
 }
 
-/// How a picture's pixels are found when it is resized.
+/// How pixels are computed when an image is resized.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum ResizeFilter {
-    /// Weighted by distance, over all pixels that a new one covers: Pillow's `BILINEAR`, and torchvision's with `antialias`. The
-    /// default.
+    /// Weighted by distance, over all pixels that a new pixel covers: Pillow's `BILINEAR`, and torchvision's with
+    /// `antialias`. The default.
     #[default]
     Bilinear,
-    /// By a cubic filter over twice that: sharper, and about half as fast. Pillow's `BICUBIC`, and torchvision's with
-    /// `antialias`.
+    /// A cubic filter over twice that width: sharper, and about half as fast. Pillow's `BICUBIC`, and torchvision's
+    /// with `antialias`.
     Bicubic,
-    /// The pixel that the middle of the new one lies in: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
+    /// The pixel that contains the centre of the new pixel: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
     Nearest,
 }
 
-/// What decodes JPEG files.
+/// The decoder of JPEG files.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum JpegDecoder {
-    /// Ringfeed's own decoders: a fast one for baseline files, which are nearly all in data sets, and one for every other
-    /// kind of file and for damaged ones. (Where they have no code for the processor's vectors, usual baseline files go to
-    /// [`LibjpegTurbo`](Self::LibjpegTurbo), which has it for ARM.) The pixels are those of libjpeg-turbo, bit for bit, also
-    /// of files that it loads with a warning: see [`ImageOptions::strict`]. Where only a part of an image is wanted, damage
-    /// below that part is not seen, unless markers are wrong. The default.
+    /// Ringfeed's own decoders: a fast one for baseline files, which are nearly all files in data sets, and one for
+    /// every other kind of file and for damaged files. (On processors for which the fast decoder has no vector code,
+    /// usual baseline files go to [`LibjpegTurbo`](Self::LibjpegTurbo), which has it for ARM.) The pixels are those of
+    /// libjpeg-turbo, bit for bit, also for files that it loads with a warning: see [`ImageOptions::strict`]. If only a
+    /// part of an image is decoded, damage below that part is not noticed, unless markers are wrong. The default.
     #[default]
     Auto,
-    /// `libjpeg-turbo-rs`: bit for bit what C's libjpeg-turbo gives. JPEG has no check sums: damage inside of a scan is
-    /// seen where the data makes no code, ends early or has a marker out of turn, but not where it still decodes to some
-    /// picture, even if data is left over then. It refuses all damage that it sees, and
-    /// what it can't be trusted with: CMYK with subsampled components, arithmetic codes, and progressive files with restart
-    /// markers.
+    /// `libjpeg-turbo-rs`, with the pixels of C's libjpeg-turbo, bit for bit. JPEG has no checksums: damage inside a
+    /// scan is noticed if the data is not a valid code, ends early or has a marker out of turn, but not if it still
+    /// decodes to some picture, even if data is left over. It refuses all damage that it notices, and files that it may
+    /// decode wrongly: CMYK with subsampled components, arithmetic coding, and progressive files with restart markers.
     LibjpegTurbo,
-    /// C's libjpeg-turbo: needs the crate's feature `turbojpeg`, and cmake and nasm to build it. The pixels are those of
+    /// C's libjpeg-turbo. Needs the feature `turbojpeg`, and cmake and nasm to build. The pixels are those of
     /// [`LibjpegTurbo`](Self::LibjpegTurbo).
     TurboJpeg,
 }
@@ -119,7 +118,7 @@ impl<'de> Deserialize<'de> for JpegDecoder {
     }
 }
 
-/// How class labels are written.
+/// The form of class labels.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -131,25 +130,26 @@ pub enum LabelFormat {
     U32,
     /// An `f32` for each class, 1 at the class index and 0 elsewhere.
     OneHot,
-    /// Not at all: there is no tensor of labels.
+    /// No tensor of labels.
     Off,
 }
 
-/// What image files become: plain data, with defaults for all of it.
+/// How images are decoded: plain data, with a default for every part.
 ///
 /// # Segmentation maps
 ///
-/// With [`ImageColour::Index`], files are read as maps: what a file stores for a pixel, the index in its palette or its
-/// grey value, is a class and never mixed with another. The tensor is a label of `[height, width]` and of `u8` (the
+/// With [`ImageColour::Index`], files are read as maps: the stored value of a pixel, its palette index or grey value,
+/// is a class and is never mixed with another. The tensor is a label of shape `[height, width]` and type `u8` (the
 /// default), `u16`, `u32`, `i32`, `i64` or `f32`; a value that does not fit is an error. Values are those of
-/// `numpy.array(PIL.Image.open(path))`: PNG, GIF and BMP with a palette, PNG, TIFF and PGM with one channel of grey. Files of
-/// several channels and JPEG files, which change values, are refused.
+/// `numpy.array(PIL.Image.open(path))`: PNG, GIF and BMP with a palette, PNG, TIFF and PGM with one channel of grey.
+/// Files with several channels are refused, and so are JPEG files, because JPEG changes values.
 ///
-/// A map goes the way of the picture that it belongs to, if both have the same options otherwise: `size` takes the pixel
-/// that the middle of the new one lies in (Pillow's `NEAREST`, `nearest-exact` of PyTorch), crops and flips are drawn
-/// alike, a rotation turns by the same angle and brings zeros in. Operations on colour, erasing among them, leave it as it
-/// is. [`Loader::maps`](crate::Loader::maps) adds a folder of maps with the options of the pictures. Pictures and maps are
-/// matched by their place in the sorted lists of their folders, and must have the same size before anything is done.
+/// A map is transformed like the picture that it belongs to, if both have the same options otherwise: resizing takes
+/// the pixel that contains the centre of the new one (Pillow's `NEAREST`, `nearest-exact` of PyTorch), crops and flips
+/// are the same, and a rotation has the same angle and fills with zeros. Operations on colour, including erasing, do
+/// not change it. [`Loader::maps`](crate::Loader::maps) adds a folder of maps with the options of the pictures.
+/// Pictures and maps are matched by their position in the sorted lists of their folders, and must have the same size
+/// before any operation.
 ///
 /// ```
 /// use ringfeed::images::{ImageColour, ImageOptions};
@@ -166,13 +166,13 @@ pub enum LabelFormat {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImageOptions {
-    /// Height and width that every image is resized to, as [`resize`](Self::resize) says. `None` keeps each
-    /// image's own size: a batch is then padded with zeros at the bottom and the right, and has a mask tensor
-    /// `[height, width]` of `u8` that is 1 on the image.
+    /// Height and width in pixels that every image is resized to, with the filter [`resize`](Self::resize). `None`
+    /// keeps each image's own size: a batch is then padded with zeros at the bottom and the right, and has a mask
+    /// tensor, `u8 [height, width]`, that is 1 on the image.
     pub size: Option<(u32, u32)>,
-    /// What becomes of images of another shape than `size`.
+    /// How images are fitted to `size`.
     pub fit: CropFit,
-    /// How pixels are found when images are resized; of segmentation maps it is always the nearest.
+    /// How pixels are computed when images are resized; segmentation maps always take the nearest pixel.
     pub resize: ResizeFilter,
     /// `u8` (the default), `f32`, `f16` or `bf16`; in the latter three, values stay 0 to 255 unless a normaliser scales them.
     pub dtype: DType,
@@ -180,40 +180,40 @@ pub struct ImageOptions {
     pub order: PixelOrder,
     /// Channels.
     pub colour: ImageColour,
-    /// Random operations on the training images, in this order. None for evaluation, which is the default. In settings a list,
-    /// or the name of an [`AugmentRecipe`](crate::images::AugmentRecipe).
+    /// Random operations, in this order. Default: none, as for evaluation. In settings a list, or the name of an
+    /// [`AugmentRecipe`](crate::images::AugmentRecipe).
     #[serde(deserialize_with = "super::augment::named")]
     pub augment: Vec<ImageAugment>,
-    /// Images of one sample whose geometry has the same name draw the same numbers for their operations: they are cut, flipped
-    /// and turned alike. By default, all of them do.
+    /// Images of one sample with the same geometry name use the same random numbers: they are cropped, flipped and
+    /// rotated in the same way. By default, all images of a sample do.
     pub geometry: Option<String>,
-    /// The class names in index order: one list for training and test data. `None` takes those that are found, sorted by
-    /// name. A class that is found but not listed is an error; one that is listed but not found is fine.
+    /// The class names in index order, the same list for training and test data. `None` uses the names that are found,
+    /// sorted. A class that is found but not listed is an error; one that is listed but not found is not.
     pub classes: Option<Vec<String>>,
-    /// How the class is written.
+    /// The form of class labels.
     pub labels: LabelFormat,
-    /// Name of the image tensor; the mask is called the same with `_mask` behind it.
+    /// Name of the image tensor. Its mask has the suffix `_mask`.
     pub image_name: String,
     /// Name of the label tensor.
     pub label_name: String,
-    /// Most pixels of an image, checked in its header before anything is decoded: by default 2^27, which photographs of 100
-    /// megapixels pass. Decoding a pixel takes 3 bytes of memory in PNG, BMP, GIF and PNM files, 6 in JPEG files of one scan,
-    /// up to 38 in TIFF files, and at most 18 in all others. With what resizing and turning need, this counts against the
-    /// memory budget.
+    /// Maximum number of pixels of an image, checked in its header before anything is decoded. Default: 2^27, enough
+    /// for photographs of 100 megapixels. Decoding a pixel takes 3 bytes of memory in PNG, BMP, GIF and PNM files, 6 in
+    /// JPEG files with one scan, up to 38 in TIFF files, and at most 18 in all others. Together with the memory for
+    /// resizing and rotating, this counts against the memory budget.
     pub max_pixels: u64,
-    /// Most bytes of a file, checked before it is read.
+    /// Maximum number of bytes of a file, checked before it is read.
     pub max_file_bytes: u64,
-    /// What decodes JPEG files.
+    /// The decoder of JPEG files.
     pub jpeg: JpegDecoder,
-    /// Whether a JPEG is refused if libjpeg loads it with a warning only: stray bytes before a marker, restart markers out
-    /// of turn, data that is damaged or ends early although the end of the image is marked. Without it (the default), such
-    /// images have libjpeg's pixels and are counted in [`Stats::damage`](crate::Stats::damage). The decoders
-    /// [`LibjpegTurbo`](JpegDecoder::LibjpegTurbo) and [`TurboJpeg`](JpegDecoder::TurboJpeg) always refuse them, and so does
-    /// shrinking. A file that is cut off is refused in any case.
+    /// Whether JPEG files that libjpeg loads with a warning are refused: stray bytes before a marker, restart markers
+    /// out of turn, data that is damaged or ends early although the end of the image is marked. If not (the default),
+    /// such images have libjpeg's pixels and are counted in [`Stats::damage`](crate::Stats::damage). The decoders
+    /// [`LibjpegTurbo`](JpegDecoder::LibjpegTurbo) and [`TurboJpeg`](JpegDecoder::TurboJpeg) always refuse them, and so
+    /// does shrinking. A file that is cut off is always refused.
     pub strict: bool,
     /// Whether a JPEG may be shrunk to a half, a quarter or an eighth while it is decoded, as long as it keeps at least
-    /// the pixels that `size` wants: faster for large images, but its pixels are not those of a full decode (they differ
-    /// by a few levels). Needs the feature `turbojpeg` and the decoder `Auto` or `TurboJpeg`.
+    /// the pixels that `size` needs. This is faster for large images, but pixels differ from those of a full decode by
+    /// a few levels. Needs the feature `turbojpeg` and the decoder `Auto` or `TurboJpeg`.
     pub dct_scaling: bool,
 }
 
@@ -279,10 +279,10 @@ impl ImageOptions {
         }
         match (self.size, self.fit) {
             (Some((height, width)), _) if height == 0 || width == 0 => {
-                faults.push(format!("size: {height} x {width} are no pixels; give a size of at least 1 x 1"));
+                faults.push(format!("size: {height} x {width} has no pixels; give a size of at least 1 x 1"));
             }
             (Some((height, width)), _) if u64::from(height) * u64::from(width) > self.max_pixels => {
-                faults.push(format!("size: {height} x {width} passes max_pixels = {}", self.max_pixels));
+                faults.push(format!("size: {height} x {width} exceeds max_pixels = {}", self.max_pixels));
             }
             (Some((height, width)), _) if height.max(width) > MAX_SIDE => {
                 faults.push(format!("size: {height} x {width}; a side has {MAX_SIDE} pixels at most"));

@@ -120,6 +120,9 @@ impl DecodeImage for ImageCrate {
         if decoder.dimensions() != (header.width, header.height) {
             return Err(Error::new(ErrorKind::Format, "two headers disagree on the image's size"));
         }
+        if decoder.original_color_type() == ExtendedColorType::Cmyk8 {
+            return tiff::decode_inks(bytes, into);
+        }
         let error = |error| image_error(bytes, header.format, error);
         if colour == ColorType::Rgb8 {
             decoder.read_image(into).map_err(error)?;

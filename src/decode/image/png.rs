@@ -1,4 +1,4 @@
-//! PNG row by row: nothing is held of an image but the rows that are wanted.
+//! PNG row by row: only the wanted rows of an image are kept.
 
 use std::io::Cursor;
 

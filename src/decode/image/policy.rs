@@ -1,4 +1,4 @@
-//! Policies: operations at random strengths, as torchvision's `_auto_augment.py` has them.
+//! Policies: operations of random strength, as in torchvision's `_auto_augment.py`.
 
 use super::acts::Act::{
     Autocontrast, Brightness, Contrast, Equalise, Identity, Invert, Posterise, Rotate, Saturation, Sharpness, ShearX,

@@ -5,6 +5,11 @@ pub(super) fn level(sample: u16) -> u8 {
     ((u32::from(sample) + 128) / 257) as u8
 }
 
+/// What is left of the light behind one ink and black, of both of which 255 stands for none: rounded as Pillow rounds.
+pub(super) fn inked(ink: u8, black: u8) -> u8 {
+    ((u16::from(ink) * u16::from(black) + 127) / 255) as u8
+}
+
 /// Writes the first three of `channels` values of `N` bytes, or the first one three times.
 pub(super) fn spread<const N: usize>(
     stored: &[u8],

@@ -1,13 +1,13 @@
-//! TIFF files with a palette, or grey of few bits, and words for the kinds that nothing here decodes.
+//! TIFF files with a palette, or with grey of few bits, and messages for the kinds that are not decoded.
 
 use std::io::Cursor;
 
-use tiff::decoder::{Decoder, DecodingResult};
+use tiff::decoder::{Decoder, DecodingResult, Limits};
 
 use super::complete;
 use super::jpeg_header::jpeg_header;
 use super::map::Map;
-use super::samples::unpack;
+use super::samples::{inked, unpack};
 use super::stored::{Header, ImageFormat, Orientation, Region};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -245,9 +245,7 @@ fn rows(
             Ok(())
         }
         Ok(_) => Err(damaged("its pixels are not those that its tags promise")),
-        Err(error) => {
-            Err(Error::new(ErrorKind::Format, format!("damaged or unsupported tiff: {error}")).with_source(error))
-        }
+        Err(error) => Err(not_decoded(error)),
     })
 }
 
@@ -281,4 +279,29 @@ pub(super) fn decode(bytes: &[u8], header: &Header, region: Region, into: &mut [
         let pixels = into[line * width..][..width].iter_mut().zip(row.skip(x));
         pixels.for_each(|(pixel, index)| *pixel = colours[usize::from(index)]);
     })
+}
+
+/// All pixels of a file of 8-bit CMYK, of which the library that reads the other colours rounds all down.
+pub(super) fn decode_inks(bytes: &[u8], into: &mut [u8]) -> Result<()> {
+    let (into, _) = into.as_chunks_mut::<3>();
+    let mut limits = Limits::default();
+    limits.decoding_buffer_size = 4 * into.len();
+    limits.intermediate_buffer_size = limits.intermediate_buffer_size.max(16 * into.len());
+    let decoded = Decoder::new(Cursor::new(bytes)).and_then(|decoder| decoder.with_limits(limits).read_image());
+    match decoded {
+        Ok(DecodingResult::U8(inks)) if inks.len() == 4 * into.len() => {
+            for (pixel, inks) in into.iter_mut().zip(inks.as_chunks().0) {
+                let [cyan, magenta, yellow, black] = inks.map(|ink: u8| 255 - ink);
+                *pixel = [cyan, magenta, yellow].map(|ink| inked(ink, black));
+            }
+            Ok(())
+        }
+        Ok(_) => Err(damaged("its pixels are not those that its tags promise")),
+        Err(error) => Err(not_decoded(error)),
+    }
+}
+
+#[cold]
+fn not_decoded(error: tiff::TiffError) -> Error {
+    Error::new(ErrorKind::Format, format!("damaged or unsupported tiff: {error}")).with_source(error)
 }

@@ -1,4 +1,4 @@
-//! Changes of each value by itself, or by what the picture's values are: Pillow's `ImageOps`.
+//! Changes of each value by itself, or depending on all values of the picture: Pillow's `ImageOps`.
 
 type Table = [u8; 256];
 

@@ -1,4 +1,4 @@
-//! Pixels that change places by a matrix or a shift: Pillow's affine transform.
+//! Moving pixels by a matrix or a shift: Pillow's affine transform.
 
 use super::augment::{Edge, Interpolation};
 use super::rotate::between;

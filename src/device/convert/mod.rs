@@ -21,7 +21,7 @@ pub(crate) use split::split;
 pub use table::Conversion;
 
 /// Why a transform can't be done on a device.
-pub(super) const ON_HOST: &str = "this transform works on the host alone";
+pub(super) const ON_HOST: &str = "this transform runs only on the host";
 /// Which can.
 pub(super) const CONVERTS: &str = "a device does cast, normalise, one_hot, layout, flip and dense";
 

@@ -361,7 +361,7 @@ impl Joined<'_> {
 fn check_even(spec: &TensorSpec) -> Result<()> {
     match spec.rows {
         Rows::Even => Ok(()),
-        _ => Err(fault(spec, "its samples lie one behind another; leave `ragged` out, so that they are padded")),
+        _ => Err(fault(spec, "it is ragged; leave `ragged` out, so that its samples are padded")),
     }
 }
 

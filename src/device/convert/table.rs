@@ -11,19 +11,19 @@ use crate::transform::Operation;
 
 use super::FloatType;
 
-/// What a device makes of a tensor, in one table: a short form of the members of the list of transforms that do it, for
-/// settings in which tensors have names already.
+/// The transforms of one tensor on a device, in one table: a short form for settings in which tensors already have
+/// names.
 ///
-/// As text (it is `Deserialize`) it is an element type, for images of bytes, or a table: `{ image = "f16", order, from_order,
-/// normalise, flip_by }`, `{ scale = 0.001, bias, to }`, `{ one_hot = 10, to }`, or `{ dense = 2000, indices = "columns", masked_by,
-/// to }`. Images become `[channels, height, width]` unless `order` says otherwise.
+/// In settings it is an element type (for images of bytes) or a table: `{ image = "f16", order, from_order, normalise,
+/// flip_by }`, `{ scale = 0.001, bias, to }`, `{ one_hot = 10, to }`, or `{ dense = 2000, indices = "columns",
+/// masked_by, to }`. Images become `[channels, height, width]` unless `order` says otherwise.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Conversion(Vec<Operation>);
 
 impl Conversion {
     /// The members of the list, for the tensor of this name.
-    pub(in crate::device) fn of(self, name: &str) -> impl Iterator<Item = Operation> {
-        self.0.into_iter().map(|mut operation| {
+    pub(crate) fn of(self, name: &str) -> Vec<Operation> {
+        let named = |mut operation: Operation| {
             if let Operation::Cast { tensor, .. }
             | Operation::Normalise { tensor, .. }
             | Operation::OneHot { tensor, .. }
@@ -34,7 +34,8 @@ impl Conversion {
                 name.clone_into(tensor);
             }
             operation
-        })
+        };
+        self.0.into_iter().map(named).collect()
     }
 }
 
@@ -144,7 +145,7 @@ mod tests {
     }
 
     fn operations(text: &str) -> Vec<Operation> {
-        read(text).expect("a conversion").of("x").collect()
+        read(text).expect("a conversion").of("x")
     }
 
     #[test]

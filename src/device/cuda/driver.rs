@@ -1,5 +1,5 @@
-//! The driver's calls, each in the device's own context, with errors in place of codes. All other code of the device is
-//! free of the driver's pointers.
+//! The driver's calls, each in the device's own context, with errors instead of codes. No other code of the device uses
+//! the driver's pointers.
 
 use std::ffi::{CStr, c_void};
 use std::fmt;

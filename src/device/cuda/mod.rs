@@ -21,11 +21,11 @@ use super::pages::{LockedPages, Locker};
 use driver::{Context, Event, Memory, Stream};
 use kernels::Params;
 
-/// A CUDA device, in its primary context: the one that candle, burn, PyTorch and the CUDA runtime use, too.
+/// A CUDA device in its primary context, which candle, burn, PyTorch and the CUDA runtime use, too.
 ///
-/// Clones are handles to the same one. Whatever is called or dropped on a thread, its current context stays what it was.
-/// Dropping the last handle, after all streams, batches and page-locked memory, waits for the device's work, for ten seconds at
-/// most: a program should not end while the driver is being called.
+/// Clones are handles to the same device. No call or drop changes the current context of a thread. Dropping the last
+/// handle, after all streams, batches and page-locked memory, waits for the device's work, for at most ten seconds: a
+/// program should not end while the driver is being called.
 #[derive(Clone)]
 pub struct CudaDevice(Arc<Context>);
 
@@ -38,22 +38,22 @@ impl CudaDevice {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Device`] if there is no driver (the message says what was looked for), no such device, or a driver that
-    /// is too old for the kernels.
+    /// [`ErrorKind::Device`] if there is no driver (the message lists the names that were tried), no such device, or a
+    /// driver that is too old for the kernels.
     pub fn open(ordinal: usize) -> Result<Self> {
         Context::open(ordinal, kernels::PTX, &kernels::NAMES).map(Self)
     }
 
-    /// How many devices there are.
+    /// Number of devices.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Device`] if there is no driver; the message says what was looked for.
+    /// [`ErrorKind::Device`] if there is no driver; the message lists the names that were tried.
     pub fn count() -> Result<usize> {
         driver::count()
     }
 
-    /// The number that it was opened by.
+    /// The number with which it was opened.
     pub fn ordinal(&self) -> usize {
         self.0.ordinal
     }
@@ -64,7 +64,7 @@ impl CudaDevice {
     }
 
     /// A stream of another library, a `CUstream` of this device's primary context; null is the default stream. Not the
-    /// default stream of each thread (`CU_STREAM_PER_THREAD`), which is another one on every thread.
+    /// per-thread default stream (`CU_STREAM_PER_THREAD`), which is a different stream on every thread.
     ///
     /// # Safety
     ///
@@ -73,13 +73,13 @@ impl CudaDevice {
         CudaStream(Arc::new(Stream::borrowed(&self.0, stream)))
     }
 
-    /// Ordinary pages that are locked after they were allocated, in place of memory that the driver allocates.
+    /// Ordinary pages that are locked after they were allocated, instead of memory that the driver allocates.
     pub fn registered_pages(&self) -> LockedPages<HostPages> {
         LockedPages::new(HostPages { device: self.clone(), kind: Kind::Registered })
     }
 
-    /// Page-locked memory that the host can write fast but read very slowly. For rings that nobody but the device reads:
-    /// no `moved_rows`, no `detach`.
+    /// Page-locked memory that the host can write fast but read very slowly. For rings that only the device reads: no
+    /// `moved_rows`, no `detach`.
     pub fn write_combined_pages(&self) -> LockedPages<HostPages> {
         LockedPages::new(HostPages { device: self.clone(), kind: Kind::WriteCombined })
     }
@@ -91,7 +91,7 @@ impl CudaStream {
         self.0.raw()
     }
 
-    /// Sleeps or spins, as the context is set up, until all work that the stream has now is done.
+    /// Sleeps or spins (as the context is configured) until all current work of the stream is done.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! In which line of a file a setting stands.
+//! Finds the line of a setting in a file.
 
 use toml::de::{DeTable, DeValue};
 

@@ -1,5 +1,6 @@
-//! Settings out of a file, and what is wrong with them: the key, its line, what is allowed there, and what may be meant.
+//! Settings from a file, and what is wrong with them: the key, its line, what is allowed there, and what may be meant.
 
+mod hints;
 mod lines;
 
 use serde::de::DeserializeOwned;
@@ -19,12 +20,12 @@ pub(super) enum Language {
 pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Result<T> {
     let mut node = match language {
         Language::Json => serde_json::from_str(text).map_err(|error| {
-            let message = format!("is no JSON: {error}");
+            let message = format!("is not JSON: {error}");
             Error::new(ErrorKind::Config, message).at_line(error.line() as u64).with_source(error)
         })?,
         Language::Toml => toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| lines::of_byte(text, span.start));
-            let message = format!("is no TOML, the language of settings: {}", error.message());
+            let message = format!("is not TOML, the language of settings: {}", error.message());
             Error::new(ErrorKind::Config, message).at_line(line).with_source(error)
         })?,
     };
@@ -35,13 +36,15 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
             Language::Toml => lines::in_toml(text, &path),
             Language::Json => lines::in_json(text, &path),
         };
-        Error::new(ErrorKind::Config, format!("{}{}", name(&path), fault.text)).at_line(line.unwrap_or(1))
+        let hint = hints::hint(&path, &fault.text).unwrap_or_default();
+        Error::new(ErrorKind::Config, format!("{}{}{hint}", name(&path), fault.text)).at_line(line.unwrap_or(1))
     })
 }
 
 /// Nothing, or all faults of what `text` says as one error, with the line of each.
 pub(super) fn no_faults_in(text: &str, language: Language, faults: Vec<String>) -> Result<()> {
-    let line = |fault: &String| line_of(text, language, fault.split_once(": ").map_or("", |(key, _)| key));
+    let key = |fault: &String| fault.split_once(": ").map_or(String::new(), |(key, _)| key.to_owned());
+    let line = |fault: &String| find_line(text, language, &key(fault)).unwrap_or(1);
     let mut placed: Vec<_> = faults.into_iter().map(|fault| (line(&fault), fault)).collect();
     placed.sort_by_key(|(line, _)| *line);
     let message = match placed.as_slice() {
@@ -55,8 +58,17 @@ pub(super) fn no_faults_in(text: &str, language: Language, faults: Vec<String>) 
     Err(Error::new(ErrorKind::Config, message).at_line(placed[0].0))
 }
 
+/// The same error in the line of the key that it begins with, if the file has it.
+pub(super) fn in_line(error: Error, text: &str, language: Language) -> Error {
+    let key = error.message().split_once(": ").map_or("", |(key, _)| key);
+    match find_line(text, language, key) {
+        Some(line) => error.at_line(line),
+        None => error,
+    }
+}
+
 /// The line of a key, or of as much of its path as the file writes out.
-fn line_of(text: &str, language: Language, key: &str) -> u64 {
+fn find_line(text: &str, language: Language, key: &str) -> Option<u64> {
     let find = |path: &[Step]| match language {
         Language::Toml => lines::in_toml(text, path),
         Language::Json => lines::in_json(text, path),
@@ -65,7 +77,7 @@ fn line_of(text: &str, language: Language, key: &str) -> u64 {
     if key == "shuffle_blocks" && find(&path).is_none() {
         path = steps("shuffle.blocks");
     }
-    (1..=path.len()).rev().find_map(|len| find(&path[..len])).unwrap_or(1)
+    (1..=path.len()).rev().find_map(|len| find(&path[..len]))
 }
 
 fn steps(key: &str) -> Vec<Step> {
@@ -225,13 +237,36 @@ mod tests {
     /// Each fault with the line it is in, and what its message must hold.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 22] = [
+        let cases: [(&str, u64, &[&str]); 37] = [
+            ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
+            ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
+            ("normalise = \"imagenet\"", 1, &["found \"imagenet\"; write normalise = { image = { kind = \"channels\""]),
+            ("bucket = 3", 1, &["bucket: expected a table, found 3; write bucket = { by = "]),
+            ("split = [0.8, 0.2]", 1, &["split: expected a table, found a list of 2; write split = { train = 0.8, "]),
+            ("windows = 3", 1, &["windows: expected a table, found 3; write windows = { length = "]),
+            ("fetch_limit = 3", 1, &["fetch_limit: expected a table, found 3; write fetch_limit = { time_ms = "]),
+            ("shuffle = true", 1, &["found true; it is the seed of the order: shuffle = 42"]),
+            ("num_workers = 3", 1, &["there is no setting \"num_workers\"", "; here it is workers, which are threads"]),
+            ("drop_last = true", 1, &["; here it is last_batch = \"drop\""]),
+            ("label = \"x\"", 1, &["; here it is a field: [fields] label = "]),
+            ("path = \"x.csv\"", 1, &["; here it is source = { path = "]),
+            (
+                "source = { path = \"x\", option = 1 }",
+                1,
+                &["source.option: ", "did you mean \"options\"?", "format, path"],
+            ),
+            (
+                "source = { path = \"x\", delimiter = \";\" }",
+                1,
+                &["source.delimiter: ", "options = { delimiter = ... }"],
+            ),
+            ("source = { file = \"x\" }", 1, &["source.file: there is no setting \"file\"; ", "format, path, options"]),
             ("batch_size = 4\nbatchsize = 5", 2, &["batchsize: ", "did you mean \"batch_size\"?", "shuffle"]),
             ("batch_size = \"many\"", 1, &["batch_size: expected a whole number, 0 or more, found \"many\""]),
             ("last_batch = \"kepp\"", 1, &["last_batch: \"kepp\"", "did you mean \"keep\"?", "\"drop\" or \"pad\""]),
             ("bad_records = 3", 1, &["bad_records: expected \"fail\", \"skip\" or \"replace\", found 3"]),
             ("bad_records = { skip = { shares = 1 } }", 1, &["bad_records.skip.shares", "\"share\"", "consecutive"]),
-            ("x = [\n1,,]", 2, &["is no TOML"]),
+            ("x = [\n1,,]", 2, &["is not TOML"]),
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\n[sources.options]\ndelimeter = \";\"",
                 5,

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::counters::add;
+use crate::counters::{add_alone, nanoseconds, now};
 use crate::dataset::{Batch, BatchPlan, caught};
 use crate::error::{Error, Result};
 use crate::prefetch::steps::{Begin, Step};
@@ -51,15 +51,17 @@ impl Session {
                         self.ready.notify_all();
                         continue;
                     }
-                    None if !window.ended => return Step::Plan,
+                    None if !window.ended => return Step::Plan { has_room: true },
                     None => {}
                 }
+            } else if self.plans_ahead && window.has_nothing_planned() {
+                return Step::Plan { has_room: false };
             }
             // At the end of an epoch it waits for the trainer to begin another.
-            let (since, is_full) = (Instant::now(), !window.ended);
-            window = self.go.wait(window);
+            let (since, is_full) = (now(), !window.ended);
+            window = self.go.wait_awake(&self.window, window);
             if is_full {
-                add(&self.counters.room_wait_ns, since.elapsed());
+                add_alone(&self.counters.room_wait_ns, nanoseconds(now().saturating_duration_since(since)));
             }
         }
     }
@@ -100,10 +102,10 @@ impl Session {
         self.window.lock().pending.push_front(Pending::Plan(plan));
     }
 
-    /// A slot of the ring for a batch of `bytes`; `None` if the session is being paused.
-    pub(in crate::prefetch) fn slot(&self, bytes: usize) -> Result<Option<Draft<Batch>>> {
+    /// A slot of the ring for a batch of `bytes`, wanted `since`, and when it was had; `None` if the session is being paused.
+    pub(in crate::prefetch) fn slot(&self, bytes: usize, since: Instant) -> Result<Option<(Draft<Batch>, Instant)>> {
         let mut window = self.window.lock();
-        let since = window.note(&self.counters);
+        window.note_until(&self.counters, since);
         window.waiting_for_slot = true;
         drop(window);
         if self.ring.is_all_leased() {
@@ -127,19 +129,19 @@ impl Session {
         };
         let mut window = self.window.lock();
         let now = window.note(&self.counters);
-        add(&self.counters.slot_wait_ns, now.saturating_duration_since(since));
+        add_alone(&self.counters.slot_wait_ns, nanoseconds(now.saturating_duration_since(since)));
         window.waiting_for_slot = false;
         window.spill = false;
-        slot
+        Ok(slot?.map(|draft| (draft, now)))
     }
 
-    /// Gives the next ticket to a batch that is about to be filled; `None` if the session is being paused.
-    pub(in crate::prefetch) fn bind(&self) -> Option<u64> {
+    /// Gives the next ticket to a batch that is about to be filled, `now`; `None` if the session is being paused.
+    pub(in crate::prefetch) fn bind(&self, now: Instant) -> Option<u64> {
         let mut window = self.window.lock();
         if window.wanted != Wanted::Run {
             return None;
         }
-        let now = window.note(&self.counters);
+        window.note_until(&self.counters, now);
         window.entries.push_back(Entry::Filling);
         window.in_flight += 1;
         window.trace_levels(&self.counters, now);

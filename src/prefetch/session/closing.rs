@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
+use crate::dataset::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::prefetch::steps::Begin;
 use crate::sync::MutexGuard;
@@ -37,7 +38,7 @@ impl Session {
         self.complete_pause(window).map(drop)
     }
 
-    fn complete_pause<'a>(&self, window: MutexGuard<'a, Window>) -> Result<MutexGuard<'a, Window>> {
+    fn complete_pause<'a>(&'a self, window: MutexGuard<'a, Window>) -> Result<MutexGuard<'a, Window>> {
         if window.paused {
             return Ok(window);
         }
@@ -45,15 +46,27 @@ impl Session {
         window.note(&self.counters);
         window.levels.ready = 0;
         window.first_ticket += window.entries.len() as u64;
+        let mut emptied = Vec::new();
         while let Some(entry) = window.entries.pop_back() {
             let pending = match entry {
-                Entry::Filled(mut draft) => Pending::Plan(draft.payload_mut().take_plan()),
+                Entry::Filled(mut draft) => {
+                    let plan = draft.payload_mut().take_plan();
+                    emptied.push(draft);
+                    Pending::Plan(plan)
+                }
                 mark => Pending::Mark(mark),
             };
             window.pending.push_front(pending);
         }
         window.paused = true;
-        Ok(window)
+        // Everybody has stopped, and nobody goes on before the caller does: what frees the slots' memory, which may be the
+        // user's, has no need of the lock.
+        drop(window);
+        let _freed = caught(|| {
+            drop(emptied);
+            Ok(())
+        });
+        Ok(self.window.lock())
     }
 
     /// Goes on elsewhere: what was planned is forgotten. The session must be paused.
@@ -84,7 +97,6 @@ impl Session {
                 drop(entries);
             }
             Err(error) => {
-                tracing::warn!(%error, "an iterator was dropped while work was in progress");
                 // What is filled goes home now; what is stuck follows when it is done.
                 let mut window = self.window.lock();
                 let filled: Vec<_> = window
@@ -95,6 +107,7 @@ impl Session {
                     .collect();
                 drop(window);
                 drop(filled);
+                tracing::warn!(%error, "an iterator was dropped while work was in progress");
             }
         }
     }

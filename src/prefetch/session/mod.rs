@@ -4,6 +4,8 @@
 mod binding;
 mod closing;
 mod taking;
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests;
 mod window;
 
 use std::collections::VecDeque;
@@ -17,6 +19,8 @@ use crate::error::{Error, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Ring};
 use crate::sync::{AtomicBool, Condvar, Mutex};
+#[cfg(all(test, not(ringfeed_loom)))]
+use crate::watchdog;
 
 use super::fetchers::WithinLimit;
 use super::levels::Levels;
@@ -39,6 +43,8 @@ pub(super) struct Session {
     pub(super) terms: PlanTerms,
     /// Time to fill a row, in nanoseconds: a running mean that sizes jobs.
     pub(super) row_ns: AtomicU64,
+    /// Whether rows come straight to where they belong.
+    pub(super) is_straight: AtomicBool,
     /// Workers and the planning thread abandon what they do.
     pub(super) stop: AtomicBool,
     /// The planning thread stops waiting for a slot: to abandon its batch, or to spill it.
@@ -50,6 +56,8 @@ pub(super) struct Session {
     go: Condvar,
     /// Whether the next epoch is begun when one is planned to its end.
     pub(super) runs_on: bool,
+    /// Whether a batch is planned before there is room for it, so that it needs no more than a slot then.
+    plans_ahead: bool,
     lease_wait: Duration,
     close_wait: Duration,
     /// Where its threads are.
@@ -64,6 +72,7 @@ pub(super) struct SessionParts {
     pub(super) first: Option<BatchPlan>,
     pub(super) terms: PlanTerms,
     pub(super) runs_on: bool,
+    pub(super) plans_ahead: bool,
     pub(super) workers: usize,
     pub(super) prefetch: usize,
     /// As far as it may be raised.
@@ -103,12 +112,14 @@ impl Session {
             scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
             terms: parts.terms,
             row_ns: AtomicU64::new(0),
+            is_straight: AtomicBool::new(false),
             stop: AtomicBool::new(false),
             interrupt: AtomicBool::new(false),
             window: Mutex::new(window),
             ready: Condvar::new(),
             go: Condvar::new(),
             runs_on: parts.runs_on,
+            plans_ahead: parts.plans_ahead,
             lease_wait: parts.lease_wait,
             close_wait: parts.close_wait,
             process: std::process::id(),
@@ -152,18 +163,28 @@ impl Session {
                 draft.payload().fail(error);
             }
         }
+        let ticket = draft.payload().ticket;
+        let mut draft = Some(draft);
         let mut window = self.window.lock();
+        if window.wanted == Wanted::Close {
+            drop(window);
+            // Home before anybody hears that nothing is in flight: the next source counts on the slot. Under no lock, because
+            // what frees its memory may be the user's.
+            let _freed = caught(|| {
+                drop(draft.take());
+                Ok(())
+            });
+            window = self.window.lock();
+        }
         let now = window.note(&self.counters);
         window.in_flight -= 1;
-        let place = draft.payload().ticket.wrapping_sub(window.first_ticket) as usize;
-        if window.wanted == Wanted::Close {
-            // Home before anybody hears that nothing is in flight: the next source counts on the slot.
-            drop(draft);
-        } else {
+        let place = ticket.wrapping_sub(window.first_ticket) as usize;
+        if let Some(draft) = draft {
             window.entries[place] = Entry::Filled(draft);
             window.levels.ready += 1;
             window.trace_levels(&self.counters, now);
         }
+        drop(window);
         if place == 0 || self.stop.load(Ordering::Acquire) {
             self.ready.notify_all();
         }

@@ -11,15 +11,15 @@ use super::Session;
 use super::window::Entry;
 
 impl Session {
-    /// The next batch in ticket order.
+    /// The next batch in ticket order, and when it was taken.
     ///
     /// Waits while any batch is being planned or filled. When instead all slots are in the caller's hands, it waits
     /// `lease_wait` and then gives an error that takes no ticket, or has the batch spilled.
-    pub(in crate::prefetch) fn take(&self) -> Taken {
+    pub(in crate::prefetch) fn take(&self) -> (Taken, Instant) {
         let mut window = self.window.lock();
         let mut waiting_since = None;
         let mut deadline = None;
-        let taken = loop {
+        let (taken, now) = loop {
             match window.entries.front() {
                 Some(Entry::Filling) => deadline = None,
                 Some(_) => {
@@ -31,11 +31,11 @@ impl Session {
                         window.trace_levels(&self.counters, now);
                     }
                     window.first_ticket += 1;
-                    self.go.notify_one();
-                    break entry;
+                    break (entry, now);
                 }
                 None if window.exited => {
-                    break Some(Entry::Failed(Error::new(ErrorKind::Panicked, "the planning thread has ended")));
+                    let error = Error::new(ErrorKind::Panicked, "the planning thread has ended");
+                    break (Some(Entry::Failed(error)), Instant::now());
                 }
                 None if window.waiting_for_slot && !window.spill && self.ring.is_all_leased() => {
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
@@ -47,29 +47,31 @@ impl Session {
                         self.interrupt.store(true, Ordering::Release);
                         self.ring.wake();
                     } else {
-                        window.trainer_waits(&self.counters, false);
+                        let now = window.trainer_waits(&self.counters, false);
                         drop(window);
                         if let Some(since) = waiting_since {
-                            self.counters.trainer_waited(since);
+                            self.counters.trainer_waited(since, now);
                         }
-                        return Taken::Exhausted(exhausted(self.ring.leased(), self.ring.slots()));
+                        return (Taken::Exhausted(exhausted(self.ring.leased(), self.ring.slots())), now);
                     }
                     continue;
                 }
                 None => deadline = None,
             }
             waiting_since.get_or_insert_with(|| window.trainer_waits(&self.counters, true));
-            window = self.ready.wait(window);
+            window = self.ready.wait_awake(&self.window, window);
         };
         drop(window);
+        self.go.notify_one();
         if let Some(since) = waiting_since {
-            self.counters.trainer_waited(since);
+            self.counters.trainer_waited(since, now);
         }
-        match taken {
+        let taken = match taken {
             Some(Entry::Filled(draft)) => Taken::Batch(draft),
             Some(Entry::Failed(error)) => Taken::Failed(error),
             Some(Entry::End | Entry::Filling) | None => Taken::End,
-        }
+        };
+        (taken, now)
     }
 
     /// Waits at most `time` for something that [`take`](Self::take) gives at once, and says whether there is. Where all slots
@@ -92,14 +94,14 @@ impl Session {
             if !std::mem::replace(&mut has_waited, true) {
                 window.trainer_waits(&self.counters, true);
             }
-            window = self.ready.wait_until(window, deadline);
+            window = self.ready.wait_awake_until(&self.window, window, deadline);
         };
         if has_waited {
             window.trainer_waits(&self.counters, false);
         }
         drop(window);
         if has_waited {
-            self.counters.trainer_waited(since);
+            self.counters.trainer_waited(since, Instant::now());
         }
         is_ready
     }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::time::Instant;
 
-use crate::counters::Counters;
+use crate::counters::{Counters, now};
 use crate::dataset::{Batch, BatchPlan};
 use crate::error::Error;
 use crate::prefetch::levels::{Levels, Wait};
@@ -58,12 +58,17 @@ pub(super) enum Entry {
 }
 
 impl Window {
-    /// Writes down what passed since the last change. Called before each.
+    /// Writes down what passed since the last change, and says when that was. Called before each.
     pub(super) fn note(&mut self, counters: &Counters) -> Instant {
-        let now = Instant::now();
+        let now = now();
+        self.note_until(counters, now);
+        now
+    }
+
+    /// The same for whoever has just looked at the clock.
+    pub(super) fn note_until(&mut self, counters: &Counters, now: Instant) {
         if self.paused {
-            self.levels.pause();
-            return now;
+            return self.levels.pause();
         }
         let wait = match self.entries.front() {
             Some(Entry::Filling) => Wait::Fill,
@@ -72,7 +77,6 @@ impl Window {
             None => Wait::Plan,
         };
         self.levels.note(&counters.queue, wait, self.in_flight, now);
-        now
     }
 
     /// The trainer waits from now on, or no longer.
@@ -92,7 +96,16 @@ impl Window {
     /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
     /// pile up.
     pub(super) fn has_room(&self) -> bool {
-        let ends = self.entries.iter().filter(|entry| matches!(entry, Entry::End)).count();
+        let ends = self.ends();
         self.entries.len() - ends < self.limit && ends < 2
+    }
+
+    /// Whether the batch that comes next is to be planned, and would not be an end too many.
+    pub(super) fn has_nothing_planned(&self) -> bool {
+        self.pending.is_empty() && self.begin.is_none() && !self.ended && self.ends() < 2
+    }
+
+    fn ends(&self) -> usize {
+        self.entries.iter().filter(|entry| matches!(entry, Entry::End)).count()
     }
 }

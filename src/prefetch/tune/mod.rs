@@ -1,8 +1,8 @@
-//! Finding how many workers and batches ahead a trainer needs, while it trains.
+//! Finds how many workers and batches ahead a trainer needs, while it trains.
 //!
-//! `Tuner` is a function of figures: at each look it takes what was counted since the last one, asks for the verdict, and
-//! perhaps wants another setting, which the planning thread puts into effect. Nothing of that decides which samples a batch
-//! has, or in which order batches come.
+//! `Tuner` is a function of statistics: at each look it takes what was counted since the last look, asks for the
+//! verdict, and may want another setting, which the planning thread puts into effect. This never changes which samples
+//! a batch has, or in which order batches come.
 
 mod amounts;
 #[cfg(all(test, not(ringfeed_loom)))]

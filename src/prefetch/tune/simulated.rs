@@ -29,11 +29,14 @@ pub(super) struct Simulated {
     pub(super) reads_at_once: f64,
     /// Time on a core.
     pub(super) decode_seconds: fn(u64) -> f64,
-    pub(super) transform_seconds: f64,
+    pub(super) transform_seconds: fn(u64) -> f64,
+    /// How many run the transforms' code at the same time; the others wait for their turn.
+    pub(super) transforms_at_once: usize,
     /// Time of a copy of a batch to a device; none without a device.
     pub(super) copy_seconds: f64,
-    /// The trainer's step behind each batch, beside a core.
+    /// The trainer's step behind each batch, beside a core or on one.
     pub(super) step_seconds: fn(u64) -> f64,
+    pub(super) is_step_on_core: bool,
     /// How many batches the trainer keeps when it asks for another one, and for how many there are slots.
     pub(super) keeps: usize,
     pub(super) hold: usize,
@@ -49,6 +52,13 @@ struct Work {
     /// What is left of reading, and on a core of decoding and transforming.
     left: [f64; 3],
     spent: [f64; 3],
+}
+
+impl Work {
+    /// What it is at: reading, decoding or transforming.
+    fn phase(&self) -> usize {
+        self.left.iter().position(|left| *left > 0.0).unwrap_or(2)
+    }
 }
 
 struct Entry {
@@ -117,7 +127,8 @@ impl Simulated {
         let mut works: Vec<Option<Work>> = Vec::new();
         let (mut upload, mut held, mut held_seconds) = (Upload::default(), 0, 0.0);
         let (mut plan_left, mut step_left, mut step, mut waited) = (self.plan_seconds, 0.0, 0.0, 0.0);
-        let [mut cpu, mut queued, mut late, mut looked, mut least_ready] = [0.0, 0.0, 0.0, 0.0, f64::INFINITY];
+        let [mut cpu, mut queued, mut trainer_cpu] = [0.0; 3];
+        let [mut late, mut looked, mut least_ready] = [0.0, 0.0, f64::INFINITY];
         let count = |counter: &std::sync::atomic::AtomicU64, by: u64| counter.fetch_add(by, Ordering::Relaxed);
         while now < seconds {
             let slots = amounts.prefetch + 2 + self.hold;
@@ -147,18 +158,28 @@ impl Simulated {
                     batch: first + at as u64,
                     sample: samples,
                     entered: (self.read_seconds > 0.0).then(|| counters.reads.enter()),
-                    left: [self.read_seconds, (self.decode_seconds)(samples), self.transform_seconds],
+                    left: [self.read_seconds, (self.decode_seconds)(samples), (self.transform_seconds)(samples)],
                     spent: [0.0; 3],
                 });
                 samples += 1;
             }
             let reading = works.iter().flatten().filter(|work| work.left[0] > 0.0).count() as f64;
-            let busy = works.iter().flatten().count() as f64;
-            let share = ((self.cores as f64 - self.taken_cores) / (busy - reading).max(1.0)).min(1.0);
+            let transforms = works.iter().flatten().filter(|work| work.phase() == 2).count();
+            let out_of_turn = transforms.saturating_sub(self.transforms_at_once);
+            let busy = works.iter().flatten().count() as f64 - out_of_turn as f64;
+            let steps = if self.is_step_on_core && step_left > TICK / 2.0 { 1.0 } else { 0.0 };
+            let share = ((self.cores as f64 - self.taken_cores) / (busy - reading + steps).max(1.0)).min(1.0);
             let read_share = (self.reads_at_once / reading.max(1.0)).min(1.0);
+            let mut turns = self.transforms_at_once;
             for work in &mut works {
                 let Some(job) = work else { continue };
-                let phase = job.left.iter().position(|left| *left > 0.0).unwrap_or(2);
+                let phase = job.phase();
+                if phase == 2 && turns == 0 {
+                    job.spent[2] += TICK;
+                    add(&counters.lock_wait_ns, time(TICK));
+                    continue;
+                }
+                turns -= usize::from(phase == 2);
                 let progress = if phase == 0 { read_share } else { share };
                 (job.left[phase], job.spent[phase]) = (job.left[phase] - TICK * progress, job.spent[phase] + TICK);
                 if phase > 0 {
@@ -189,7 +210,8 @@ impl Simulated {
                 front_is_ready = upload.on_device > 0;
             }
             if step_left > TICK / 2.0 {
-                step_left -= TICK;
+                let progress = if self.is_step_on_core { share } else { 1.0 };
+                (step_left, trainer_cpu) = (step_left - TICK * progress, trainer_cpu + TICK * progress * steps);
                 add(&counters.trainer.busy_ns, time(TICK));
             } else if front_is_ready {
                 least_ready = f64::min(least_ready, ready as f64);
@@ -229,7 +251,7 @@ impl Simulated {
                 && now - looked >= 0.25
             {
                 looked = now;
-                let stats = self.stats(&counters, (amounts, lived), [cpu, queued], held_seconds, &upload);
+                let stats = self.stats(&counters, (amounts, lived), [cpu, queued, trainer_cpu], held_seconds, &upload);
                 let least = if least_ready.is_finite() { least_ready as usize } else { usize::MAX };
                 least_ready = f64::INFINITY;
                 if let Some((wanted, why)) = tuner.look(stats, least) {
@@ -239,13 +261,13 @@ impl Simulated {
                 }
             }
         }
-        let stats = self.stats(&counters, (amounts, lived), [cpu, queued], held_seconds, &upload);
+        let stats = self.stats(&counters, (amounts, lived), [cpu, queued, trainer_cpu], held_seconds, &upload);
         (late / (seconds / 3.0), amounts, stats)
     }
 
     /// A sample is done.
     fn count(&self, counters: &Counters, job: &Work) {
-        let on_core = [0.0, (self.decode_seconds)(job.sample), self.transform_seconds];
+        let on_core = [0.0, (self.decode_seconds)(job.sample), (self.transform_seconds)(job.sample)];
         for (nth, stage) in [&counters.read, &counters.decode, &counters.transform].into_iter().enumerate() {
             if nth < 2 || job.spent[nth] > 0.0 {
                 stage.busy(spent(job.spent[nth], on_core[nth].min(job.spent[nth])), 1);
@@ -259,7 +281,7 @@ impl Simulated {
         &self,
         counters: &Counters,
         (amounts, lived): (Amounts, Lived),
-        scheduled: [f64; 2],
+        [cpu, queued, trainer_cpu]: [f64; 3],
         held_seconds: f64,
         upload: &Upload,
     ) -> Stats {
@@ -271,14 +293,16 @@ impl Simulated {
             prefetch: amounts.prefetch,
             planning: self.planning,
             cores: self.cores,
+            core_quota: None,
             most_cores: None,
             tuning: None,
             ring: RingStats { slots, slot_bytes: self.slot_bytes, held_seconds, ..RingStats::default() },
             memory_bytes: 0,
-            scheduled: Some(scheduled),
+            scheduled: Some([cpu, queued]),
+            planning_queued: Some(0.0),
         };
         let mut stats = Stats::read(counters, setting, |sample| format!("sample {sample}"));
-        stats.process_cpu_seconds = Some(scheduled[0]);
+        stats.process_cpu_seconds = Some(cpu + trainer_cpu);
         if self.copy_seconds > 0.0 {
             let bytes = upload.stats.batches * self.slot_bytes as u64;
             stats.upload = Some(UploadStats { bytes, ..upload.stats });

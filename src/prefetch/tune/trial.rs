@@ -115,3 +115,50 @@ impl Refused {
         self.0[what as usize] = None;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BEFORE: Amounts = Amounts { workers: 2, prefetch: 2 };
+
+    #[test]
+    fn work_is_other_work_where_it_takes_another_time_that_can_be_told() {
+        let kind = |step_seconds: f64, sample_seconds: f64| Kind { sample_seconds, step_seconds };
+        let plain = kind(1e-4, 1e-6);
+        assert!(!kind(2e-3, 1e-6).is_other_than(kind(1.5e-3, 1e-6)), "a third more");
+        assert!(kind(3e-3, 1e-6).is_other_than(kind(2e-3, 1e-6)) && kind(2e-3, 1e-6).is_other_than(kind(3e-3, 1e-6)));
+        // Next to nothing is half of the least that is told apart, however much less it is.
+        assert!(kind(1.1e-3, 1e-6).is_other_than(plain) && !kind(0.9e-3, 1e-6).is_other_than(plain));
+        assert!(kind(1e-4, 22e-6).is_other_than(plain) && !kind(1e-4, 18e-6).is_other_than(plain));
+    }
+
+    #[test]
+    fn what_is_taken_back_is_said_as_what_was_tried() {
+        let said = |what| Trial::new(what, BEFORE, &Stats::default()).disappointment();
+        for (what, tried, found) in [
+            (What::MoreWorkers, "more workers", "not faster"),
+            (What::MorePrefetch, "more batches ahead", "not faster"),
+            (What::FewerWorkers, "fewer workers", "slower"),
+            (What::LessPrefetch, "fewer batches ahead", "slower"),
+        ] {
+            assert!(said(what).starts_with(tried) && said(what).ends_with(found), "{what:?}: {}", said(what));
+        }
+    }
+
+    #[test]
+    fn what_did_not_help_is_tried_again_after_twice_as_long_each_time() {
+        let (mut refused, seen) = (Refused::default(), Stats::default());
+        let what = What::MoreWorkers;
+        assert!(refused.allows(what, 0, &seen));
+        let mut look = 0;
+        for looks in [8, 16, 32, 64, 128, 256, 256] {
+            refused.note(what, look, &seen);
+            assert!(!refused.allows(what, look + looks - 1, &seen) && refused.allows(what, look + looks, &seen));
+            assert!(refused.allows(What::MorePrefetch, look, &seen), "nothing was said of that");
+            look += looks;
+        }
+        refused.forget(what);
+        assert!(refused.allows(what, 0, &seen));
+    }
+}

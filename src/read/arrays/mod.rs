@@ -1,4 +1,4 @@
-//! Files of several arrays, the rows of which are records: what NPZ archives and safetensors files share.
+//! Files of several arrays whose rows are records: the common part of NPZ archives and safetensors files.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,11 +19,12 @@ use super::{Fingerprint, RecordReader, Scratch};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ArraySetOptions {
-    /// Which of the arrays are one data set, where a file holds several: those that have this word in their names, alone or between
-    /// `_`, `-`, `.` and `/`. The fields are then called by the rest: with `"train"`, `x_train` is the field `x`.
+    /// Selects the arrays of one data set if a file holds several: those with this word in their names, alone or
+    /// between `_`, `-`, `.` and `/`. The rest of the name is the name of the field: with `"train"`, `x_train` is the
+    /// field `x`.
     pub part: Option<String>,
-    /// How the file is reached. Arrays that are compressed, or in Fortran order, are unpacked into memory, or beyond 1 GiB into a
-    /// temporary file.
+    /// How the file is read. Arrays that are compressed, or in Fortran order, are unpacked into memory, or beyond 1 GiB
+    /// into a temporary file.
     pub access: Access,
 }
 

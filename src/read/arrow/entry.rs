@@ -8,7 +8,7 @@ use crate::read::format::{Format, Open, Opened, format_has};
 
 use super::messages::is_arrow;
 
-/// The format of Arrow files, Arrow streams and Feather: one, or a folder of them with the same columns.
+/// The format of Arrow files, Arrow streams and Feather: one file, or a folder of files with the same columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrow;
 

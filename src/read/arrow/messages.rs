@@ -11,6 +11,8 @@ use crate::memory::MemoryBudget;
 use crate::read::columns::part_of;
 use crate::storage::Input;
 
+use super::lengths::{broken, check_records};
+
 const MAGIC: [u8; 6] = *b"ARROW1";
 const FEATHER_1: [u8; 4] = *b"FEA1";
 /// What each message begins with, but for old ones.
@@ -41,11 +43,6 @@ pub(super) enum Message {
     Dictionary(Place),
     /// With how many records.
     Records(Place, u64),
-}
-
-#[cold]
-pub(super) fn broken(message: impl Into<String>) -> Error {
-    Error::new(ErrorKind::Format, message.into())
 }
 
 /// Whether a file begins as one of Arrow does: as a file, or as a stream with its schema.
@@ -110,7 +107,7 @@ fn of_file(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, Metadat
         let place = place.filter(|place| place.end() <= start && place.start >= 8);
         let place = place.ok_or_else(|| damaged(&format!("message {nth} lies outside of the file")))?;
         let header = bytes_at(input, place.start, place.header_len)?;
-        let (message, own_version) = kind(&header, place)?;
+        let (message, own_version) = kind(&header, place, &schema)?;
         // The footers of some old files have no version.
         version = if version == MetadataVersion::V1 { own_version } else { version };
         found.extend(message);
@@ -165,7 +162,7 @@ fn of_stream(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, Metad
             }
             (None, None) => return Err(broken("the stream does not begin with its schema").at_byte(at)),
             (Some(_), Some(_)) => return Err(broken("a second schema in the stream").at_byte(at)),
-            (Some(_), None) => found.extend(kind(&header, place)?.0),
+            (Some((schema, _)), None) => found.extend(kind(&header, place, schema)?.0),
         }
         reservation.grow_to((found.len() * size_of::<Message>()) as u64 * 2, "the messages of an Arrow stream")?;
         at = place.end();
@@ -202,7 +199,7 @@ fn parse(header: &[u8]) -> Result<arrow_ipc::Message<'_>> {
     arrow_ipc::root_as_message(flat).map_err(|error| broken(format!("a message is damaged: {error}")))
 }
 
-fn kind(header: &[u8], place: Place) -> Result<(Option<Message>, MetadataVersion)> {
+fn kind(header: &[u8], place: Place, schema: &Schema) -> Result<(Option<Message>, MetadataVersion)> {
     let message = parse(header).map_err(|error| error.at_byte(place.start))?;
     let mut notes = message.custom_metadata().into_iter().flatten();
     if notes.any(|note| note.key() == Some(OLD_COMPRESSION)) {
@@ -212,8 +209,12 @@ fn kind(header: &[u8], place: Place) -> Result<(Option<Message>, MetadataVersion
     let found = match message.header_type() {
         MessageHeader::DictionaryBatch => Some(Message::Dictionary(place)),
         MessageHeader::RecordBatch => {
-            let records = message.header_as_record_batch().and_then(|batch| u64::try_from(batch.length()).ok());
-            let records = records.ok_or_else(|| broken("a batch of fewer than no records").at_byte(place.start))?;
+            let batch = message.header_as_record_batch();
+            let found = batch.and_then(|batch| Some((batch, u64::try_from(batch.length()).ok()?)));
+            let (batch, records) =
+                found.ok_or_else(|| broken("a batch with a negative number of records").at_byte(place.start))?;
+            check_records(&batch, records, schema, message.version(), place.body_len)
+                .map_err(|error| error.at_byte(place.start))?;
             Some(Message::Records(place, records))
         }
         MessageHeader::NONE => None,

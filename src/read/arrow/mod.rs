@@ -4,6 +4,7 @@
 //! has one message after another and an end marker. Both are read by the places of their messages.
 
 mod entry;
+mod lengths;
 mod messages;
 mod table;
 
@@ -22,7 +23,8 @@ use crate::storage::{Access, Files, Input, Needs};
 use crate::tree::no_faults;
 
 pub use entry::Arrow;
-use messages::{Body, Message, Place, broken, messages};
+use lengths::broken;
+use messages::{Body, Message, Place, messages};
 pub use table::ArrowTable;
 
 type Dictionaries = HashMap<i64, ArrayRef>;
@@ -110,7 +112,7 @@ impl File {
                         is_changed = false;
                     }
                     let total = file.records.checked_add(records).filter(|total| *total <= 1 << 40);
-                    let message = format!("a batch of {records} records can't be");
+                    let message = format!("a batch of {records} records is impossible");
                     file.records = total.ok_or_else(|| broken(message).at_byte(place.start))?;
                     file.batches.push(Batch { place, records, dictionaries: file.dictionaries.len() - 1 });
                 }
@@ -125,7 +127,7 @@ impl File {
         let at_place = |error: Error| error.at_byte(place.start);
         let body = Body::read(&self.input, place, max_bytes).map_err(at_place)?;
         let message = body.message().map_err(at_place)?;
-        let batch = message.header_as_dictionary_batch().ok_or_else(|| at_place(broken("this is no dictionary")))?;
+        let batch = message.header_as_dictionary_batch().ok_or_else(|| at_place(broken("this is not a dictionary")))?;
         let before = dictionaries.get(&batch.id()).map_or(0, |array| memory_of([array]));
         let read = read_dictionary(&body.bytes, batch, &self.schema, dictionaries, &self.version);
         read.map_err(|error| at_place(broken(format!("a dictionary is damaged: {error}"))))?;
@@ -150,7 +152,7 @@ impl ArrowFiles {
         let batch = &file.batches[span.group];
         let body = Body::read(&file.input, &batch.place, self.max_chunk_bytes)?;
         let message = body.message()?;
-        let header = message.header_as_record_batch().ok_or_else(|| broken("this is no record batch"))?;
+        let header = message.header_as_record_batch().ok_or_else(|| broken("this is not a record batch"))?;
         let columns = self.columns(fields);
         let dictionaries = &file.dictionaries[batch.dictionaries];
         let decoder =

@@ -22,10 +22,11 @@ use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, f
 use crate::storage::Needs;
 use crate::tree::no_faults;
 
-/// A table that another library holds in memory, such as one of pyarrow, polars, DuckDB or another version of Arrow for Rust: taken
-/// over by Arrow's C data interface, without a copy, unless its numbers lie at odd addresses. Clones share it.
+/// A table that another library holds in memory, such as pyarrow, polars, DuckDB or another version of Arrow for Rust.
+/// It is taken over through Arrow's C data interface, without a copy unless its numbers are not aligned. Clones share
+/// it.
 ///
-/// What is in it is checked where it is read for the first time. It must not be changed in place as long as it is read.
+/// Its contents are checked when they are first read. It must not be changed in place while it is read.
 #[derive(Clone)]
 pub struct ArrowTable {
     name: PathBuf,
@@ -52,11 +53,11 @@ fn caught<T>(take: impl FnOnce() -> Result<T>) -> Result<T> {
 }
 
 impl ArrowTable {
-    /// All that a stream gives. Messages call the table `name`.
+    /// Takes all records of a stream. Messages call the table `name`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a stream of something else than records, or that fails.
+    /// [`ErrorKind::Format`] for a stream that fails, or is not a stream of records.
     ///
     /// # Safety
     ///
@@ -100,23 +101,25 @@ impl ArrowTable {
         })
     }
 
-    /// The records at these places, in this order: the first column of `places`, which holds numbers of 64 bits without a sign. (So
-    /// a shuffled or selected data set of Hugging Face's is stored.)
+    /// The records at these indices, in this order. The indices are the first column of `places`, unsigned numbers of
+    /// 64 bits, as Hugging Face stores a shuffled or selected data set.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for another column, and [`ErrorKind::Data`] for a place that the table does not have.
+    /// [`ErrorKind::Format`] for another type of column, and [`ErrorKind::Data`] for an index beyond the table.
     pub fn pick(self, places: &Self) -> Result<Self> {
         let len = self.len();
         let column = |batch: &RecordBatch| {
             let column = batch.columns().first().filter(|column| column.null_count() == 0);
             let numbers = column.and_then(|column| column.as_primitive_opt::<UInt64Type>());
-            numbers.map(|numbers| numbers.values().clone()).ok_or_else(|| not_taken("its places are no whole numbers"))
+            numbers
+                .map(|numbers| numbers.values().clone())
+                .ok_or_else(|| not_taken("its indices are not whole numbers"))
         };
         let mut parts = places.batches.iter().map(column).collect::<Result<Vec<_>>>()?;
         let own = if parts.len() == 1 { parts.swap_remove(0) } else { parts.iter().flatten().copied().collect() };
         if let Some((at, place)) = own.iter().enumerate().find(|(_, place)| **place >= len) {
-            let message = format!("place {at} of those that were picked is {place}, where the table has {len} records");
+            let message = format!("picked index {at} is {place}, but the table has {len} records");
             return Err(Error::new(ErrorKind::Data, message));
         }
         let picked = match &self.picked {
@@ -149,7 +152,7 @@ impl Columns {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for options that can't be.
+    /// [`ErrorKind::Config`] for invalid options.
     pub fn of_table(table: &ArrowTable, options: &ColumnsOptions, budget: &MemoryBudget) -> Result<Self> {
         no_faults(options.faults())?;
         let fields = table.schema.fields().iter();

@@ -7,8 +7,8 @@ use crate::decode::AudioOptions;
 use crate::decode::audio::{is_audio, is_audio_name};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Codec, Field};
-use crate::read::folder::is_by_class;
+use crate::read::fields::{Codec, Field, fault_of};
+use crate::read::folder::{is_by_class, no_classes};
 use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
 use crate::read::{ClassCount, FieldSummary, FormatCount, RecordReader, named_geometries};
 use crate::schema::Role;
@@ -17,7 +17,7 @@ use crate::tree::no_faults;
 
 use super::{AudioFiles, AudioFolderOptions, Label, SOUNDS, Tensors, is_folder, look_at};
 
-/// The format of folders of sounds: with one subfolder a class, or without classes; and of single sounds.
+/// The format of folders of sounds, with one subfolder per class or without classes, and of single sounds.
 #[derive(Clone, Copy, Debug)]
 pub struct AudioFolder;
 
@@ -33,11 +33,13 @@ fn of_fields(fields: &[(String, Field)]) -> Result<Vec<Asked<'_>>> {
     for (name, field) in fields {
         match &field.codec {
             Codec::Audio(audio) => {
+                field.check_from(&["audio", "audio.bytes"]).map_err(|error| error.at_column(name))?;
                 let (role, options) = (field.role_or_default(), audio.options().clone());
                 no_faults(options.faults()).map_err(|error| error.at_column(name))?;
                 asked.push(Asked { options, tensors: Tensors { sound: name, role, label: None } });
             }
             Codec::Class { names, one_hot: false, dtype: None | Some(DType::I64) } if class.is_none() => {
+                field.check_from(&["label"]).map_err(|error| error.at_column(name))?;
                 class = Some(Label { name, listed: names.as_deref() });
             }
             Codec::Class { .. } if class.is_none() => {
@@ -54,7 +56,7 @@ fn of_fields(fields: &[(String, Field)]) -> Result<Vec<Asked<'_>>> {
         Some(first) => first.tensors.label = class,
         None => {
             let name = fields.first().map_or("", |(name, _)| name);
-            return fault(name, "no field is a sound, of which this is a folder");
+            return fault(name, "no field is a sound, but this is a folder of sounds");
         }
     }
     Ok(asked)
@@ -96,8 +98,8 @@ impl Format for AudioFolder {
         head.is_none() && is_audio_name(path)
     }
 
-    fn field_faults(&self, _: &AudioFolderOptions, fields: &[(String, Field)]) -> Result<()> {
-        of_fields(fields).map(drop)
+    fn field_faults(&self, _: &AudioFolderOptions, fields: &[(String, Field)]) -> Vec<String> {
+        fault_of(of_fields(fields))
     }
 
     format_has!(saved_index);
@@ -109,7 +111,11 @@ impl Format for AudioFolder {
         let fields = named_geometries(at.fields);
         let asked = of_fields(&fields).map_err(|error| error.at_path(at.path))?;
         let open = |Asked { options: audio, tensors }| {
+            let label = tensors.label;
             let reader = AudioFiles::open_as(at.files, at.path, &options.saved_index, audio, tensors, at.budget)?;
+            if let Some(label) = label.filter(|_| reader.classes().is_empty()) {
+                return Err(no_classes(label.name, at.path, is_folder(at.files, at.path)));
+            }
             Ok(Arc::new(reader) as Arc<dyn RecordReader>)
         };
         asked.into_iter().map(open).collect::<Result<_>>().map(Opened::Readers)

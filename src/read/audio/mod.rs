@@ -1,4 +1,4 @@
-//! Sound files as records: a folder with one subfolder a class, any folder, or the files that a list names.
+//! Sound files as records: a folder with one subfolder per class, any folder, or the files that a list names.
 
 mod entry;
 pub(super) mod old;
@@ -32,13 +32,13 @@ const MAX_FILE_BYTES: u64 = 1 << 30;
 /// Files that are called like sound.
 const SOUNDS: Wanted = Wanted { is: is_audio_name, saved_as: ["listing of sounds by class 1", "listing of sounds 1"] };
 
-/// Sound files, read at random: of a WAV file in a local folder no more than its header and the part that is wanted, of
-/// other files all.
+/// Random access to sound files. Of a WAV file in a local folder, only the header and the wanted part are read; other
+/// files are read as a whole.
 ///
 /// The tensors are the sound and its mask, and the class if there are classes.
 ///
-/// It holds some 12 bytes for each file beside the path below the root, 4 more if sounds keep their lengths, which count
-/// against the budget, and opens one file at a time.
+/// It holds about 12 bytes for each file in addition to the path below the root, 4 more if sounds keep their lengths,
+/// which count against the budget, and opens one file at a time.
 ///
 /// ```no_run
 /// use ringfeed::audio::{AudioCrop, AudioFiles, AudioOptions};
@@ -99,15 +99,15 @@ struct Label<'a> {
 }
 
 impl AudioFiles {
-    /// The sounds in a folder: if a subfolder holds any, each subfolder is a class, otherwise there are none; or a single file.
-    /// Classes are sorted by name, the files below each, however deep, by the bytes of their paths. Files that are not called
-    /// like sound (wav, flac, mp3, ogg and others) are left out and counted.
+    /// The sounds in a folder, or a single file. If a subfolder holds any, each subfolder is a class, otherwise there
+    /// are no classes. Classes are sorted by name, the files below each, at any depth, by the bytes of their paths.
+    /// Files without the extension of a sound (wav, flac, mp3, ogg and others) are left out and counted.
     ///
-    /// Without a rate among the options, it is that of the first file.
+    /// Without a rate in the options, the rate of the first file is used.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] without such a folder or sounds in it, [`ErrorKind::Config`] for options that make no sense,
+    /// [`ErrorKind::NotFound`] without such a folder or sounds in it, [`ErrorKind::Config`] for invalid options,
     /// [`ErrorKind::Data`] for a class that is not listed, [`ErrorKind::Budget`].
     pub fn open(files: &Files, path: impl AsRef<Path>, sound: &AudioOptions, budget: &MemoryBudget) -> Result<Self> {
         Self::usual(files, path.as_ref(), sound, &SavedIndex::Off, budget)
@@ -212,7 +212,7 @@ impl AudioFiles {
         &self.files.classes
     }
 
-    /// Files that were left out.
+    /// Number of files that were left out.
     pub fn ignored(&self) -> u64 {
         self.files.ignored
     }

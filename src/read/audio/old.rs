@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use crate::decode::{AudioCrop, AudioOptions};
 use crate::dtype::DType;
-use crate::read::fields::{Audio, Class, Field, instead_of};
+use crate::read::fields::{Audio, Class, Field, instead_of, old_among};
 use crate::tree::{Fault, Node};
 
 const OLD: [&str; 6] = ["rate", "length", "crop", "channels", "dtype", "classes"];
@@ -26,11 +26,8 @@ struct Old {
 ///
 /// What was wrong with them in the first place.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
-    let Node::Table(entries) = options else { return Ok(None) };
-    let is_old = |key: &str| OLD.contains(&key);
-    let Some((key, _)) = entries.iter().find(|(key, _)| is_old(key)) else { return Ok(None) };
-    let kept = entries.iter().filter(|(key, _)| is_old(key)).cloned().collect();
-    let Old { rate, length, crop, channels, dtype, classes } = Old::deserialize(&Node::Table(kept))?;
+    let Some((key, old)) = old_among(options, &OLD)? else { return Ok(None) };
+    let Old { rate, length, crop, channels, dtype, classes } = old;
     let audio =
         AudioOptions { rate, length, crop, channels, dtype: dtype.unwrap_or(DType::F32), ..AudioOptions::default() };
     let label: Field = classes.map_or_else(Default::default, Class::of).into();

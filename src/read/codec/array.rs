@@ -1,8 +1,11 @@
-//! Arrays from the bytes of NPY files.
+//! Arrays from the bytes of NPY files, and from bytes that are their elements alone.
 
+use crate::decode::converts;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fixed::in_row;
+use crate::read::container::{FieldInfo, FieldKind};
+use crate::read::fields;
+use crate::read::fixed::{Stored, in_row};
 use crate::read::npy::{ArrayIn, array_in};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
@@ -14,14 +17,25 @@ struct ArrayCodec {
     shape: Vec<usize>,
 }
 
+/// Elements without a header.
+struct RawCodec {
+    shape: Vec<usize>,
+    stored: Stored,
+    bytes: usize,
+}
+
 /// An array of the shape and type that are asked for, or else of those of the `first` record.
 pub(super) fn make(
     name: &str,
     role: Role,
-    dtype: Option<DType>,
-    shape: Option<&[usize]>,
+    array: &fields::Array,
+    infos: &[Option<&FieldInfo>],
     first: Option<&[u8]>,
 ) -> Result<Made> {
+    let (dtype, shape) = (array.dtype, array.shape.as_deref());
+    if let Some(stored) = array.stored {
+        return raw(name, role, dtype, shape.unwrap_or_default(), stored, infos);
+    }
     let found = first.map(array_in).transpose()?;
     let unknown = || {
         let message = "the first record has no array to look at; say its shape and dtype";
@@ -39,6 +53,43 @@ pub(super) fn make(
     };
     let tensors = vec![TensorSpec::new(name, role, dtype, &shape)];
     Ok(Made { codec: Box::new(ArrayCodec { shape }), tensors })
+}
+
+fn raw(
+    name: &str,
+    role: Role,
+    dtype: Option<DType>,
+    shape: &[usize],
+    stored: Stored,
+    infos: &[Option<&FieldInfo>],
+) -> Result<Made> {
+    let kind = stored.kind;
+    let dtype = dtype.unwrap_or(kind.dtype());
+    let fault = |message: String| Err(Error::new(ErrorKind::Config, message));
+    if infos.iter().flatten().any(|info| matches!(info.kind, FieldKind::Numbers(_))) {
+        return fault("stored: the field holds numbers, not raw bytes; ask for them as numbers".to_owned());
+    }
+    if !converts(kind.dtype(), dtype) {
+        return fault(format!("dtype: {dtype} can't hold every number of {kind}"));
+    }
+    let Some(bytes) = shape.iter().try_fold(kind.bytes(), |bytes, dim| bytes.checked_mul(*dim)) else {
+        return fault(format!("array: shape {shape:?} has too many elements"));
+    };
+    let tensors = vec![TensorSpec::new(name, role, dtype, shape)];
+    Ok(Made { codec: Box::new(RawCodec { shape: shape.to_vec(), stored, bytes }), tensors })
+}
+
+impl Decode for RawCodec {
+    fn write(&self, _: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let wanted = || format!("{} bytes, an array of shape {:?} of {}", self.bytes, self.shape, self.stored.kind);
+        match value {
+            Value::Bytes(bytes) if bytes.len() == self.bytes => self.stored.write(bytes, 0, &mut row.tensor(0)),
+            Value::Bytes(bytes) => {
+                Err(Error::new(ErrorKind::Data, format!("expected {}, found {} bytes", wanted(), bytes.len())))
+            }
+            other => Err(unexpected(wanted(), &other)),
+        }
+    }
 }
 
 impl Decode for ArrayCodec {

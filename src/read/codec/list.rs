@@ -52,7 +52,7 @@ pub(super) fn make(
     let known = Some(known).filter(|shape| !shape.is_empty() && !shape.contains(&0));
     let fixed = match (&numbers.shape, numbers.max_len) {
         (Some(_), Some(_)) => {
-            return Err(Error::new(ErrorKind::Config, "either a shape or a max_len, not both"));
+            return Err(Error::new(ErrorKind::Config, "give either a shape or max_len, not both"));
         }
         (Some(shape), None) => Some(shape.as_slice()),
         (None, None) => known.filter(|_| !numbers.ragged),
@@ -78,7 +78,7 @@ pub(super) fn make(
     }
     if numbers.ragged {
         if fixed.is_some() {
-            return Err(Error::new(ErrorKind::Config, "either a shape or ragged, not both"));
+            return Err(Error::new(ErrorKind::Config, "give either a shape or ragged, not both"));
         }
         if numbers.pad != 0.0 {
             return Err(Error::new(ErrorKind::Config, "pad: ragged lists have no padding"));
@@ -273,7 +273,7 @@ fn check_padding(numbers: &Numbers) -> Result<()> {
     if with_element!(dtype, T => <T as FieldNumber>::from_f64(pad).is_some()) {
         return Ok(());
     }
-    Err(Error::new(ErrorKind::Config, format!("padding is {pad}, which is no {dtype}")))
+    Err(Error::new(ErrorKind::Config, format!("padding is {pad}, which is not an element of type {dtype}")))
 }
 
 /// Padding is what it is, whatever the values are transformed by.

@@ -58,12 +58,14 @@ pub(super) fn make(
         Codec::Tokenizer(tokenizer) => tokenizer::make(name, role, tokenizer, varying),
         Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
         Codec::Audio(audio) => audio::make(name, role, audio, varying),
-        Codec::Array { dtype, shape } => array::make(name, role, *dtype, shape.as_deref(), first),
-        Codec::Outside(codec) => Ok(outside::make(codec, varying)),
+        Codec::Array(array) => array::make(name, role, array, infos, first),
+        Codec::Outside(codec) => outside::make(codec, infos, varying),
     };
-    let single = matches!(field.codec, Codec::Image(_) | Codec::Audio(_) | Codec::Tokenizer(_) | Codec::Array { .. });
+    let single = matches!(field.codec, Codec::Image(_) | Codec::Audio(_) | Codec::Tokenizer(_) | Codec::Array(_));
     if single && infos.len() != 1 {
-        return Err(Error::new(ErrorKind::Config, "it comes from a single field").at_column(name));
+        return Err(
+            Error::new(ErrorKind::Config, "several fields are named; such a tensor is made of one").at_column(name)
+        );
     }
     made.map_err(|error| error.at_column(name))
 }
@@ -75,5 +77,5 @@ pub(super) fn needs_names(field: &Field) -> bool {
 
 /// Whether the value of the first record must be known.
 pub(super) fn needs_first(field: &Field) -> bool {
-    matches!(field.codec, Codec::Array { dtype: _, shape: None } | Codec::Array { dtype: None, .. })
+    matches!(&field.codec, Codec::Array(array) if array.stored.is_none() && (array.shape.is_none() || array.dtype.is_none()))
 }

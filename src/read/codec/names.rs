@@ -43,7 +43,10 @@ impl Names {
     /// [`ErrorKind::Data`] for too many.
     pub(in crate::read) fn add(&mut self, value: Value<'_>) -> Result<()> {
         let class = match class_of(&value).unwrap_or_default() {
-            Some(Class::Index(index)) if self.of_category => Some(Class::Name(index.to_string().into())),
+            Some(Class::Index(index)) if self.of_category => {
+                let name = written(&value).map_or_else(|| index.to_string(), |text| text.trim().to_owned());
+                Some(Class::Name(name.into()))
+            }
             class => class,
         };
         match class {
@@ -52,7 +55,7 @@ impl Names {
             Some(Class::Name(name)) if self.texts.contains(&*name) => {}
             Some(Class::Name(name)) => {
                 if self.texts.len() == MAX_NAMES {
-                    let message = format!("more than {MAX_NAMES} different names: this is no class");
+                    let message = format!("more than {MAX_NAMES} different names: this is not a class");
                     return Err(Error::new(ErrorKind::Data, message));
                 }
                 self.texts.insert(name.into_owned());
@@ -66,7 +69,7 @@ impl Names {
         self.largest = self.largest.max(other.largest);
         self.texts.extend(other.texts);
         if self.texts.len() > MAX_NAMES {
-            let message = format!("more than {MAX_NAMES} different names: this is no class");
+            let message = format!("more than {MAX_NAMES} different names: this is not a class");
             return Err(Error::new(ErrorKind::Data, message));
         }
         Ok(())
@@ -76,7 +79,7 @@ impl Names {
         match (self.texts.is_empty(), self.largest) {
             (false, Some(index)) => {
                 let message = format!(
-                    "names and numbers ({:?} and {index}); list the names that there are",
+                    "names and numbers ({:?} and {index}); list the names",
                     self.texts.first().map_or("", String::as_str)
                 );
                 Err(Error::new(ErrorKind::Data, message))
@@ -118,6 +121,14 @@ fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
     }))
 }
 
+/// The text that stands there, where numbers are written, too: 007 and 7 are names of their own.
+fn written<'a>(value: &Value<'a>) -> Option<&'a str> {
+    match value {
+        Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
+        _ => None,
+    }
+}
+
 /// Names in the order of their numbers.
 struct Codes {
     codes: HashMap<String, u32>,
@@ -130,7 +141,7 @@ impl Codes {
     fn new(names: Vec<String>, of_category: bool) -> Result<Self> {
         let codes: HashMap<String, u32> = names.iter().cloned().zip(0..).collect();
         if codes.len() < names.len() {
-            return Err(Error::new(ErrorKind::Config, "a name stands twice among the classes"));
+            return Err(Error::new(ErrorKind::Config, "a name is listed twice among the classes"));
         }
         let has_indices = !of_category && !names.iter().any(|name| name.parse::<i64>().is_ok());
         Ok(Self { codes, names: names.into(), has_indices })
@@ -138,10 +149,16 @@ impl Codes {
 
     /// The number of a class; `None` where it is missing.
     fn of(&self, value: &Value<'_>) -> Result<Option<i64>> {
+        let text = written(value);
+        if let Some(code) = text.and_then(|text| self.codes.get(text).or_else(|| self.codes.get(text.trim()))) {
+            return Ok(Some((*code).into()));
+        }
         let index = match class_of(value)? {
             None => return Ok(None),
             Some(Class::Index(index)) if self.has_indices => index,
-            Some(Class::Index(index)) => return self.named(&index.to_string()).map(Some),
+            Some(Class::Index(index)) => {
+                return text.map_or_else(|| self.named(&index.to_string()), |text| self.named(text.trim())).map(Some);
+            }
             Some(Class::Name(name)) => return self.named(&name).map(Some),
         };
         let count = self.names.len() as i64;
@@ -255,7 +272,7 @@ impl Decode for ClassCodec {
         });
         match is_class {
             true => Ok(()),
-            false => Err(Error::new(ErrorKind::Data, format!("the class is {index}, beyond those that there are"))),
+            false => Err(Error::new(ErrorKind::Data, format!("the class is {index}, which is more than there are"))),
         }
     }
 }

@@ -1,7 +1,5 @@
 //! Single numbers: exact, or rounded once.
 
-use std::borrow::Cow;
-
 use crate::decode::{compare_decimals, write_finite};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
@@ -42,9 +40,11 @@ pub(super) fn check_missing(numbers: &fields::Numbers) -> Result<()> {
     let dtype = numbers.dtype;
     let fault = match numbers.missing {
         Missing::Value(value) if !with_element!(dtype, T => <T as FieldNumber>::from_f64(value).is_some()) => {
-            format!("missing values become {value}, which is no {dtype}")
+            format!("missing values become {value}, which is not an element of type {dtype}")
         }
-        Missing::Nan if !dtype.is_float() => format!("missing values become NaN, which is no {dtype}"),
+        Missing::Nan if !dtype.is_float() => {
+            format!("missing values become NaN, which is not an element of type {dtype}")
+        }
         _ => return Ok(()),
     };
     Err(Error::new(ErrorKind::Config, fault))
@@ -111,7 +111,7 @@ pub(super) fn write_number(tensor: &mut TensorMut<'_>, at: usize, value: Value<'
         Value::Numbers(numbers) if numbers.len() == 1 => write_array(tensor, at, numbers),
         Value::Missing => match missing {
             Missing::Error => {
-                Err(Error::new(ErrorKind::Data, "there is no value; `missing` says what becomes of such records"))
+                Err(Error::new(ErrorKind::Data, "there is no value; `missing` sets what to do with such records"))
             }
             Missing::Nan => write_float(tensor, at, f64::NAN),
             Missing::Value(value) => write_float(tensor, at, value),
@@ -176,19 +176,24 @@ fn looks_like_number(text: &str) -> bool {
 
 #[inline]
 fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()> {
-    let refused = || unexpected(tensor_type(text), &Value::Decimal(text));
-    match tensor.dtype() {
+    let dtype = tensor.dtype();
+    match dtype {
         DType::F32 => match parsed::<f32>(text).filter(|number| number.is_finite()) {
             Some(number) => write_finite(tensor, at, Numbers::F32(&[number])),
-            None => Err(refused()),
+            None => Err(refused(text, dtype)),
         },
         DType::F64 => match parsed::<f64>(text).filter(|number| number.is_finite()) {
             Some(number) => write_finite(tensor, at, Numbers::F64(&[number])),
-            None => Err(refused()),
+            None => Err(refused(text, dtype)),
         },
         DType::F16 | DType::Bf16 => match parsed::<BeforeHalf>(text).map(f32::from) {
-            Some(number) if number.is_finite() => write_finite(tensor, at, Numbers::F32(&[number])),
-            _ => Err(refused()),
+            Some(number) if number.is_finite() => {
+                let is_plain = tensor.affine().is_none();
+                // The number before it is rounded is not that of the file.
+                write_finite(tensor, at, Numbers::F32(&[number]))
+                    .map_err(|error| if is_plain { refused(text, dtype) } else { error })
+            }
+            _ => Err(refused(text, dtype)),
         },
         dtype => match whole(text) {
             Some(number) => write_integer(tensor, at, number),
@@ -197,11 +202,15 @@ fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()
     }
 }
 
-/// What a text could have been, for a message.
-fn tensor_type(text: &str) -> Cow<'static, str> {
+/// What to say of a text that a floating point type has no number for, in the words of CSV.
+#[cold]
+fn refused(text: &str, dtype: DType) -> Error {
     match parsed::<f64>(text) {
-        Some(number) if number.is_infinite() => "a number that is not too large".into(),
-        _ => "a number".into(),
+        Some(number) if !number.is_nan() => {
+            let found = Value::Decimal(text).describe();
+            Error::new(ErrorKind::Data, format!("expected {dtype}, found {found}, which is too large for it"))
+        }
+        _ => unexpected("a number", &Value::Decimal(text)),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Codecs that another room brings.
 
 use crate::error::Result;
-use crate::read::container::Value;
+use crate::read::container::{FieldInfo, Value};
 use crate::read::outside::{Outside, OutsideCodec};
 use crate::row::RowMut;
 
@@ -13,9 +13,10 @@ struct Brought {
     stage: Option<usize>,
 }
 
-pub(super) fn make(codec: &OutsideCodec, varying: &mut Varying) -> Made {
-    let stage = codec.wants_all().then(|| varying.stage());
-    Made { codec: Box::new(Brought { codec: codec.clone(), stage }), tensors: codec.tensors().to_vec() }
+pub(super) fn make(codec: &OutsideCodec, infos: &[Option<&FieldInfo>], varying: &mut Varying) -> Result<Made> {
+    let codec = codec.for_fields(infos)?.unwrap_or_else(|| codec.clone());
+    let (stage, tensors) = (codec.wants_all().then(|| varying.stage()), codec.tensors().to_vec());
+    Ok(Made { codec: Box::new(Brought { codec, stage }), tensors })
 }
 
 impl Decode for Brought {

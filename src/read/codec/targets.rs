@@ -32,14 +32,12 @@ pub(super) fn make(name: &str, role: Role, targets: &Targets, sources: usize, va
     let fault = |message: String| Err(Error::new(ErrorKind::Config, message));
     let Some(picture) = &targets.picture else {
         return fault(match &targets.geometry {
-            Some(geometry) => format!("there is no picture with geometry = {geometry:?} that it could go with"),
-            None => "say by `geometry` which picture it goes with".to_owned(),
+            Some(geometry) => format!("there is no picture with geometry = {geometry:?}"),
+            None => "set `geometry` to that of its picture".to_owned(),
         });
     };
     if sources < 2 {
-        return fault(
-            "say by `size_from` which two fields have width and height of the picture, which is a file".to_owned(),
-        );
+        return fault("its picture is a file: name the two fields with its width and height in `size_from`".to_owned());
     }
     if !(targets.min_size >= 0.0 && targets.min_size.is_finite()) {
         return fault(format!("min_size = {}; it is 0 pixels or more", targets.min_size));
@@ -110,7 +108,7 @@ impl TargetsCodec {
         let count = at / width;
         let what = if self.is_of_points() { "points" } else { "boxes" };
         if at % width != 0 {
-            let message = format!("{at} numbers are no whole {what}, which have {width} each");
+            let message = format!("{at} numbers are not whole {what} of {width} numbers each");
             return Err(Error::new(ErrorKind::Data, message));
         }
         if count > self.most && self.longer == Longer::Error {
@@ -158,21 +156,11 @@ impl TargetsCodec {
     }
 
     /// A box or point after a step; `None` if nothing is left of it.
-    fn after(&self, [left, top, right, bottom]: [f64; 4], Step { matrix, size }: Step) -> Option<[f64; 4]> {
-        let [a, b, c, d, e, f] = matrix;
-        let corners = [(left, top), (right, top), (right, bottom), (left, bottom)];
-        let xs = corners.map(|(x, y)| a * x + b * y + c);
-        let ys = corners.map(|(x, y)| d * x + e * y + f);
-        let least = |values: [f64; 4]| values.into_iter().fold(f64::INFINITY, f64::min);
-        let most = |values: [f64; 4]| values.into_iter().fold(f64::NEG_INFINITY, f64::max);
-        let (left, top, right, bottom) = (least(xs), least(ys), most(xs), most(ys));
-        if self.is_of_points() {
-            let inside = (0.0..=size.0).contains(&left) && (0.0..=size.1).contains(&top);
-            return inside.then_some([left, top, left, top]);
+    fn after(&self, now: [f64; 4], step: Step) -> Option<[f64; 4]> {
+        match self.is_of_points() {
+            true => step.point((now[0], now[1])).map(|(x, y)| [x, y, x, y]),
+            false => step.enclosing(now),
         }
-        let (left, right) = (left.clamp(0.0, size.0), right.clamp(0.0, size.0));
-        let (top, bottom) = (top.clamp(0.0, size.1), bottom.clamp(0.0, size.1));
-        (left < right && top < bottom).then_some([left, top, right, bottom])
     }
 }
 
@@ -192,7 +180,7 @@ impl Decode for TargetsCodec {
             return Ok(());
         }
         let Value::Bytes(bytes) = value else {
-            return Err(unexpected("the bytes of the picture that it goes with", &value));
+            return Err(unexpected("the bytes of its picture", &value));
         };
         let found = header(bytes)?;
         found.check(self.picture.max_pixels)?;

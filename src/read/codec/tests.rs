@@ -208,13 +208,18 @@ fn what_is_too_large_is_refused_in_every_form_and_what_was_infinite_stays_so() {
     for value in [Own::I64(70_000), Own::U64(u64::MAX), Own::Decimal("70000".to_owned()), Own::Bytes(b"70000".to_vec())]
     {
         let error = halves(value, field()).unwrap_err();
-        assert!(error.message().contains("is too large for f16"), "{error}");
+        let messages = ["is too large for f16", "expected f16, found "];
+        assert!(messages.iter().any(|message| error.message().contains(message)), "{error}");
+    }
+    for (dtype, text) in [(DType::F16, "1e39"), (DType::Bf16, "3.4e38"), (DType::F32, "1e39"), (DType::F64, "-1e999")] {
+        let error = numbers::<u8>(Own::Decimal(text.to_owned()), Numbers::of(dtype)).unwrap_err();
+        assert_eq!(error.message(), format!("expected {dtype}, found {text}, which is too large for it"));
     }
     let error = halves(Own::F32s(vec![1.0, -1e5]), field().shape(&[2])).unwrap_err();
     assert!(error.message().contains("element 1: -100000.0 is too large for f16"), "{error}");
     assert_eq!(halves(Own::I64(-65_519), field()).unwrap()[0].to_f32(), -65_504.0);
     let error = decoded(vec![Own::List(vec![])], Numbers::i64().max_len(2).pad(0.5)).err().unwrap();
-    assert!(error.message().contains("padding is 0.5, which is no i64"), "{error}");
+    assert!(error.message().contains("padding is 0.5, which is not an element of type i64"), "{error}");
 }
 
 proptest! {
@@ -291,6 +296,19 @@ fn names_are_those_that_are_found_sorted_or_listed() {
     let (reader, rows) = decoded(vec![Own::I64(30), Own::I64(7), Own::Missing], Category::new().missing(-1)).unwrap();
     assert_eq!(indices(rows), [Some(0), Some(1), Some(-1)]);
     assert_eq!(reader.tensors()[0].categories.as_deref().unwrap(), [["30".to_owned(), "7".to_owned()]]);
+    // What is written is a name as it stands there.
+    let written = || ["007", "7", "8", " 7\n", "07"].map(|text| Own::Bytes(text.as_bytes().to_vec())).to_vec();
+    let codes = |rows: Vec<Result<Vec<u8>>>| {
+        let code = |row: Result<Vec<u8>>| row.ok().map(|bytes| bytemuck::pod_collect_to_vec::<u8, i64>(&bytes)[0]);
+        rows.into_iter().map(code).collect::<Vec<_>>()
+    };
+    let (reader, rows) = decoded(written(), Category::new()).unwrap();
+    assert_eq!(reader.tensors()[0].categories.as_deref().unwrap(), [["007", "07", "7", "8"].map(str::to_owned)]);
+    assert_eq!(codes(rows), [Some(0), Some(2), Some(3), Some(2), Some(1)]);
+    let (_, rows) = decoded(written(), Class::of(["7", "007"])).unwrap();
+    assert_eq!(codes(rows), [Some(1), Some(0), None, Some(0), None]);
+    let (_, rows) = decoded(written(), Class).unwrap();
+    assert_eq!(codes(rows), [Some(7), Some(7), Some(8), Some(7), Some(7)]);
     assert!(decoded(vec![Own::Text("a"), Own::I64(1)], Class).is_err());
 }
 

@@ -34,7 +34,7 @@ pub(in crate::read) fn text_of<'a>(value: &'a Value<'a>) -> Result<&'a str> {
         Value::Text(text) | Value::Decimal(text) => Ok(text),
         Value::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|error| {
             let (at, found) = (error.valid_up_to(), bytes[error.valid_up_to()]);
-            Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: no UTF-8"))
+            Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: not UTF-8"))
         }),
         value => Err(unexpected("text", value)),
     }

@@ -22,17 +22,25 @@ use crate::read::{DateUnit, List, Value};
 use super::decimal::decimal;
 use super::kinds::{date_unit, unsupported};
 
-/// The values of some neighbouring records.
+/// The values of some neighbouring records. Copies share them.
+#[derive(Clone)]
 pub(crate) struct Cells {
     len: usize,
     nulls: Option<NullBuffer>,
     data: Data,
 }
 
+#[derive(Clone)]
 enum Data {
     Missing,
     Bool(BooleanBuffer),
     Numbers(Plain),
+    /// Numbers of several fields record by record, of which these are one in each `step`, from the first on.
+    Stepped {
+        numbers: Plain,
+        first: usize,
+        step: usize,
+    },
     U64(ScalarBuffer<u64>),
     /// Whole numbers, and how many of their digits are behind the point.
     Decimal(ScalarBuffer<i128>, i8),
@@ -59,13 +67,15 @@ enum Data {
 }
 
 /// Indices of values.
+#[derive(Clone)]
 enum Keys {
     Whole(Whole),
     U64(ScalarBuffer<u64>),
 }
 
 /// Numbers of a type that tensors have, too.
-enum Plain {
+#[derive(Clone)]
+pub(super) enum Plain {
     Whole(Whole),
     F16(ScalarBuffer<f16>),
     F32(ScalarBuffer<f32>),
@@ -75,7 +85,8 @@ enum Plain {
 }
 
 /// Integers that fit in 64 bits with a sign.
-enum Whole {
+#[derive(Clone)]
+pub(super) enum Whole {
     U8(ScalarBuffer<u8>),
     I8(ScalarBuffer<i8>),
     U16(ScalarBuffer<u16>),
@@ -85,6 +96,7 @@ enum Whole {
     I64(ScalarBuffer<i64>),
 }
 
+#[derive(Clone)]
 enum Bytes {
     View(BinaryViewArray),
     TextView(StringViewArray),
@@ -96,6 +108,7 @@ enum Bytes {
 }
 
 /// Where each record's list begins and ends.
+#[derive(Clone)]
 enum Ranges {
     Small(ScalarBuffer<i32>),
     Large(ScalarBuffer<i64>),
@@ -359,6 +372,7 @@ impl Cells {
             Data::Missing => visit(Value::Missing),
             Data::Bool(flags) => visit(Value::Bool(flags.value(at))),
             Data::Numbers(numbers) => visit(numbers.value(at)),
+            Data::Stepped { numbers, first, step } => visit(numbers.value(first + at * step)),
             Data::U64(numbers) => visit(Value::U64(numbers[at])),
             Data::Decimal(numbers, scale) => {
                 let number = numbers[at];
@@ -379,7 +393,7 @@ impl Cells {
                     Ok(text) => visit(Value::Text(text)),
                     Err(error) => {
                         let (at, found) = (error.valid_up_to(), bytes[error.valid_up_to()]);
-                        Err(Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: no UTF-8")))
+                        Err(Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: not UTF-8")))
                     }
                 }
             }
@@ -399,13 +413,26 @@ impl Cells {
         }
     }
 
-    /// All of them, if they are numbers and none is missing.
-    pub(crate) fn plain(&self) -> Option<Numbers<'_>> {
+    /// All of them, if they are numbers and none is missing: those of each record so many after those of the one before.
+    pub(crate) fn plain(&self) -> Option<(Numbers<'_>, usize)> {
         match &self.data {
-            Data::Numbers(numbers) if self.nulls.is_none() => Some(numbers.numbers(0..self.len)),
-            Data::Inner(cells) if self.nulls.is_none() => cells.plain(),
+            Data::Stepped { numbers, first, step } => Some((numbers.numbers(*first..step * self.len), *step)),
+            _ => self.whole_numbers().map(|numbers| (numbers.numbers(0..self.len), 1)),
+        }
+    }
+
+    /// All of them, if they are numbers that lie one behind the other, and none is missing.
+    pub(super) fn whole_numbers(&self) -> Option<&Plain> {
+        match &self.data {
+            Data::Numbers(numbers) if self.nulls.is_none() => Some(numbers),
+            Data::Inner(cells) if self.nulls.is_none() => cells.whole_numbers(),
             _ => None,
         }
+    }
+
+    /// One field's of the numbers of several.
+    pub(super) fn stepped(numbers: Plain, first: usize, step: usize, len: usize) -> Self {
+        Self { len, nulls: None, data: Data::Stepped { numbers, first, step } }
     }
 
     /// The numbers in a range, if none is missing; those of lists in lists of the same length, too.

@@ -1,13 +1,14 @@
-//! Tables that are stored in columns, some neighbouring records at a time: Parquet files, Arrow files.
+//! Tables that are stored by column, in groups of neighbouring records: Parquet files, Arrow files.
 
 mod cells;
 mod decimal;
 mod kinds;
 mod leaves;
+mod open;
+mod rows;
 
 use std::fmt;
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -17,32 +18,34 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::hash_bytes;
-use crate::storage::{Access, Chunk, ChunkStats, Chunks, Files, Input, Needs};
+use crate::storage::{Access, Chunk, ChunkStats, Chunks, Needs};
 
 use super::many::{file_name, hash_names};
-use super::paths::is_hidden;
 use super::{
-    ColumnRef, Container, FieldInfo, Fingerprint, Meaning, Scratch, Visit, VisitColumn, check_record, find_field,
-    parallel,
+    ColumnRef, Container, DecodedBytes, FieldInfo, Fingerprint, Meaning, Scratch, Visit, VisitColumn, check_record,
+    find_field,
 };
 
 pub(super) use cells::{Cells, memory_of};
 pub(super) use leaves::Leaf;
+pub(super) use open::{fields_of, foreseen, is_visible, open_all, part_of};
 
-use leaves::leaves;
+use rows::by_record;
 
 /// How Parquet and Arrow files are read.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ColumnsOptions {
-    /// How the files' bytes are reached.
+    /// How the files are read.
     pub access: Access,
-    /// Bytes of decoded records that are kept for all workers together, beside those that are just read; at most a quarter
-    /// of the memory budget. Where a random order draws records from more of a data set than this, what a file holds
-    /// together is decoded again and again: shuffle in blocks then (`shuffle = { seed = 42, blocks = 4 }`), or raise it.
+    /// Maximum number of bytes of decoded records that are kept for all workers together, in addition to those in use;
+    /// at most a quarter of the memory budget. If a random order draws records from more data than this, the same row
+    /// groups are decoded again and again: then shuffle in blocks (`shuffle = { seed = 42, blocks = 4 }`), or raise
+    /// this value. A plan ([`RunPlan::advice`](crate::inspect::RunPlan::advice)) says when this happens, and how many
+    /// blocks fit.
     pub cache_bytes: u64,
-    /// Most bytes that one column of records that are decoded together may need: what a damaged or hostile file can make a
-    /// worker take.
+    /// Maximum number of bytes that one column of a row group may need when it is decoded. This limits the memory that
+    /// a damaged or hostile file can make a worker take.
     pub max_chunk_bytes: u64,
 }
 
@@ -103,13 +106,21 @@ pub(super) trait Source: Send + Sync {
 
     /// Says which bytes a part is read from.
     fn need(&self, span: &Span, fields: &[usize], part: usize, needs: &mut Needs);
+
+    /// Whether decoding a span costs so much that laying it out anew, record by record, is nothing beside it.
+    fn is_costly(&self) -> bool {
+        false
+    }
 }
+
+/// In place of a part's number: all parts, laid out record by record.
+const WHOLE: u32 = u32::MAX;
 
 /// The records of Parquet files, or of Arrow files and streams (Feather, and what Hugging Face caches), of one or of many files
 /// with the same columns.
 ///
-/// Its fields are the columns, and the fields of structs by their path: `image.bytes` is field `bytes` of column `image`, unless a
-/// column is called so itself. Only those that are asked for are read.
+/// Its fields are the columns, and the fields of structs by their path: `image.bytes` is field `bytes` of column
+/// `image`, unless a column itself has this name. Only fields that are used are read.
 ///
 /// | stored as | becomes |
 /// |---|---|
@@ -122,8 +133,10 @@ pub(super) trait Source: Send + Sync {
 /// | lists, fixed-size lists, lists in lists | lists; those of a fixed size have a known shape |
 /// | null | a missing value |
 ///
-/// Records that the file holds together (a row group, a record batch, or a part of a large one) are decoded together, a column at a
-/// time, by as many workers as want them, and kept for those that need them next; see [`ColumnsOptions::cache_bytes`].
+/// Records that the file stores as a unit (a row group, a record batch, or a part of a large one) are decoded together,
+/// column by column, once for all workers, and kept for later use; see [`ColumnsOptions::cache_bytes`]. A shuffle in
+/// blocks decodes each unit once per epoch; [`Loader::plan`](crate::Loader::plan) says when a shuffle draws from more
+/// than is kept.
 pub struct Columns {
     source: Box<dyn Source>,
     infos: Vec<FieldInfo>,
@@ -156,16 +169,44 @@ struct Held {
     of: Vec<Option<usize>>,
     /// Of each record of the job, its place in the span.
     rows: Vec<usize>,
-    /// Of those in one span, which they are, and their places in it.
-    places: Vec<(usize, usize)>,
-    bytes: u64,
+    /// Of each span.
+    places: Vec<Places>,
+    /// Whether the job's records come from all over.
+    is_scattered: bool,
     /// Whose they are.
     identity: Option<Arc<()>>,
 }
 
+/// Where the numbers of a field are that the records in one span have: which records of the job they are, and the places of
+/// their numbers, which are so many from one record to the next.
+#[derive(Default)]
+struct Places {
+    each: Vec<(usize, usize)>,
+    step: usize,
+}
+
 struct HeldSpan {
     span: Span,
+    decoded: Decoded,
+}
+
+impl Held {
+    fn bytes(&self) -> u64 {
+        self.spans.iter().flat_map(|span| &span.decoded.parts).map(|part| part.bytes()).sum()
+    }
+}
+
+/// The fields of a span: in parts, or in one.
+struct Decoded {
     parts: Vec<Arc<Chunk<Vec<Cells>>>>,
+    is_whole: bool,
+}
+
+impl Decoded {
+    fn cells(&self, source: &dyn Source, number: usize) -> &Cells {
+        let (part, place) = if self.is_whole { (0, number) } else { source.part_of(number) };
+        &self.parts[part][place]
+    }
 }
 
 impl Columns {
@@ -201,15 +242,15 @@ impl Columns {
         self.picked.as_ref().map_or(record, |picked| picked[record as usize])
     }
 
-    /// The records that are decoded together, one range after another: what an order that draws from few of them at a time
-    /// should know. It depends on the fields that are read.
+    /// The ranges of records that are decoded together, in order, for orders that draw from few of them at a time. They
+    /// depend on the fields that are read.
     ///
-    /// None of a table of which records were picked.
+    /// None for a table of which records were picked.
     pub fn chunks(&self) -> impl Iterator<Item = Range<u64>> + '_ {
         self.spans().iter().filter(|_| self.picked.is_none()).map(|span| span.first..span.first + span.records)
     }
 
-    /// How often decoded records were there when they were needed.
+    /// How often decoded records were in the cache when they were needed.
     pub fn chunk_stats(&self) -> ChunkStats {
         self.chunks.stats()
     }
@@ -224,17 +265,27 @@ impl Columns {
         self.spans().partition_point(|span| span.first <= record).saturating_sub(1)
     }
 
-    fn parts(&self, index: usize) -> Result<Vec<Arc<Chunk<Vec<Cells>>>>> {
+    /// The fields of a span. If records of it are wanted from all over, they are laid out record by record, once for all workers.
+    fn decoded(&self, index: usize, is_scattered: bool) -> Result<Decoded> {
         let span = &self.spans()[index];
         let keys = (0..self.source.parts(&self.found) as u32).map(|part| (index as u32, part));
+        let whole = Some((index as u32, WHOLE)).filter(|_| self.source.is_costly());
         let mut parts = Vec::with_capacity(keys.len());
-        self.chunks.get(
-            keys,
+        let is_whole = self.chunks.get_unless(
+            whole,
+            keys.clone(),
             |(_, part)| self.source.estimate(span, &self.found, part as usize),
             |(_, part), reservation| self.decode(span, part as usize, reservation),
             &mut parts,
         )?;
-        Ok(parts)
+        let decoded = Decoded { parts, is_whole };
+        let cells = || (0..self.found.len()).map(|number| decoded.cells(&*self.source, number));
+        let Some(whole) = whole.filter(|_| is_scattered && !is_whole) else { return Ok(decoded) };
+        if cells().filter(|cells| cells.plain().is_some()).count() < 2 {
+            return Ok(decoded);
+        }
+        let joined = self.chunks.join(whole, keys, &decoded.parts, |_| by_record(&cells().collect::<Vec<_>>()))?;
+        Ok(joined.map_or(decoded, |whole| Decoded { parts: vec![whole], is_whole: true }))
     }
 
     fn decode(&self, span: &Span, part: usize, reservation: &mut Reservation) -> Result<Vec<Cells>> {
@@ -322,7 +373,7 @@ impl Container for Columns {
             last = Some(index);
             for part in 0..self.source.parts(&self.found) {
                 // What is kept need not be read again.
-                if !self.chunks.has((index as u32, part as u32)) {
+                if !self.chunks.has((index as u32, WHOLE)) && !self.chunks.has((index as u32, part as u32)) {
                     self.source.need(span, &self.found, part, needs);
                 }
             }
@@ -336,26 +387,27 @@ impl Container for Columns {
         let is_in = |held: &HeldSpan| (held.span.first..held.span.first + held.span.records).contains(&record);
         if nth == 0 {
             let is_own = held.identity.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &self.identity));
+            let is_jump = |pair: &&[u64]| pair[1] != pair[0].wrapping_add(1);
+            held.is_scattered = records.windows(2).filter(is_jump).count() * 2 > records.len();
             // The next job often begins where the last one ended.
             let kept = held.spans.pop().filter(|held| is_own && is_in(held));
             held.spans.clear();
             held.of.clear();
             held.rows.clear();
-            held.bytes = kept.iter().flat_map(|kept| &kept.parts).map(|part| part.bytes()).sum();
-            held.spans.extend(kept);
+            held.spans.extend(kept.filter(|_| !held.is_scattered));
             held.identity = Some(self.identity.clone());
         }
         held.of.resize(nth, None);
         held.rows.resize(nth, 0);
         let place = match held.spans.iter().rposition(is_in) {
             Some(place) => Some(place),
-            // What is too much to be held until all records of the job are read is decoded when it is its turn.
-            None if held.bytes > self.cache_bytes / 4 => None,
+            // Where jobs hold more together than is kept, and this one has its share, what else it needs is decoded when it is
+            // its turn.
+            None if held.bytes() > self.cache_bytes / 4 && self.chunks.is_over() => None,
             None => {
                 let index = self.span_of(record);
-                let parts = self.parts(index)?;
-                held.bytes += parts.iter().map(|part| part.bytes()).sum::<u64>();
-                held.spans.push(HeldSpan { span: self.spans()[index], parts });
+                let decoded = self.decoded(index, held.is_scattered)?;
+                held.spans.push(HeldSpan { span: self.spans()[index], decoded });
                 Some(held.spans.len() - 1)
             }
         };
@@ -367,19 +419,19 @@ impl Container for Columns {
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
         let held: &mut Held = scratch.of();
         let record = self.stored(record);
-        let kept;
-        let (span, parts) = match held.of.get(nth).copied().flatten().and_then(|place| held.spans.get(place)) {
-            Some(HeldSpan { span, parts }) => (span, parts.as_slice()),
+        let own;
+        let (span, decoded) = match held.of.get(nth).copied().flatten().and_then(|place| held.spans.get(place)) {
+            Some(HeldSpan { span, decoded }) => (span, decoded),
             None => {
                 let index = self.span_of(record);
-                kept = self.parts(index)?;
-                (&self.spans()[index], kept.as_slice())
+                own = self.decoded(index, false)?;
+                (&self.spans()[index], &own)
             }
         };
         let row = (record - span.first) as usize;
         for number in 0..self.found.len() {
-            let (part, place) = self.source.part_of(number);
-            parts[part][place]
+            decoded
+                .cells(&*self.source, number)
                 .give(row, &mut |value| visit(number, value))
                 .map_err(|error| self.at_field(error, number, span.file))?;
         }
@@ -387,18 +439,28 @@ impl Container for Columns {
     }
 
     fn columns(&self, scratch: &mut Scratch, visit: &mut VisitColumn<'_>) {
-        let held: &mut Held = scratch.of();
-        if !held.identity.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &self.identity)) {
+        let Held { spans, of, rows, places, identity, .. } = scratch.of();
+        if !identity.as_ref().is_some_and(|owner| Arc::ptr_eq(owner, &self.identity)) {
             return;
         }
+        places.resize_with(spans.len().max(places.len()), Places::default);
+        for places in &mut places[..spans.len()] {
+            places.each.clear();
+            places.step = 1;
+        }
+        for (nth, (of, row)) in of.iter().zip(&*rows).enumerate() {
+            if let Some(of) = of {
+                places[*of].each.push((nth, *row));
+            }
+        }
         for number in 0..self.found.len() {
-            let (part, place) = self.source.part_of(number);
-            for (at, span) in held.spans.iter().enumerate() {
-                let Some(numbers) = span.parts[part][place].plain() else { continue };
-                held.places.clear();
-                let rows = held.of.iter().zip(&held.rows).enumerate();
-                held.places.extend(rows.filter(|(_, (of, _))| **of == Some(at)).map(|(nth, (_, row))| (nth, *row)));
-                visit(number, numbers, &held.places);
+            for (span, places) in spans.iter().zip(&mut *places) {
+                let Some((numbers, step)) = span.decoded.cells(&*self.source, number).plain() else { continue };
+                if places.step != step {
+                    places.each.iter_mut().for_each(|(nth, place)| *place = rows[*nth] * step);
+                    places.step = step;
+                }
+                visit(number, numbers, &places.each);
             }
         }
     }
@@ -407,6 +469,15 @@ impl Container for Columns {
     fn chunks(&self) -> Vec<u64> {
         let spans = self.spans().iter().filter(|span| self.picked.is_none() && span.skipped == 0);
         spans.map(|span| span.first).collect()
+    }
+
+    fn decoded_bytes(&self) -> Option<DecodedBytes> {
+        if !self.source.is_costly() {
+            return None;
+        }
+        let parts = self.source.parts(&self.found);
+        let of_span = |span: &Span| (0..parts).map(|part| self.source.estimate(span, &self.found, part)).sum::<u64>();
+        Some(DecodedBytes { all: self.spans().iter().map(of_span).sum(), kept: self.cache_bytes })
     }
 
     fn name(&self, record: u64, name: &mut Vec<u8>) {
@@ -438,90 +509,5 @@ impl Columns {
     #[cold]
     fn at_field(&self, error: Error, number: usize, file: usize) -> Error {
         error.at_column(self.infos[self.found[number]].name.clone()).at_path(&self.source.paths()[file])
-    }
-}
-
-/// The crates that read columns panic over some damage.
-pub(super) fn foreseen<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
-        let panic = Error::from_panic(&*panic);
-        let message = format!("it is damaged in a way that its decoder does not foresee ({})", panic.message());
-        Err(Error::new(ErrorKind::Data, message))
-    })
-}
-
-/// Opens each file by `open`, and checks that all have the fields of the first. With the fields that are read, and those that
-/// are not.
-pub(super) fn open_all<T: Send>(
-    files: &Files,
-    paths: &[PathBuf],
-    open: impl Fn(&Files, &Path) -> Result<T> + Sync,
-    columns: impl Fn(&T) -> Vec<(String, arrow_schema::DataType)>,
-) -> Result<(Vec<T>, Vec<Leaf>, Vec<Leaf>)> {
-    let mut opened: Vec<T> = Vec::new();
-    let mut first: Option<Vec<(String, arrow_schema::DataType)>> = None;
-    let open = |(): &mut (), nth: u64| {
-        let path = &paths[nth as usize];
-        foreseen(|| open(files, path)).map_err(|error| error.at_path(path))
-    };
-    parallel::in_order(parallel::thread_count(None), paths.len() as u64, open, |file| {
-        let own = columns(&file);
-        match &first {
-            None => first = Some(own),
-            Some(first) if *first == own => {}
-            Some(first) => return Err(other_columns(first, &own, &paths[0]).at_path(&paths[opened.len()])),
-        }
-        opened.push(file);
-        Ok(())
-    })?;
-    let Some(first) = first else { return Err(Error::new(ErrorKind::NotFound, "no file is named")) };
-    let (read, refused) = fields_of(&first);
-    Ok((opened, read, refused))
-}
-
-/// The fields that are read, and those that are not.
-pub(super) fn fields_of(columns: &[(String, arrow_schema::DataType)]) -> (Vec<Leaf>, Vec<Leaf>) {
-    leaves(columns).into_iter().partition(|leaf| leaf.refusal.is_none())
-}
-
-#[cold]
-fn other_columns(
-    first: &[(String, arrow_schema::DataType)],
-    own: &[(String, arrow_schema::DataType)],
-    path: &Path,
-) -> Error {
-    let different = first.iter().zip(own).find(|(first, own)| first != own);
-    let what = match different {
-        Some(((name, kind), (own_name, own_kind))) if name == own_name => {
-            format!("column {name:?} is of type {own_kind}, but of {kind}")
-        }
-        Some(((name, _), (own, _))) => format!("a column is called {own:?}, but {name:?}"),
-        None => format!("there are {} columns, but {}", own.len(), first.len()),
-    };
-    Error::new(
-        ErrorKind::Schema,
-        format!("{what} in {}; files that are read as one have the same columns", path.display()),
-    )
-}
-
-/// Whether a file is called like one of a format, and not hidden.
-pub(super) fn is_visible(path: &Path, has_name: impl Fn(&str) -> bool) -> bool {
-    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    !is_hidden(&name) && has_name(&name)
-}
-
-/// A part of a file that is in memory or mapped, without copying it.
-pub(super) fn part_of(input: &Arc<Input>, range: Range<u64>) -> Option<bytes::Bytes> {
-    let len = input.slice()?.len();
-    let end = usize::try_from(range.end).unwrap_or(usize::MAX).min(len);
-    let start = usize::try_from(range.start).unwrap_or(usize::MAX).min(end);
-    Some(bytes::Bytes::from_owner(Part(input.clone(), start..end)))
-}
-
-struct Part(Arc<Input>, Range<usize>);
-
-impl AsRef<[u8]> for Part {
-    fn as_ref(&self) -> &[u8] {
-        self.0.slice().and_then(|bytes| bytes.get(self.1.clone())).unwrap_or_default()
     }
 }

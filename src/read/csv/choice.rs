@@ -1,4 +1,4 @@
-//! Fields as they are decoded here: which columns become which tensors.
+//! The fields that are decoded here: which columns become which tensors.
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -70,7 +70,7 @@ impl Choice {
         let mut choice = Self::default();
         let mut others = Vec::new();
         for (name, field) in fields {
-            let made = choice.tensor_of(name, field).map_err(|error| error.at_column(name))?;
+            let made = tensor_of(name, field).map_err(|error| error.at_column(name))?;
             match made {
                 Some(tensor) => choice.tensors.push(tensor),
                 None => others.push((name.clone(), field.clone())),
@@ -90,63 +90,49 @@ impl Choice {
         match others.first() {
             None => Ok(choice),
             Some((name, _)) => {
-                let message = "this reader decodes numbers, classes, categories and text, and each column once; a Loader \
-                               all fields";
+                let message = "this reader decodes numbers, classes, categories and text; a Loader all fields";
                 Err(Error::new(ErrorKind::Config, message).at_column(name))
             }
         }
     }
+}
 
-    /// `None` if it is not decoded here.
-    fn tensor_of(&self, name: &str, field: &Field) -> Result<Option<ColumnTensor>> {
-        let fault = |message: &'static str| Err(Error::new(ErrorKind::Config, message));
-        let columns = field.columns(name);
-        let (values, dtype, shape) = match &field.codec {
-            Codec::Image(_) if !field.is_file => {
-                return fault("a column holds no image; if it names files, say `file`");
+/// `None` if it is not decoded here.
+fn tensor_of(name: &str, field: &Field) -> Result<Option<ColumnTensor>> {
+    let fault = |message: &'static str| Err(Error::new(ErrorKind::Config, message));
+    let columns = field.columns(name);
+    let (values, dtype, shape) = match &field.codec {
+        Codec::Image(_) if !field.is_file => {
+            return fault("a column holds no image; if it names files, say `file`");
+        }
+        Codec::Array(_) if !field.is_file => {
+            return fault("a column holds no array; if it names files, say `file`");
+        }
+        _ if field.is_of_others() => match &field.codec {
+            Codec::Numbers(Numbers { dtype, missing, shape, .. }) => {
+                field.check_others()?;
+                (ColumnValues::Numbers(*missing), Some(*dtype), shape.clone())
             }
-            Codec::Array { .. } if !field.is_file => {
-                return fault("a column holds no array; if it names files, say `file`");
-            }
-            _ if field.is_of_others() => match &field.codec {
-                Codec::Numbers(Numbers { dtype, missing, shape, .. }) => {
-                    field.check_others()?;
-                    (ColumnValues::Numbers(*missing), Some(*dtype), shape.clone())
-                }
-                _ => return field.check_others().map(|()| None),
-            },
-            // A column feeds one tensor here.
-            _ if field.is_file
-                || columns
-                    .iter()
-                    .enumerate()
-                    .any(|(nth, column)| self.is_taken(column) || columns[..nth].contains(column)) =>
-            {
-                return Ok(None);
-            }
-            Codec::Numbers(Numbers { max_len: None, ragged: false, dtype, shape, missing, .. }) => {
-                let shape = shape.clone().or_else(|| (!field.is_several()).then(Vec::new));
-                (ColumnValues::Numbers(*missing), Some(*dtype), shape)
-            }
-            Codec::Class { names, one_hot, dtype } => {
-                (ColumnValues::Classes { names: names.clone(), one_hot: *one_hot }, *dtype, None)
-            }
-            Codec::Category { names, missing, dtype } => {
-                (ColumnValues::Categories { names: names.clone(), missing: *missing }, *dtype, None)
-            }
-            Codec::Text { max_len, longer } => (ColumnValues::Text { max_len: *max_len, longer: *longer }, None, None),
-            _ => return Ok(None),
-        };
-        let columns = match field.is_of_others() {
-            true => Columns::Others(field.except.clone()),
-            false => Columns::Named(columns),
-        };
-        let role = field.role_or_default();
-        Ok(Some(ColumnTensor { name: name.to_owned(), role, columns, dtype, shape, values }))
-    }
-
-    /// Whether a tensor is made of this column already.
-    fn is_taken(&self, column: &ColumnRef) -> bool {
-        self.tensors.iter().any(|tensor| matches!(&tensor.columns, Columns::Named(named) if named.contains(column)))
-    }
+            _ => return field.check_others().map(|()| None),
+        },
+        _ if field.is_file => return Ok(None),
+        Codec::Numbers(Numbers { max_len: None, ragged: false, dtype, shape, missing, .. }) => {
+            let shape = shape.clone().or_else(|| (!field.is_several()).then(Vec::new));
+            (ColumnValues::Numbers(*missing), Some(*dtype), shape)
+        }
+        Codec::Class { names, one_hot, dtype } => {
+            (ColumnValues::Classes { names: names.clone(), one_hot: *one_hot }, *dtype, None)
+        }
+        Codec::Category { names, missing, dtype } => {
+            (ColumnValues::Categories { names: names.clone(), missing: *missing }, *dtype, None)
+        }
+        Codec::Text { max_len, longer } => (ColumnValues::Text { max_len: *max_len, longer: *longer }, None, None),
+        _ => return Ok(None),
+    };
+    let columns = match field.is_of_others() {
+        true => Columns::Others(field.except.clone()),
+        false => Columns::Named(columns),
+    };
+    let role = field.role_or_default();
+    Ok(Some(ColumnTensor { name: name.to_owned(), role, columns, dtype, shape, values }))
 }

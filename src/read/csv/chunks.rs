@@ -1,8 +1,8 @@
 //! Where the records of a large file begin, found chunk by chunk on several threads.
 //!
-//! A chunk begins behind a line end, which may lie inside quotes: only the chunks before it tell. So each chunk is read
-//! both ways at once, as if it began with a line and as if it began inside quotes. Both ways soon meet (or there is no
-//! quote, and the second has nothing to read), and what remains to be done in order is to choose between them.
+//! A chunk begins after a line end, which may be inside quotes; this depends on the chunks before it. So each chunk is
+//! read in two ways at once, as if it began with a line and as if it began inside quotes. Both soon agree (or there is
+//! no quote, and the second has nothing to read). Only the choice between them is made in order.
 
 use std::ops::Range;
 
@@ -161,7 +161,7 @@ impl Chunk {
                 if content > limit {
                     return None;
                 }
-                if content > 0 {
+                if dialect.is_record(&bytes[begin..begin + content]) {
                     fresh.push(begin as u32);
                 }
                 begin = (end + 1).min(bytes.len());

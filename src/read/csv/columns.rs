@@ -1,4 +1,4 @@
-//! From the choice of columns to what is written where.
+//! From the chosen columns to the positions that their values are written to.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::format::Format;
 use super::inference::Inference;
 use super::kind::Kind;
 use super::options::{CsvOptions, Longer, Missing};
-use super::value::{Missings, holds, holds_integer, shown};
+use super::value::{Missings, advice, holds, holds_integer, shown};
 use super::wanted::Wanted;
 
 /// Most elements of a one-hot label whose classes are counted in the data.
@@ -24,7 +24,7 @@ const MAX_ONE_HOT: i64 = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) tensors: Vec<TensorSpec>,
-    /// By column; no column is in two.
+    /// By their first column; a column may be in several.
     pub(crate) runs: Vec<Run>,
     pub(crate) names: Vec<String>,
     pub(crate) dialect: Dialect,
@@ -124,16 +124,8 @@ impl Plan {
             added.map_err(|error| error.at_column(&tensor.name))?;
         }
         plan.runs.sort_by_key(|run| run.column);
-        if let Some(pair) = plan.runs.windows(2).find(|pair| pair[0].column + pair[0].count > pair[1].column) {
-            let message = format!(
-                "feeds two tensors, {:?} and {:?}; a column may feed one",
-                plan.tensors[pair[0].tensor].name, plan.tensors[pair[1].tensor].name
-            );
-            return Err(Error::new(ErrorKind::Config, message).at_column(&format.names[pair[1].column]));
-        }
         if plan.tensors.is_empty() {
-            let message = "no column holds numbers alone; say in `fields` what becomes of the columns";
-            return Err(Error::new(ErrorKind::Schema, message));
+            return Err(no_numbers(format));
         }
         Schema::new(plan.tensors.clone())?;
         Ok(plan)
@@ -271,6 +263,16 @@ fn inferred(wanted: &[Wanted], inference: Option<&Inference>) -> Vec<(String, St
         Some((tensor.name.clone(), format!("the column was taken for {dtype} {basis}: {settings}")))
     };
     found.filter_map(note).collect()
+}
+
+/// What to say of a table whose columns become nothing by themselves.
+#[cold]
+fn no_numbers(format: &Format) -> Error {
+    let found = format.text.as_ref().map_or_else(String::new, |(column, field)| {
+        format!(": column {:?} has {}{}", format.names[*column], shown(field), advice(field))
+    });
+    let message = format!("no column holds numbers alone{found}; say in `fields` how to decode the columns");
+    Error::new(ErrorKind::Schema, message)
 }
 
 fn given_classes(names: &[String]) -> Result<Classes> {

@@ -1,4 +1,4 @@
-//! The columns of a table as fields: for whatever codecs [`CsvReader`](super::CsvReader) has no faster way for.
+//! The columns of a table as fields, for all codecs for which [`CsvReader`](super::CsvReader) has no faster way.
 
 use std::path::Path;
 

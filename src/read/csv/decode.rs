@@ -1,6 +1,6 @@
 //! From the bytes of a record to numbers in a row.
 
-use crate::decode::{one_hot, write_numbers};
+use crate::decode::{one_hot, write_finite};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::{RowMut, TensorMut};
@@ -9,7 +9,7 @@ use crate::schema::Affine;
 use super::columns::{Plan, Run, RunClasses, RunText, RunValues};
 use super::fields::Fields;
 use super::options::{Longer, Missing};
-use super::value::{BeforeHalf, FieldElement, FieldNumber, Value, shown, with_element};
+use super::value::{BeforeHalf, FieldElement, FieldNumber, Value, advice, is_too_large, shown, with_element};
 
 /// A bad record: what is wrong with it, and where in its bytes.
 pub(crate) struct Fault {
@@ -85,9 +85,14 @@ impl Plan {
         row: &mut RowMut<'_>,
         place: impl Fn(usize) -> Option<(usize, usize)>,
     ) -> Result<usize, Stop> {
-        let mut column = 0;
+        let (begin, mut column) = (fields.clone(), 0);
         for run in &self.runs {
             let placed = place(run.tensor);
+            if run.column < column {
+                // Of what a run before was made of, too.
+                *fields = begin.clone();
+                column = 0;
+            }
             let skipped = if placed.is_some() { run.column } else { run.column + run.count };
             for _ in column..skipped {
                 if !fields.skip() {
@@ -149,11 +154,29 @@ impl Plan {
         let (mut read, mut numbers) = ([T::default(); 64], [0f32; 64]);
         for start in (0..run.count).step_by(numbers.len()) {
             let count = numbers.len().min(run.count - start);
+            let begin = fields.clone();
             self.read_numbers(run, start, tensor.dtype(), fields, buffer, &mut read[..count])?;
             numbers.iter_mut().zip(read).for_each(|(number, read)| *number = read.into());
-            write_numbers(&mut tensor, base + run.at + start, Numbers::F32(&numbers[..count]))?;
+            let (first, numbers) = (base + run.at + start, &numbers[..count]);
+            if write_finite(&mut tensor, first, Numbers::F32(numbers)).is_err() {
+                let written = tensor.numbers().range(first..first + count);
+                let is_lost = |nth: &usize| numbers[*nth].is_finite() && !written.at(*nth).is_finite();
+                let nth = (0..count).find(is_lost).unwrap_or(0);
+                return Err(self.beyond(begin, nth, run.column + start, tensor.dtype(), buffer));
+            }
         }
         Ok(())
+    }
+
+    /// What to say of field `nth` of those that begin here, which is too large.
+    #[cold]
+    fn beyond(&self, mut fields: Fields<'_>, nth: usize, column: usize, dtype: DType, buffer: &mut Vec<u8>) -> Stop {
+        for _ in 0..nth {
+            fields.skip();
+        }
+        let at = fields.at();
+        let field = fields.next(buffer).unwrap_or_default();
+        Stop::Bad(Fault { error: too_large(field, dtype).at_column(&self.names[column + nth]), at })
     }
 
     /// Reads as many numbers as `target` takes, from field `start` of the run on.
@@ -187,7 +210,8 @@ impl Plan {
     fn number<T: FieldNumber>(&self, field: &[u8], dtype: DType, missing: Missing) -> Result<T> {
         let trimmed = field.trim_ascii();
         let number = T::exact(trimmed);
-        let certain = number.is_some_and(|number| !number.is_nan()) && !self.missings.has_numbers();
+        let certain =
+            number.is_some_and(|number| !number.is_nan() && !number.is_infinite()) && !self.missings.has_numbers();
         if !certain && self.missings.contains(trimmed) {
             return match missing {
                 Missing::Value(value) => T::from_f64(value),
@@ -196,7 +220,10 @@ impl Plan {
             }
             .ok_or_else(|| missing_value(field, dtype, missing));
         }
-        number.ok_or_else(|| not_a_number(field, dtype))
+        match number {
+            Some(number) if is_too_large(number, trimmed) => Err(too_large(field, dtype)),
+            number => number.ok_or_else(|| not_a_number(field, dtype)),
+        }
     }
 
     fn classes_run<T: FieldElement>(
@@ -335,8 +362,13 @@ fn transform<T: FieldElement>(target: &mut [T], first: usize, shape: &[usize], a
 }
 
 #[cold]
+fn too_large(field: &[u8], dtype: DType) -> Error {
+    Error::new(ErrorKind::Data, format!("expected {dtype}, found {}, which is too large for it", shown(field)))
+}
+
+#[cold]
 fn not_a_number(field: &[u8], dtype: DType) -> Error {
     let range = dtype.int_range().map(|(low, high)| format!(" ({low} to {high})")).unwrap_or_default();
     let text = if std::str::from_utf8(field).is_ok() { "" } else { " (not valid UTF-8)" };
-    Error::new(ErrorKind::Data, format!("expected {dtype}{range}, found {}{text}", shown(field)))
+    Error::new(ErrorKind::Data, format!("expected {dtype}{range}, found {}{text}{}", shown(field), advice(field)))
 }

@@ -1,5 +1,5 @@
-//! Where records end. The rules are those of the `csv` crate: a quote opens only at the start of a field, a doubled quote
-//! stands for itself, and text after a closing quote is taken as it is.
+//! The rules by which records end, which are those of the `csv` crate: a quote opens only at the start of a field, a
+//! doubled quote stands for itself, and text after a closing quote is kept unchanged.
 
 use memchr::{memchr, memchr2};
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::read::fields::Field;
+use crate::read::fields::{Field, fault_of};
 use crate::read::format::{
     Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed, format_has, open_parts,
 };
@@ -50,8 +50,8 @@ impl Format for Csv {
         options.faults()
     }
 
-    fn field_faults(&self, _: &CsvOptions, fields: &[(String, Field)]) -> Result<()> {
-        Choice::split(fields).map(|_| ())
+    fn field_faults(&self, _: &CsvOptions, fields: &[(String, Field)]) -> Vec<String> {
+        fault_of(Choice::split(fields))
     }
 
     fn open_many(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
@@ -99,7 +99,7 @@ impl Format for Csv {
         }
         let tensors = foretold_tensors(at.path, &own, options)?;
         let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
-        Ok(Foretold::unknown(tensors, format!("{what}: only unpacking all of {} tells", at.path.display())))
+        Ok(Foretold::unknown(tensors, format!("{what}: found only by unpacking all of {}", at.path.display())))
     }
 
     /// Without a schema no field is bad by itself: text in a column of numbers makes it a column of text.
@@ -110,8 +110,12 @@ impl Format for Csv {
     }
 
     fn inspect(&self, options: &CsvOptions, at: &Open<'_>) -> Result<Inspection> {
+        self.inspect_many(options, &[at.path.to_owned()], at)
+    }
+
+    fn inspect_many(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Inspection> {
         let CsvSummary { header, header_reason, delimiter, encoding, records, fields, first, last, .. } =
-            CsvSummary::of(at.path, options)?;
+            CsvSummary::of_files(paths, options)?;
         Ok(Inspection {
             fields,
             first: first.map(Entry::Columns),

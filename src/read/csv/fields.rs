@@ -5,6 +5,7 @@ use super::value::{FieldNumber, other_number};
 use super::vectors;
 
 /// The fields of one record, one after another.
+#[derive(Clone)]
 pub(crate) struct Fields<'a> {
     raw: &'a [u8],
     dialect: &'a Dialect,

@@ -1,4 +1,4 @@
-//! What a file's first records tell: delimiter, line end, header and the names of the columns.
+//! What a file's first records say: delimiter, line end, header and the names of the columns.
 
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
@@ -16,7 +16,7 @@ use super::dialect::{Blanks, Dialect};
 use super::fields::Fields;
 use super::options::{ColumnRef, CsvOptions, Header};
 use super::scan::{Scan, Span};
-use super::value::{Missings, Value, shown};
+use super::value::{FieldNumber, Missings, Value, has_decimal_comma, shown};
 
 /// How a file is laid out.
 #[derive(Clone, Debug)]
@@ -28,6 +28,8 @@ pub(crate) struct Format {
     pub(crate) header_reason: String,
     /// Of the columns: unique, and as many as a record has fields.
     pub(crate) names: Vec<String>,
+    /// The first field below the header that is text, for messages: its column, and its beginning.
+    pub(super) text: Option<(usize, Vec<u8>)>,
 }
 
 /// How much of a file decides on delimiter and line end.
@@ -91,14 +93,18 @@ impl Format {
             );
             return Err(Error::new(ErrorKind::Limit, message).at_path(path).at_line(first.line));
         }
+        // A broken record further down is for the reading to report, in its place.
+        let second = scan.next().ok().flatten().map(|record| (scan.bytes(&record).to_vec(), record.quoted));
         let (header, header_reason) = match options.header {
             Header::Yes | Header::No => (options.header == Header::Yes, "as given".to_owned()),
             Header::Auto => {
                 let mut rule = HeaderRule::new(&raw, &first, &dialect, missings);
-                for _ in 0..SAMPLED_RECORDS {
-                    // A broken record further down is for the reading to report, in its place.
-                    let Ok(Some(record)) = scan.next() else { break };
-                    rule.observe(Fields::new(scan.bytes(&record), record.quoted, &dialect));
+                if let Some((second, quoted)) = &second {
+                    rule.observe(Fields::new(second, *quoted, &dialect));
+                    for _ in 1..SAMPLED_RECORDS {
+                        let Ok(Some(record)) = scan.next() else { break };
+                        rule.observe(Fields::new(scan.bytes(&record), record.quoted, &dialect));
+                    }
                 }
                 rule.decide()
             }
@@ -109,7 +115,9 @@ impl Format {
         } else {
             (1..=columns).map(|number| format!("column_{number}")).collect()
         };
-        Ok(Self { dialect, header, header_reason, names })
+        let record = if header { second } else { Some((raw, first.quoted)) };
+        let text = record.and_then(|(raw, quoted)| first_text(Fields::new(&raw, quoted, &dialect), columns, missings));
+        Ok(Self { dialect, header, header_reason, names, text })
     }
 
     /// The records of a text, behind the header.
@@ -208,8 +216,52 @@ impl Format {
     }
 }
 
-/// The most telling of the usual delimiters.
+/// The column of the first field that is text, and how that begins.
+fn first_text(mut fields: Fields<'_>, columns: usize, missings: &Missings) -> Option<(usize, Vec<u8>)> {
+    const SHOWN: usize = 256;
+    let mut buffer = Vec::new();
+    (0..columns).find_map(|column| {
+        let field = fields.next(&mut buffer)?;
+        (missings.value(field) == Value::Text).then(|| (column, field[..field.len().min(SHOWN)].to_vec()))
+    })
+}
+
+/// What divides the records: the most telling of the usual delimiters, but no comma that cuts numbers in two.
 fn detect_delimiter(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
+    let best = most_telling(path, head, whole, dialect);
+    if best != b',' {
+        return best;
+    }
+    let is_even = |counts: &[usize]| counts.iter().all(|count| Some(count) == counts.first());
+    let is_comma_even = is_even(&field_counts(head, whole, dialect));
+    let divides = |delimiter: &u8| {
+        let dialect = Dialect { delimiter: *delimiter, ..dialect };
+        (!is_comma_even || is_even(&field_counts(head, whole, dialect))) && has_decimal_commas(head, whole, dialect)
+    };
+    let others = [b';', b'|'].into_iter().filter(|mark| *mark != dialect.quote && Some(*mark) != dialect.comment);
+    others.into_iter().find(divides).unwrap_or(b',')
+}
+
+/// Whether below the first record, which may be a header, some column of several holds numbers with decimal commas, and no text.
+fn has_decimal_commas(head: &[u8], whole: bool, dialect: Dialect) -> bool {
+    let counts = field_counts(head, whole, dialect);
+    let Some(columns) = counts.first().copied().filter(|columns| *columns > 1) else { return false };
+    let (mut has_commas, mut has_text) = (vec![false; columns], vec![false; columns]);
+    let mut buffer = Vec::new();
+    let records = dialect.records(head).zip(&counts).skip(usize::from(counts.len() > 1));
+    for ((start, found), _) in records.filter(|(_, count)| **count == columns) {
+        let mut fields = Fields::new(&head[start..start + found.len], found.quoted, &dialect);
+        for (has_commas, has_text) in has_commas.iter_mut().zip(&mut has_text) {
+            let field = fields.next(&mut buffer).unwrap_or_default().trim_ascii();
+            *has_commas |= has_decimal_comma(field);
+            *has_text |= !has_decimal_comma(field) && !field.is_empty() && f64::exact(field).is_none();
+        }
+    }
+    has_commas.iter().zip(has_text).any(|(has_commas, has_text)| *has_commas && !has_text)
+}
+
+/// The one that gives most fields, equally many in every record.
+fn most_telling(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
     let stem = match path.extension() {
         Some(extension) if extension == "gz" => Path::new(path.file_stem().unwrap_or_default()),
         _ => path,
@@ -268,11 +320,7 @@ pub(crate) fn looks_like_table(path: &Path, head: &[u8], whole: bool) -> bool {
         let mut fields = fields();
         for column in &mut columns {
             let Some(field) = fields.next(&mut buffer) else { break };
-            match missings.value(field) {
-                Value::Missing => {}
-                Value::Integer(_) | Value::Float(_) => column.numbers = true,
-                Value::Text => column.texts = true,
-            }
+            column.observe(field, &missings);
         }
     }
     let has_numbers = columns.iter().any(|column| column.numbers && !column.texts);
@@ -307,6 +355,17 @@ struct ColumnRule {
     occurs_again: bool,
 }
 
+impl ColumnRule {
+    fn observe(&mut self, field: &[u8], missings: &Missings) {
+        match missings.value(field) {
+            Value::Missing => {}
+            Value::Text if !has_decimal_comma(field) => self.texts = true,
+            // With a decimal comma, too: though it is not read, it is no name.
+            _ => self.numbers = true,
+        }
+    }
+}
+
 impl<'a> HeaderRule<'a> {
     fn new(raw: &[u8], span: &Span, dialect: &Dialect, missings: &'a Missings) -> Self {
         let mut fields = Fields::new(raw, span.quoted, dialect);
@@ -322,18 +381,16 @@ impl<'a> HeaderRule<'a> {
         self.records += 1;
         for (first, column) in self.first.iter().zip(&mut self.columns) {
             let Some(field) = fields.next(&mut self.buffer) else { break };
-            match self.missings.value(field) {
-                Value::Missing => {}
-                Value::Integer(_) | Value::Float(_) => column.numbers = true,
-                Value::Text => column.texts = true,
-            }
+            column.observe(field, self.missings);
             column.occurs_again |= field == first;
         }
     }
 
     /// Whether it is, and why.
     fn decide(&self) -> (bool, String) {
-        let is_number = |field: &[u8]| matches!(self.missings.value(field), Value::Integer(_) | Value::Float(_));
+        let is_number = |field: &[u8]| {
+            matches!(self.missings.value(field), Value::Integer(_) | Value::Float(_)) || has_decimal_comma(field)
+        };
         let named = |index: usize| format!("field {} of the first record, {},", index + 1, shown(&self.first[index]));
         if self.records == 0 {
             return match self.first.iter().position(|field| is_number(field)) {
@@ -342,7 +399,7 @@ impl<'a> HeaderRule<'a> {
             };
         }
         let tells = self.first.iter().zip(&self.columns).position(|(field, column)| {
-            column.numbers && !column.texts && matches!(self.missings.value(field), Value::Text)
+            column.numbers && !column.texts && matches!(self.missings.value(field), Value::Text) && !is_number(field)
         });
         if let Some(index) = tells {
             return (true, format!("{} is text above numbers", named(index)));

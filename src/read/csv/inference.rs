@@ -1,4 +1,4 @@
-//! What the columns hold: types by some of the records, the names of classes by all of them.
+//! Infers what columns hold: types from some of the records, names of classes from all of them.
 
 use std::collections::BTreeMap;
 use std::ops::Range;

@@ -1,4 +1,4 @@
-//! What a column holds, by all its fields.
+//! The kind of a column, from all its fields.
 
 use std::collections::BTreeSet;
 

@@ -58,7 +58,7 @@ pub(crate) use cells::csv_cells;
 pub(crate) use choice::Choice;
 pub(crate) use columns::Plan;
 pub(crate) use decode::Fault;
-pub(crate) use dialect::Dialect;
+pub(crate) use dialect::{Blanks, Dialect};
 pub use entry::Csv;
 pub(crate) use fields::Fields;
 pub(crate) use format::{Format, looks_like_table};
@@ -125,8 +125,8 @@ impl CsvReader {
         Self::with_fields(path, &[], options)
     }
 
-    /// As [`open`](Self::open), with the tensors of these fields: numbers, classes, categories and text. Other fields, and those
-    /// that share a column, need a [`Loader`](crate::Loader).
+    /// As [`open`](Self::open), with the tensors of these fields: numbers, classes, categories and text. Other fields need a
+    /// [`Loader`](crate::Loader).
     ///
     /// # Errors
     ///

@@ -1,15 +1,15 @@
-//! Settings of earlier versions, which said in options of CSV alone what becomes of columns: said as the fields that they are.
+//! Settings of earlier versions, in which options of CSV said how columns are decoded: translated to fields.
 
 use serde::Deserialize;
 
 use crate::dtype::DType;
-use crate::read::fields::{ALL_OTHERS, Category, Class, Classes, Field, Numbers, Text, instead_of};
+use crate::read::fields::{ALL_OTHERS, Category, Class, Classes, Field, Numbers, Text, instead_of, old_among};
 use crate::schema::Role;
 use crate::tree::{Fault, Node};
 
 use super::options::{ColumnRef, Longer};
 
-const OPTIONS: [&str; 7] = ["features", "labels", "label_dtype", "classes", "one_hot", "ignore", "tensors"];
+const OLD: [&str; 7] = ["features", "labels", "label_dtype", "classes", "one_hot", "ignore", "tensors"];
 
 /// What stood in the options.
 #[derive(Default, Deserialize)]
@@ -63,11 +63,8 @@ enum OldValues {
 ///
 /// What was wrong with them in the first place.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
-    let Node::Table(entries) = options else { return Ok(None) };
-    let is_old = |key: &str| OPTIONS.contains(&key);
-    let Some((key, _)) = entries.iter().find(|(key, _)| is_old(key)) else { return Ok(None) };
-    let only = entries.iter().filter(|(key, _)| is_old(key)).cloned().collect();
-    Old::deserialize(&Node::Table(only)).map(|old| Some(instead_of(key, &old.fields())))
+    let old = old_among::<Old>(options, &OLD)?;
+    Ok(old.map(|(key, old)| instead_of(key, &old.fields())))
 }
 
 impl Old {

@@ -1,5 +1,5 @@
-//! Finding the rows of a file and the kinds of its columns when it is opened: by reading it, or from what an earlier run
-//! kept.
+//! Finding the rows of a file and the kinds of its columns when it is opened: by reading it, or from what an earlier
+//! run saved.
 
 use std::path::Path;
 
@@ -95,7 +95,7 @@ pub(super) fn open_rows(
     Ok(rows)
 }
 
-/// The lines of a file, blank ones left out, each of them a record. Of `options` those count that say how a file is read.
+/// The lines of a file, empty ones left out, each of them a record. Of `options` those count that say how a file is read.
 ///
 /// # Errors
 ///
@@ -104,6 +104,7 @@ pub(crate) fn open_lines(
     files: &Files,
     path: &Path,
     options: &CsvOptions,
+    blanks: Blanks,
     budget: &MemoryBudget,
 ) -> Result<(Rows, u64)> {
     let text = Text::open_in(files, path, options.encoding.as_deref())?.within(budget);
@@ -113,12 +114,13 @@ pub(crate) fn open_lines(
             quote: b'"',
             has_quotes: false,
             comment: options.comment.and_then(|mark| u8::try_from(mark).ok()),
-            blanks: if options.comment.is_some() { Blanks::Nothing } else { Blanks::Content },
+            blanks,
             terminator: b'\n',
         },
         header: false,
         header_reason: String::new(),
         names: Vec::new(),
+        text: None,
     };
     let rows = open_rows(&text, &format, options, budget, None)?;
     Ok((rows, text.stored_bytes()))
@@ -151,7 +153,7 @@ impl KeptIndex {
             return Ok(None);
         }
         let layout = (format.dialect, format.header, options.max_record_bytes, text.encoding(), &format.names);
-        let kept = Kept::of(&options.saved_index, text.path(), "csv rows 2", format!("{layout:?}").as_bytes())?;
+        let kept = Kept::of(&options.saved_index, text.path(), "csv rows 3", format!("{layout:?}").as_bytes())?;
         Ok(kept.map(Self))
     }
 

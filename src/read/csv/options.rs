@@ -9,57 +9,64 @@ use crate::storage::Access;
 
 use super::encoding::encoding_named;
 
-/// How a CSV file is read. Plain data: every part has a default. What becomes of its columns is said by [fields](crate::field).
+/// How a CSV file is read. Plain data: every part has a default. [Fields](crate::field) say how its columns are
+/// decoded.
 ///
-/// Without fields, every number column becomes an element of one f32 tensor `features`, a column named `label`, `target`,
-/// `class` or `y` becomes the tensor `labels` (classes if it holds text, `i64` if it holds integers, otherwise f32 `[1]`), and
-/// other text columns are not fed. In fields, that is
+/// Without fields, every column of numbers becomes an element of one tensor `features` (`f32 [columns]`), a column
+/// named `label`, `target`, `class` or `y` becomes the tensor `labels` (classes if it holds text, `i64` if it holds
+/// integers, otherwise `f32 [1]`), and other columns of text are left out. As fields, this is
 ///
 /// ```toml
 /// features = { from = "*", numbers = "f32" }
 /// labels = { from = "species", class = [], role = "label" } # or numbers = "i64", or numbers = "f32"
 /// ```
 ///
-/// What is not said is inferred when the file is opened. Types come from 8192 records at most, spread over the file: a
-/// later value that does not fit is an error that says so. The names of classes and categories that are not listed are looked
-/// for in all records, in their columns alone. Fields that name their columns and list their classes leave nothing to be
-/// inferred.
+/// Everything that is not given is inferred when the file is opened. Types come from at most 8192 records, spread over
+/// the file; a later value that does not fit is an error that says so. Names of classes and categories that are not
+/// listed are collected from all records, in their columns alone. With fields that name their columns and list their
+/// classes, nothing is inferred.
+///
+/// A number is rounded once, to the nearest number of its type. A number beyond the largest is an error; `inf` and
+/// `Infinity`, written as words, are infinite. A NUL is an ordinary character, but a file with one in its first 64 KiB
+/// is not detected as a table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct CsvOptions {
-    /// What separates fields. `None` detects it among comma, semicolon, tab and bar from the first 64 KiB: a tab if every
-    /// record has as many, otherwise the one that gives most fields, equally many in every record; a file called `.tsv`
-    /// has tabs if there are any.
+    /// The character that separates fields. `None` detects it among comma, semicolon, tab and bar from the first 64
+    /// KiB: a tab if every record has the same number of them, otherwise the one that gives the most fields, equally
+    /// many in every record, but a semicolon or a bar if a comma would cut decimal commas (`1,5;2,5`) in two. A file
+    /// called `.tsv` has tabs if there are any.
     pub delimiter: Option<char>,
     /// Whether the first record holds the names of the columns.
     pub header: Header,
     /// Records that begin with this character are skipped. Blank lines always are.
     pub comment: Option<char>,
-    /// What quotes a field; doubled, it stands for itself (RFC 4180).
+    /// The character that quotes a field; doubled, it stands for itself (RFC 4180).
     pub quote: char,
     /// The text's encoding, by any of its [names on the web](https://encoding.spec.whatwg.org/#names-and-labels), such
     /// as `"latin1"` or `"utf-16le"`. `None` is UTF-8.
     pub encoding: Option<String>,
-    /// How the file's bytes are reached. A compressed or transcoded file is always unpacked first.
+    /// How the file is read. A compressed file, or one in another encoding, is always unpacked first.
     pub access: Access,
-    /// Threads that find the records and infer types and names when a file is opened for reading at random, 1024 at most;
-    /// `None`: one for each core.
+    /// Number of threads that find the records and infer types and names when a file is opened for random access, at
+    /// most 1024; `None`: one for each core.
     pub threads: Option<usize>,
-    /// Where the places of the records, and what the columns hold, are kept for the next run. With it, a file whose size
-    /// and modification time are the same is opened without reading it. Of a file that was written less than a second ago
-    /// nothing is kept.
+    /// Where the positions of the records, and the types and names of the columns, are saved for the next run. A file
+    /// whose size and modification time are the same is then opened without reading it. For a file that was written
+    /// less than a second ago, nothing is saved.
     pub saved_index: SavedIndex,
-    /// Longest record, in bytes: what bounds memory when a quote is never closed.
+    /// Maximum length of a record in bytes, which limits memory if a quote is never closed.
     pub max_record_bytes: usize,
-    /// Most columns, 131,072 by default: what bounds time and memory where text that is no table is taken for one. Each column
-    /// costs some hundred bytes while a file is opened.
+    /// Maximum number of columns, 131,072 by default, which limits time and memory if other text is read as a table.
+    /// Each column costs some hundred bytes while a file is opened.
     pub max_columns: usize,
-    /// Most bytes that a compressed or transcoded file may unpack to.
+    /// Maximum number of bytes that a file may unpack to, if it is compressed or in another encoding.
     pub max_unpacked_bytes: u64,
-    /// Fields that stand for a missing value, compared without surrounding blanks. One that is a number stands for that
-    /// number however it is written: `-999` for `-999.0`, too. By default those of pandas.
+    /// Texts that stand for a missing value, compared without surrounding blanks. A number, an infinity or NaN stands
+    /// for that value in any form: `-999` also for `-999.0`, `inf` for `Infinity`, `nan` for `NAN`. Default: those of
+    /// pandas.
     pub missing_tokens: Vec<String>,
-    /// What becomes of a missing value in a number column whose field does not say it.
+    /// What to do with a missing value in a column of numbers, unless its field says it.
     pub missing: Missing,
 }
 
@@ -90,7 +97,7 @@ impl Default for CsvOptions {
 }
 
 impl CsvOptions {
-    /// Everything that is wrong with these options, as far as it can be told without the file; empty if nothing is.
+    /// Everything that is wrong with these options, as far as it is known without the file; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if let Some(Err(error)) = self.encoding.as_deref().map(encoding_named) {
@@ -118,14 +125,14 @@ impl CsvOptions {
 pub enum Header {
     /// Decided from the first 1001 records; missing values decide nothing.
     ///
-    /// It is a header if some column has text there and numbers alone below. If no column tells, it is one if its fields
-    /// are all there, distinct, not numbers, and none occurs again below in its own column. A file of a single record
-    /// has a header if none of its fields is a number.
+    /// It is a header if some column has text there and only numbers below. If no column decides, it is a header if its
+    /// fields are all present, distinct, not numbers, and none occurs again below in its own column. A file with a
+    /// single record has a header if none of its fields is a number.
     #[default]
     Auto,
-    /// It does.
+    /// Yes.
     Yes,
-    /// It does not: columns are called `column_1`, `column_2` and so on.
+    /// No: columns are called `column_1`, `column_2` and so on.
     No,
 }
 
@@ -142,7 +149,7 @@ impl FromStr for Header {
     }
 }
 
-/// What becomes of a missing value in a number column. A missing class is always an error.
+/// What to do with a missing value in a column of numbers. A missing class is always an error.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -156,13 +163,13 @@ pub enum Missing {
     Value(f64),
 }
 
-/// A column by its name in the header, or by its position from 0.
+/// A column, by its name in the header or by its position from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected the name of a column, or its position from 0")]
 pub enum ColumnRef {
-    /// From 0.
+    /// Its position, from 0.
     Position(usize),
-    /// As in the header; `column_1` and so on without one.
+    /// Its name in the header; without a header `column_1` and so on.
     Name(String),
 }
 
@@ -193,13 +200,13 @@ impl fmt::Display for ColumnRef {
     }
 }
 
-/// What becomes of a text that is longer than its tensor.
+/// What to do with a text or a list that is longer than its tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Longer {
     /// The record is bad.
     #[default]
     Error,
-    /// Its end is left out, in whole characters.
+    /// Its end is cut off, at a whole character.
     Cut,
 }

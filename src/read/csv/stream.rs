@@ -23,10 +23,11 @@ use super::options::CsvOptions;
 use super::scan::Scan;
 use super::text::Text;
 
-/// The records of a CSV file from front to back: plain, compressed or in another encoding, never unpacked as a whole.
+/// The records of a CSV file from beginning to end: plain, compressed or in another encoding, never unpacked as a
+/// whole.
 ///
 /// A record shares the memory of the window that it was read through; once all records of a window have been dropped,
-/// the window is used again.
+/// the window is reused.
 ///
 /// ```
 /// use ringfeed::csv::{CsvOptions, CsvStream};
@@ -71,8 +72,8 @@ impl CsvStream {
         Ok(Text::open_in(files, path, options.encoding.as_deref())?.is_packed())
     }
 
-    /// Opens the file at `path`, with the tensors that are usual. If types or names are to be inferred (see [`CsvOptions`]), it
-    /// is read through once.
+    /// Opens the file at `path`, with its usual tensors. If types or names must be inferred (see [`CsvOptions`]), the
+    /// file is read once.
     ///
     /// # Errors
     ///
@@ -94,7 +95,8 @@ impl CsvStream {
         Self::open_in(&Files::local(), path, fields, options, &MemoryBudget::unlimited())
     }
 
-    /// As [`with_fields`](Self::with_fields), one of these files; records that are read ahead count against `budget`.
+    /// As [`with_fields`](Self::with_fields), for a file of `files`; records that are read ahead count against
+    /// `budget`.
     ///
     /// # Errors
     ///
@@ -223,7 +225,7 @@ impl RecordStream for CsvStream {
 }
 
 impl CsvDecoder {
-    /// The names of all columns, fed or not.
+    /// The names of all columns, used or not.
     pub fn columns(&self) -> &[String] {
         &self.plan.names
     }

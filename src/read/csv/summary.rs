@@ -13,32 +13,33 @@ use super::fields::Fields;
 use super::format::Format;
 use super::kind::Kind;
 use super::options::CsvOptions;
+use super::other_columns;
 use super::scan::Scan;
 use super::text::Text;
 use super::value::{Missings, Value, shown};
 use super::wanted::usual_label;
 
-/// What `inspect` says of a CSV file.
+/// What `inspect` reports about a CSV file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct CsvSummary {
     /// The file.
     pub path: PathBuf,
-    /// Whether the first record was taken for the header.
+    /// Whether the first record is the header.
     pub header: bool,
-    /// What decided on that.
+    /// The reason for this decision.
     pub header_reason: String,
-    /// What separates fields.
+    /// The character that separates fields.
     pub delimiter: char,
     /// Name of the text's encoding.
     pub encoding: String,
-    /// Number of records, the header not counted.
+    /// Number of records, without the header.
     pub records: u64,
-    /// The columns. A type is `i64` if all values are such integers, `f32` if all are numbers, otherwise `text`.
+    /// The columns. The type is `i64` if all values are integers that fit, `f32` if all are numbers, otherwise `text`.
     pub fields: Vec<FieldSummary>,
-    /// Name and field of each column of the first record; `None` without records. A map in JSON.
+    /// Name and field of each column in the first record; `None` without records. A map in JSON.
     #[serde(serialize_with = "as_map")]
     pub first: Option<Vec<(String, String)>>,
-    /// The same of the last record.
+    /// The same for the last record.
     #[serde(serialize_with = "as_map")]
     pub last: Option<Vec<(String, String)>>,
 }
@@ -51,32 +52,54 @@ impl CsvSummary {
     /// [`ErrorKind::Data`] with a record of another length or text that is not UTF-8, and those of
     /// [`CsvReader::open`](crate::csv::CsvReader::open).
     pub fn of(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
-        let path = path.as_ref();
+        Self::of_files(&[path.as_ref().to_owned()], options)
+    }
+
+    /// The same of files that are read as one: what is said beside figures and records is of the first.
+    ///
+    /// # Errors
+    ///
+    /// As [`of`](Self::of), and [`ErrorKind::Schema`] for files with other columns than the first one.
+    pub(crate) fn of_files(paths: &[PathBuf], options: &CsvOptions) -> Result<Self> {
         no_faults(options.faults())?;
-        let text = Text::open(path, options.encoding.as_deref())?;
         let missings = Missings::new(&options.missing_tokens);
-        let format = Format::detect(path, || text.read(), options, &missings)?;
-        let mut scan = format.records(text.read()?, path, options)?;
-        let mut figures = Figures::new(&format, &missings);
-        let (mut first, mut last) = (None, Vec::new());
-        let records = figures.observe_all(&mut scan, path, |raw, quoted| {
-            first.get_or_insert_with(|| (raw.to_vec(), quoted));
-            last.clear();
-            last.extend_from_slice(raw);
-        })?;
-        let last = first.is_some().then(|| strings(&last, true, &format));
-        let first = first.map(|(raw, quoted)| strings(&raw, quoted, &format));
-        let fields = figures.finish();
+        let open = |path: &Path| Text::open(path, options.encoding.as_deref());
+        let (mut formats, mut encoding): (Vec<Format>, _) = (Vec::new(), String::new());
+        for path in paths {
+            let text = open(path)?;
+            let format = Format::detect(path, || text.read(), options, &missings)?;
+            match formats.first() {
+                None => text.encoding().clone_into(&mut encoding),
+                Some(first) if first.names == format.names => {}
+                Some(first) => return Err(other_columns(&first.names, &format.names, &paths[0]).at_path(path)),
+            }
+            formats.push(format);
+        }
+        let Some(format) = formats.first() else { return Err(Error::new(ErrorKind::NotFound, "no file is named")) };
+        let mut figures = Figures::new(format, &missings);
+        let (mut records, mut first, mut last) = (0, None, None);
+        let mut last_raw = Vec::new();
+        for (path, own) in paths.iter().zip(&formats) {
+            let mut scan = own.records(open(path)?.read()?, path, options)?;
+            figures.format = own;
+            records += figures.observe_all(&mut scan, path, |raw, quoted| {
+                first.get_or_insert_with(|| strings(raw, quoted, own));
+                last = Some(own);
+                last_raw.clear();
+                last_raw.extend_from_slice(raw);
+            })?;
+        }
+        figures.format = format;
         Ok(Self {
-            path: path.to_owned(),
+            path: paths[0].clone(),
             header: format.header,
             header_reason: format.header_reason.clone(),
             delimiter: format.dialect.delimiter.into(),
-            encoding: text.encoding().to_owned(),
+            encoding,
             records,
-            fields,
+            fields: figures.finish(),
             first,
-            last,
+            last: last.map(|own| strings(&last_raw, true, own)),
         })
     }
 }

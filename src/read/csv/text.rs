@@ -8,10 +8,14 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Bytes, Files, Input, Needs, Packing, Spool, inflate_error};
 
-use crate::read::foreign::UTF_32;
+use crate::read::foreign::{UTF_32, utf_16};
 
 use super::encoding::encoding_named;
 use super::options::CsvOptions;
+
+/// How much of a file decides whether it is UTF-16 without saying so, and how much is enough for that.
+const HEAD_BYTES: u64 = 64;
+const ENOUGH_BYTES: usize = 16;
 
 /// A file as UTF-8 text: plain, or through decompression and transcoding.
 #[derive(Clone, Debug)]
@@ -30,8 +34,8 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] with an unknown encoding, [`ErrorKind::Format`] if the file begins as UTF-16 but no encoding
-    /// is given, and those of reading.
+    /// [`ErrorKind::Config`] with an unknown encoding, [`ErrorKind::Format`] if the file begins as UTF-16, marked or not, but no
+    /// encoding is given, and those of reading.
     pub(crate) fn open(path: &Path, encoding: Option<&str>) -> Result<Self> {
         Self::open_in(&Files::local(), path, encoding)
     }
@@ -43,7 +47,7 @@ impl Text {
         let budget = MemoryBudget::unlimited();
         let mut text = Self { files: files.clone(), path: path.to_owned(), packing, encoding: None, budget };
         let mut start = Vec::new();
-        text.unpacked()?.take(4).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
+        text.unpacked()?.take(HEAD_BYTES).read_to_end(&mut start).map_err(|error| inflate_error(path, 0, error))?;
         if UTF_32.iter().any(|mark| start.starts_with(mark)) {
             let message = "text in UTF-32; convert it (`iconv -f utf-32 -t utf-8`)";
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
@@ -52,6 +56,11 @@ impl Text {
         if let (None, Some(marked)) = (given, marked.filter(|marked| *marked != UTF_8)) {
             let name = marked.name().to_lowercase();
             let message = format!("begins with the byte-order mark of UTF-16; set encoding to {name:?}");
+            return Err(Error::new(ErrorKind::Format, message).at_path(path));
+        }
+        let seems = utf_16(&start).filter(|_| start.len() >= ENOUGH_BYTES);
+        if let (None, None, Some(name)) = (given, marked, seems) {
+            let message = format!("looks like UTF-16 without a byte-order mark; set encoding to {name:?}");
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
         }
         // A byte-order mark decides over the given name, as browsers have it.

@@ -1,4 +1,4 @@
-//! What a single field means.
+//! The meaning of a single field.
 
 use std::collections::HashSet;
 
@@ -27,6 +27,26 @@ pub(crate) struct Missings {
     longest: usize,
     /// Those of them that are numbers, such as -999, which -999.0 is, too.
     numbers: Vec<Box<[u8]>>,
+    /// Those of them that are words for numbers, however a field spells them.
+    words: Vec<Word>,
+}
+
+/// What a number without digits is, in any letter case.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Word {
+    Nan,
+    Infinity { negative: bool },
+}
+
+impl Word {
+    fn of(field: &[u8]) -> Option<Self> {
+        let (negative, word) = match field {
+            [b'-', word @ ..] => (true, word),
+            [b'+', word @ ..] | word => (false, word),
+        };
+        let is = |other: &str| word.eq_ignore_ascii_case(other.as_bytes());
+        if is("nan") { Some(Self::Nan) } else { (is("inf") || is("infinity")).then_some(Self::Infinity { negative }) }
+    }
 }
 
 impl Missings {
@@ -34,10 +54,11 @@ impl Missings {
         let tokens: HashSet<Box<[u8]>> = tokens.iter().map(|token| token.trim_ascii().as_bytes().into()).collect();
         let longest = tokens.iter().map(|token| token.len()).max().unwrap_or(0);
         let numbers = tokens.iter().filter(|token| is_decimal(token)).cloned().collect();
-        Self { tokens, longest, numbers }
+        let words = tokens.iter().filter_map(|token| Word::of(token)).collect();
+        Self { tokens, longest, numbers, words }
     }
 
-    /// Whether a number must be looked up before it is believed.
+    /// Whether a number with digits must be looked up before it is believed.
     pub(crate) fn has_numbers(&self) -> bool {
         !self.numbers.is_empty()
     }
@@ -46,6 +67,7 @@ impl Missings {
     pub(crate) fn contains(&self, field: &[u8]) -> bool {
         field.len() <= self.longest && self.tokens.contains(field)
             || self.numbers.iter().any(|number| is_same_number(number, field))
+            || Word::of(field).is_some_and(|word| self.words.contains(&word))
     }
 
     pub(crate) fn value(&self, field: &[u8]) -> Value {
@@ -65,7 +87,7 @@ impl Missings {
         if let Some((number, _)) = i64::leading(field).filter(|(_, len)| whole(*len)) {
             return Value::Integer(number);
         }
-        if let Some((number, _)) = f64::leading(field).filter(|(number, len)| whole(*len) && !number.is_nan()) {
+        if let Some((number, _)) = f64::leading(field).filter(|(number, len)| whole(*len) && number.is_finite()) {
             // An integer beyond i64 comes here too.
             return Value::Float(number);
         }
@@ -73,7 +95,7 @@ impl Missings {
             return Value::Integer(number);
         }
         match f64::exact(field) {
-            Some(number) if !number.is_nan() => Value::Float(number),
+            Some(number) if number.is_finite() => Value::Float(number),
             _ if self.contains(field) => Value::Missing,
             Some(number) => Value::Float(number),
             None => Value::Text,
@@ -109,6 +131,12 @@ pub(crate) trait FieldNumber: Copy + Default {
     /// The same value in this type.
     fn from_f64(value: f64) -> Option<Self>;
     fn is_nan(self) -> bool;
+    fn is_infinite(self) -> bool;
+}
+
+/// Whether a number was read of a text that this type has no number for: infinity is what is written as a word.
+pub(super) fn is_too_large<T: FieldNumber>(number: T, text: &[u8]) -> bool {
+    number.is_infinite() && text.iter().any(u8::is_ascii_digit)
 }
 
 /// An element type that fields can be read as.
@@ -140,7 +168,7 @@ fn leading_float<T: FastFloat>(bytes: &[u8]) -> Option<(T, usize)> {
 }
 
 macro_rules! field_numbers {
-    ($($type:ty: $plain:expr, $leading:expr, $is_nan:expr, $scaled:expr, $from_f64:expr;)*) => {$(
+    ($($type:ty: $plain:expr, $leading:expr, [$is_nan:expr, $is_infinite:expr], $scaled:expr, $from_f64:expr;)*) => {$(
         impl FieldNumber for $type {
             #[inline]
             fn leading(bytes: &[u8]) -> Option<(Self, usize)> {
@@ -166,6 +194,12 @@ macro_rules! field_numbers {
             fn is_nan(self) -> bool {
                 let is_nan: fn(Self) -> bool = $is_nan;
                 is_nan(self)
+            }
+
+            #[inline]
+            fn is_infinite(self) -> bool {
+                let is_infinite: fn(Self) -> bool = $is_infinite;
+                is_infinite(self)
             }
         }
 
@@ -203,15 +237,15 @@ macro_rules! whole {
 }
 
 field_numbers! {
-    u8: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(u8);
-    i8: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(i8);
-    u16: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(u16);
-    i16: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(i16);
-    u32: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(u32);
-    i32: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, |_| false, |x, _, _| x, whole!(i32);
-    i64: Decimal::to_i64, leading_integer, |_| false, |x, _, _| x, whole!(i64);
-    f32: Decimal::to_f32, leading_float, f32::is_nan, scaled_f32, nearest_f32;
-    f64: Decimal::to_f64, leading_float, f64::is_nan, |x, affine, entry| affine.steps[entry].apply(x), Some;
+    u8: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(u8);
+    i8: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(i8);
+    u16: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(u16);
+    i16: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(i16);
+    u32: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(u32);
+    i32: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(i32);
+    i64: Decimal::to_i64, leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(i64);
+    f32: Decimal::to_f32, leading_float, [f32::is_nan, f32::is_infinite], scaled_f32, nearest_f32;
+    f64: Decimal::to_f64, leading_float, [f64::is_nan, f64::is_infinite], |x, affine, entry| affine.steps[entry].apply(x), Some;
 }
 
 /// A number that becomes one of 16 bits: the f32 that rounds to the same as the field (see [`odd_f32`]).
@@ -246,6 +280,10 @@ impl FieldNumber for BeforeHalf {
     fn is_nan(self) -> bool {
         self.0.is_nan()
     }
+
+    fn is_infinite(self) -> bool {
+        self.0.is_infinite()
+    }
 }
 
 macro_rules! field_halves {
@@ -273,6 +311,10 @@ macro_rules! field_halves {
             fn is_nan(self) -> bool {
                 self.is_nan()
             }
+
+            fn is_infinite(self) -> bool {
+                self.is_infinite()
+            }
         }
 
         impl FieldElement for $type {
@@ -289,10 +331,11 @@ macro_rules! field_halves {
 
 field_halves!(half::f16, half::bf16);
 
-/// A number that is not plain: with an exponent, many digits, a plus.
+/// A number that is not plain: with an exponent, many digits, a plus. What is not finite may stand for a missing value, or be too
+/// large.
 #[inline(never)]
 pub(super) fn other_number<T: FieldNumber>(rest: &[u8]) -> Option<(T, usize)> {
-    T::leading(rest).filter(|(number, _)| !number.is_nan())
+    T::leading(rest).filter(|(number, _)| !number.is_nan() && !number.is_infinite())
 }
 
 /// Runs `$body` with `$T` standing for the element type `$dtype`.
@@ -358,6 +401,34 @@ pub(crate) fn holds_integer(dtype: DType, number: i64) -> bool {
     with_element!(dtype, T => <T as FieldElement>::from_i64(number).is_some())
 }
 
+/// Whether a field is a number in which a comma stands where a point should.
+pub(super) fn has_decimal_comma(field: &[u8]) -> bool {
+    let field = field.trim_ascii();
+    let field = field.strip_prefix(b"-").or(field.strip_prefix(b"+")).unwrap_or(field);
+    let mut parts = field.split(|byte| *byte == b',');
+    let are_digits = |part: Option<&[u8]>| {
+        part.is_some_and(|part| !part.is_empty() && part.iter().all(|byte| byte.is_ascii_digit()))
+    };
+    are_digits(parts.next()) && are_digits(parts.next()) && parts.next().is_none()
+}
+
+/// What to do about a field that is a number to people alone; empty for what is none to anybody.
+pub(super) fn advice(field: &[u8]) -> String {
+    if has_decimal_comma(field) {
+        return "; numbers have a decimal point: convert the file (pandas.read_csv with decimal=\",\", and to_csv)"
+            .to_owned();
+    }
+    let Ok(text) = std::str::from_utf8(field) else { return String::new() };
+    let (around, number): (String, String) =
+        text.trim().chars().partition(|each| each.is_whitespace() || "$\u{20ac}\u{a3}\u{a5}%_',".contains(*each));
+    match around.is_empty() || !is_decimal(number.as_bytes()) {
+        true => String::new(),
+        false => format!(
+            "; a number is digits with a sign, a point and an exponent at most: take {around:?} out of the column"
+        ),
+    }
+}
+
 /// A field as a message shows it: quoted, lossy, and not longer than 40 characters.
 pub(crate) fn shown(field: &[u8]) -> String {
     let start = String::from_utf8_lossy(&field[..field.len().min(200)]);
@@ -391,6 +462,30 @@ mod tests {
             ("1,5", Value::Text),
         ] {
             assert_eq!(missings.value(field.as_bytes()), value, "{field:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_a_number_to_people_alone_is_told_what_to_do() {
+        for field in ["1,5", " -12,25 ", "+0,5"] {
+            assert!(
+                has_decimal_comma(field.as_bytes()) && advice(field.as_bytes()).contains("decimal point"),
+                "{field}"
+            );
+        }
+        for (field, part) in [
+            ("$3", "take \"$\" out"),
+            ("1 000.5", "take \" \" out"),
+            ("1,234,567", "take \",,\" out"),
+            ("-5%", "\"%\""),
+        ] {
+            assert!(advice(field.as_bytes()).contains(part), "{field}: {}", advice(field.as_bytes()));
+        }
+        for field in ["", "x", "$", "2024-05-01", "12:30", "1,5,x", "3", "v1,5", ",5", "5,"] {
+            assert!(!has_decimal_comma(field.as_bytes()), "{field}");
+        }
+        for field in ["", "x", "$", "2024-05-01", "12:30", "1,5,x", "3", "a 3"] {
+            assert_eq!(advice(field.as_bytes()), "", "{field}");
         }
     }
 

@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use crate::counters::Damages;
 use crate::decode::image::Shared;
 use crate::error::{Error, Location, Result};
+use crate::random::RandomKey;
 use crate::read::codec::Context;
-use crate::read::container::Value;
+use crate::read::container::{Value, Visit};
 use crate::read::staged::Staged;
-use crate::read::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
+use crate::read::{DecodedBytes, Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, MAX_EXTENTS, TensorSpec};
 use crate::storage::Needs;
@@ -17,7 +18,7 @@ use super::{FieldReader, MAX_SOURCES, Target};
 
 /// Some of the targets, by their numbers.
 #[derive(Clone)]
-struct Targets {
+pub(super) struct Targets {
     bits: [u64; MAX_SOURCES / 64],
     count: usize,
 }
@@ -81,8 +82,21 @@ impl FieldReader {
         row: &mut RowMut<'_>,
         written: &Targets,
     ) -> Result<()> {
+        let read = |scratch: &mut Scratch, visit: &mut Visit<'_>| self.container.read(sample.id, nth, scratch, visit);
+        self.decode_values(sample.key, scratch, row, written, read).map_err(|error| self.located(error, sample.id))
+    }
+
+    /// The same of the values that `read` gives, by the numbers of their fields.
+    pub(super) fn decode_values(
+        &self,
+        key: RandomKey,
+        scratch: &mut Scratch,
+        row: &mut RowMut<'_>,
+        written: &Targets,
+        read: impl FnOnce(&mut Scratch, &mut Visit<'_>) -> Result<()>,
+    ) -> Result<()> {
         let mut context = Context {
-            key: sample.key,
+            key,
             budget: &self.budget,
             damages: Damages::default(),
             sizes: Default::default(),
@@ -100,7 +114,7 @@ impl FieldReader {
             let written = part.codec.write(target.nth, value, context, &mut row.part(part.first, part.count));
             written.map_err(|error| error.at_column(&part.name))
         };
-        let read = self.container.read(sample.id, nth, scratch, &mut |number, value| {
+        let read = read(scratch, &mut |number, value| {
             let mut targets = self.targets.get(number).map(Vec::as_slice).unwrap_or_default();
             let mut give = |targets: &[Target], context: &mut Context<'_>| {
                 targets.iter().filter(|target| !written.has(target.number)).try_for_each(|target| {
@@ -111,7 +125,7 @@ impl FieldReader {
             if let (Value::Bytes(bytes), Some(views)) = (value, self.views.get(number)) {
                 let of_views;
                 (of_views, targets) = targets.split_at(views.len());
-                context.picture = Shared::new(bytes, views, sample.key, &self.budget);
+                context.picture = Shared::new(bytes, views, key, &self.budget);
                 give(of_views, &mut context)?;
                 // What the budget lent goes back before another codec asks for some.
                 context.picture = None;
@@ -138,7 +152,20 @@ impl FieldReader {
         if !context.damages.is_empty() {
             scratch.note(context.damages);
         }
-        read.map_err(|error| self.located(error, sample.id))
+        read
+    }
+
+    /// The lengths of the values that `read` gives, as far as they vary.
+    pub(super) fn measure_values(&self, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<Extents> {
+        let mut extents = Extents::default();
+        read(&mut |number, value| {
+            let targets = self.targets.get(number).map(Vec::as_slice).unwrap_or_default();
+            targets.iter().try_for_each(|target| {
+                let part = &self.parts[target.part];
+                part.codec.measure(value, &mut extents).map_err(|error| error.at_column(&part.name))
+            })
+        })?;
+        Ok(extents)
     }
 }
 
@@ -165,16 +192,11 @@ impl RecordReader for FieldReader {
             known.iter().zip(&mut extents.0).for_each(|(known, extent)| *extent = known.load(Ordering::Relaxed));
             return Ok(extents);
         }
-        let measured = self.container.fetch(&[sample], 0, scratch).and_then(|()| {
-            self.container.read(sample, 0, scratch, &mut |number, value| {
-                let targets = self.targets.get(number).map(Vec::as_slice).unwrap_or_default();
-                targets.iter().try_for_each(|target| {
-                    let part = &self.parts[target.part];
-                    part.codec.measure(value, &mut extents).map_err(|error| error.at_column(&part.name))
-                })
-            })
-        });
-        measured.map_err(|error| self.located(error, sample))?;
+        let measured = self
+            .container
+            .fetch(&[sample], 0, scratch)
+            .and_then(|()| self.measure_values(|visit| self.container.read(sample, 0, scratch, visit)));
+        extents = measured.map_err(|error| self.located(error, sample))?;
         let known = self.lengths.to_be_known(sample, &self.budget).unwrap_or_default();
         known.iter().zip(extents.0).for_each(|(known, extent)| known.store(extent, Ordering::Relaxed));
         Ok(extents)
@@ -206,6 +228,10 @@ impl RecordReader for FieldReader {
 
     fn chunks(&self) -> Vec<u64> {
         self.container.chunks()
+    }
+
+    fn decoded_bytes(&self) -> Option<DecodedBytes> {
+        self.container.decoded_bytes()
     }
 
     fn place(&self, sample: u64) -> Location {

@@ -15,8 +15,8 @@ use super::FieldReader;
 use super::scan::{find, scan};
 
 impl FieldReader {
-    /// Readers that together give the tensors of all `fields`: one of the container's own values, and one for each field that
-    /// names a file, whose bytes are read from `files`. The names of all files are held in memory.
+    /// Readers that together give the tensors of all `fields`: one for the container's own values, and one for each
+    /// field that names a file, whose bytes are read from `files`. The names of all files are kept in memory.
     ///
     /// # Errors
     ///

@@ -1,8 +1,10 @@
-//! A reader of any container by any codecs: what `fields` ask for. It is made here, by what `scan` finds in the records, and
-//! `decode` is what workers do; `files` opens what fields name, and `lengths` keeps what was measured.
+//! A reader of any container by any codecs, as `fields` say. It is made here, from what `scan` finds in the records,
+//! and workers run `decode`; `files` opens the files that fields name, `lengths` keeps measured lengths, and `given`
+//! makes tensors of values that a caller gives.
 
 mod decode;
 mod files;
+mod given;
 mod lengths;
 mod scan;
 
@@ -18,6 +20,7 @@ use super::codec::{Decode, Made, Varying, make, needs_names};
 use super::container::{Container, FieldInfo};
 use super::fields::{Field, with_others};
 
+pub(crate) use given::GivenFields;
 use lengths::Lengths;
 use scan::{find, first_values, names_in};
 
@@ -32,7 +35,7 @@ const MAX_SOURCES: usize = 4096;
 /// use ringfeed::read::{FieldReader, Lines, RecordReader};
 /// use ringfeed::storage::Files;
 ///
-/// let lines = Lines::index(&Files::local(), "fixtures/iris.csv".as_ref(), &MemoryBudget::unlimited())?;
+/// let lines = Lines::open(&Files::local(), "fixtures/iris.csv".as_ref(), &Default::default(), &MemoryBudget::unlimited())?;
 /// let fields = [("line".to_owned(), Text::new(80).cut().into())];
 /// let reader = FieldReader::new(lines, &fields, &MemoryBudget::unlimited())?;
 /// assert_eq!((reader.len(), reader.tensors().len()), (151, 2));
@@ -78,13 +81,13 @@ struct Target {
 }
 
 impl FieldReader {
-    /// The tensors of these fields, in this order. Where the names of classes or categories are not listed, all records are read
-    /// once for them, by a thread for each core.
+    /// The tensors of these fields, in this order. If names of classes or categories are not listed, all records are
+    /// read once to find them, by one thread per core.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] for a field that the container does not have, [`ErrorKind::Config`] for one that can't become what
-    /// is asked for, and what reading says where names are looked for.
+    /// [`ErrorKind::NotFound`] for a field that the container does not have, [`ErrorKind::Config`] for a field that
+    /// can't be decoded as requested, and errors of reading if names must be found.
     pub fn new(container: impl Container + 'static, fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
         let fields = with_others(fields, container.fields())?;
         Self::boxed(Box::new(container), &fields, budget)

@@ -1,4 +1,4 @@
-//! What is looked for in all records, or in the first, when a reader is made.
+//! What is searched in all records, or in the first ones, when a reader is made.
 
 use crate::error::{ErrorKind, Result};
 use crate::read::codec::{Names, needs_first, needs_names};

@@ -3,10 +3,11 @@ use crate::dtype::DType;
 
 use super::of_options::of_options;
 
-/// A sound as a tensor: numbers from -1 to 1, `[frames]`, the mean of its channels unless these are
-/// [wanted](Audio::channels). Its mask, `u8`, called the same with `_mask` behind it, is 1 where there is sound and 0 behind it.
+/// A sound as a tensor `f32 [frames]`: numbers from -1 to 1, the mean of all channels unless you ask for
+/// [channels](Audio::channels). Its mask (`u8 [frames]`, suffix `_mask`) is 1 where there is sound and 0 in the padding
+/// after it.
 ///
-/// WAV files are read, and with the feature `audio` those in FLAC, MP3 and Ogg Vorbis.
+/// WAV files are read, and with the feature `audio` also FLAC, MP3 and Ogg Vorbis.
 ///
 /// ```
 /// use ringfeed::audio::AudioCrop;
@@ -19,7 +20,7 @@ use super::of_options::of_options;
 pub struct Audio(AudioOptions);
 
 impl Audio {
-    /// Of so many frames a second: a sound of another rate is resampled.
+    /// With this many frames per second: a sound of another rate is resampled.
     pub fn new(rate: u32) -> Self {
         Self(AudioOptions { rate: Some(rate), ..AudioOptions::default() })
     }
@@ -28,23 +29,23 @@ impl Audio {
         self.0.make_plain();
     }
 
-    /// So many frames, with zeros behind a shorter sound. A longer one makes its record bad, unless a part of it is
-    /// [taken](Self::crop). Without it, sounds are as long as the longest of their batch.
+    /// This many frames, with zeros after a shorter sound. A longer sound makes its record bad, unless a
+    /// [part](Self::crop) of it is taken. Without a length, sounds are padded to the longest of their batch.
     #[must_use]
     pub fn length(mut self, frames: usize) -> Self {
         self.0.length = Some(frames);
         self
     }
 
-    /// Which part of a longer sound is taken. Of a WAV file, no more than that is read.
+    /// Which part of a longer sound is taken. Of a WAV file, only this part is read.
     #[must_use]
     pub fn crop(mut self, crop: AudioCrop) -> Self {
         self.0.crop = Some(crop);
         self
     }
 
-    /// So many channels, `[channels, frames]`, in place of their mean: a sound of one is repeated, of others it must have as
-    /// many.
+    /// This many channels, `[channels, frames]`, instead of their mean: a sound with one channel is repeated, any other
+    /// sound must have this number of channels.
     #[must_use]
     pub fn channels(mut self, channels: usize) -> Self {
         self.0.channels = Some(channels);

@@ -1,4 +1,5 @@
 use crate::decode::ImageColour;
+use crate::error::{Error, Result};
 use crate::tree::under;
 
 use super::{Codec, Field};
@@ -7,6 +8,15 @@ use super::{Codec, Field};
 pub(crate) fn field_faults(fields: &[(String, Field)]) -> Vec<String> {
     let of_one = |(name, field): &(String, Field)| under(name.clone(), field.faults()).collect::<Vec<_>>();
     fields.iter().flat_map(of_one).collect()
+}
+
+/// What a look at fields that ended with an error has against them.
+pub(crate) fn fault_of<T>(looked: Result<T>) -> Vec<String> {
+    let fault = |error: Error| match error.location().column.as_deref() {
+        Some(field) => format!("{field}: {}", error.message()),
+        None => error.message().to_owned(),
+    };
+    looked.err().map(fault).into_iter().collect()
 }
 
 impl Field {

@@ -4,31 +4,34 @@ use crate::dtype::DType;
 use super::of_options::of_options;
 use super::{Codec, Field};
 
-/// An image as a tensor: pixels of `f32`, 0 to 255 unless a normaliser scales them, `[channels, height, width]`.
+/// An image as a tensor `f32 [channels, height, width]`: pixels from 0 to 255, unless a normaliser scales them.
+/// [`dtype`](Self::dtype) and [`order`](Self::order) change type and order. A file that can't be decoded is a bad
+/// record.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Image(ImageOptions);
 
 impl Image {
-    /// Red, green and blue, resized to this many pixels.
+    /// Three channels (red, green, blue), resized to this many pixels.
     pub fn rgb(height: u32, width: u32) -> Self {
         Self(ImageOptions { size: Some((height, width)), dtype: DType::F32, ..ImageOptions::default() })
     }
 
-    /// One channel of grey, resized to this many pixels.
+    /// One channel (grey), resized to this many pixels.
     pub fn grey(height: u32, width: u32) -> Self {
         let Self(options) = Self::rgb(height, width);
         Self(ImageOptions { colour: ImageColour::Grey, ..options })
     }
 
-    /// A segmentation map: a label of `i64 [height, width]` with the index that the file stores for each pixel. Nearest, never
-    /// mixed, and untouched by operations on colour.
+    /// A segmentation map: a label `i64 [height, width]` with the index that the file stores for each pixel. Resizing
+    /// takes the nearest pixel and never mixes indices, and operations on colour do not change them.
     pub fn index_map(height: u32, width: u32) -> Self {
         let Self(options) = Self::rgb(height, width);
         Self(ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..options })
     }
 
-    /// Red, green and blue, each picture of its own size: a batch is as large as its largest one, with zeros below and right of
-    /// the others, and has a mask of `u8 [height, width]`, called the same with `_mask` behind it, that is 1 on the picture.
+    /// Three channels (red, green, blue), each picture in its own size: all pictures of a batch are padded with zeros,
+    /// below and to the right, to the largest height and width, and a mask (`u8 [height, width]`, suffix `_mask`) is 1
+    /// on the picture.
     pub fn of_any_size() -> Self {
         Self(ImageOptions { dtype: DType::F32, ..ImageOptions::default() })
     }
@@ -82,14 +85,14 @@ impl Image {
         self
     }
 
-    /// What becomes of images of another shape.
+    /// How images are fitted to the size.
     #[must_use]
     pub fn fit(mut self, fit: CropFit) -> Self {
         self.0.fit = fit;
         self
     }
 
-    /// How pixels are found when images are resized.
+    /// The filter for resizing.
     #[must_use]
     pub fn resize(mut self, filter: ResizeFilter) -> Self {
         self.0.resize = filter;
@@ -103,14 +106,14 @@ impl Image {
         self
     }
 
-    /// What decodes JPEG files. By default what is fastest with the right pixels.
+    /// The JPEG decoder. Default: the fastest one that gives the right pixels.
     #[must_use]
     pub fn jpeg(mut self, decoder: JpegDecoder) -> Self {
         self.0.jpeg = decoder;
         self
     }
 
-    /// Refuses a JPEG that libjpeg loads with a warning only; see [`ImageOptions::strict`].
+    /// Refuses JPEG files that libjpeg loads with a warning; see [`ImageOptions::strict`].
     #[must_use]
     pub fn strict(mut self) -> Self {
         self.0.strict = true;
@@ -124,7 +127,7 @@ impl Image {
         self
     }
 
-    /// Most pixels of a picture, checked in its header before anything is decoded. By default 2^27.
+    /// The largest number of pixels that a picture may have, checked in its header before anything is decoded. Default: 2^27.
     #[must_use]
     pub fn max_pixels(mut self, pixels: u64) -> Self {
         self.0.max_pixels = pixels;

@@ -1,6 +1,8 @@
-//! Fields: what each tensor of a sample is made of, in one language for every format. `written` is their form in settings.
+//! Fields: what each tensor of a sample is made of, in one language for all formats. `written` is their form in
+//! settings.
 
 mod audio;
+pub(crate) mod by_name;
 mod faults;
 mod image;
 mod names;
@@ -15,26 +17,29 @@ use std::path::PathBuf;
 
 use crate::decode::ImageColour;
 use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Role;
 
+use super::fixed::{Endian, Stored, StoredType};
 use super::outside::OutsideCodec;
 use super::{ColumnRef, Longer, Missing};
 
 pub use audio::Audio;
-pub(crate) use faults::field_faults;
+pub(crate) use by_name::ByName;
+pub(crate) use faults::{fault_of, field_faults};
 pub use image::Image;
 pub use names::{Category, Class, Classes};
-pub(crate) use old::instead_of;
+pub(crate) use old::{instead_of, old_among};
 pub(crate) use others::{ALL_OTHERS, taken, with_others};
 pub use targets::{BoxFormat, Boxes, Keypoints, PointFormat};
 pub(crate) use targets::{TargetFormat, Targets};
 pub use tokenizer::Tokenizer;
-pub(crate) use written::{ByName, by_name};
 
-/// What one tensor is made of: a field of the source (a column, a member, a file), and what becomes of it.
+/// How one tensor is made: from which field of the source (a column, a member, a file), and how that field is decoded.
 ///
-/// Made by [`Image`], [`Audio`], [`Class`], [`Category`], [`Numbers`], [`Text`] and [`Tokenizer`]; [`from`](Field::from) names the field where it is
-/// not called as the tensor, and [`file`](Field::file) says that it names a file, whose bytes are meant.
+/// Make one from [`Image`], [`Audio`], [`Class`], [`Category`], [`Numbers`], [`Text`], [`Tokenizer`] and the others of this module.
+/// [`from`](Field::from) names the field if it has another name than the tensor. [`file`](Field::file) says that the field holds the path
+/// of a file, whose content is decoded.
 ///
 /// ```
 /// use ringfeed::field::{Class, Field, Image, Numbers};
@@ -47,7 +52,7 @@ pub(crate) use written::{ByName, by_name};
 /// "#).expect("the example is valid").into_values().collect();
 /// assert_eq!(fields, [Class.into(), photo, Numbers::f64().into()]);
 /// ```
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 pub struct Field {
     pub(crate) from: Vec<ColumnRef>,
     /// Whether a list was named, even if of one: its tensor has a dimension for it.
@@ -56,6 +61,8 @@ pub struct Field {
     pub(crate) except: Vec<ColumnRef>,
     pub(crate) role: Option<Role>,
     pub(crate) is_file: bool,
+    /// Whether nobody asked for it by name, so that it may be left out where the data has none.
+    pub(crate) is_usual: bool,
     pub(crate) codec: Codec,
 }
 
@@ -124,19 +131,17 @@ pub(crate) enum Codec {
     },
     Tokenizer(Tokenizer),
     Targets(Targets),
-    Array {
-        dtype: Option<DType>,
-        shape: Option<Vec<usize>>,
-    },
+    Array(Array),
     /// No settings say it.
     Outside(OutsideCodec),
 }
 
-/// Numbers: of one field `[]`, of several `[fields]`, or another [shape](Numbers::shape) of as many; and lists of numbers, of
-/// one shape, [padded](Numbers::max_len) or [one behind another](Numbers::ragged).
+/// Numbers. One field gives a tensor of shape `[]`, several fields give `[fields]`, or another [shape](Numbers::shape)
+/// with as many elements. Lists of numbers all have the same shape, or are [padded](Numbers::max_len), or [stored one
+/// after another](Numbers::ragged).
 ///
-/// An integer type takes whole numbers that it holds, exactly; a floating point type rounds to the nearest, once, and refuses
-/// what is too large for it. True and false are 1 and 0.
+/// An integer type takes whole numbers in its range, exactly. A floating point type rounds once, to the nearest number;
+/// a number that is too large for it makes the record bad. True and false are 1 and 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {
     pub(crate) dtype: DType,
@@ -148,21 +153,32 @@ pub struct Numbers {
     pub(crate) ragged: bool,
 }
 
-/// Lists of tokens: `i64 [max_len]` with padding behind them, and a mask, `u8`, called the same with `_mask` behind it. Made
-/// into [`Numbers`].
+/// Lists of tokens: `i64 [max_len]`, padded at the end, with a mask (`u8`, suffix `_mask`). Short for [`Numbers`].
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens;
 
-/// An array: of a file of arrays each record as it is; elsewhere from the bytes of an NPY file, of the shape and element type of the
-/// first record's, which all must have.
+/// An array. Files of arrays give each record as it is; other fields hold the bytes of an NPY file. All records must have the element
+/// type and the shape of the first one. Fields of [raw](Array::raw) bytes hold the elements alone.
+///
+/// ```
+/// use ringfeed::arrays::{Endian, StoredType};
+/// use ringfeed::field::{Array, Field};
+///
+/// let field: Field = toml::from_str(r#"array = [3, 32, 32]
+/// stored = "f32"
+/// endian = "big""#).expect("the example is valid");
+/// assert_eq!(field, Array::raw(StoredType::F32, &[3, 32, 32]).endian(Endian::Big).into());
+/// ```
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Array {
-    dtype: Option<DType>,
-    shape: Option<Vec<usize>>,
+    pub(crate) dtype: Option<DType>,
+    pub(crate) shape: Option<Vec<usize>>,
+    /// What raw bytes are.
+    pub(crate) stored: Option<Stored>,
 }
 
-/// UTF-8 text of at most so many bytes: `u8 [max_len]` with zeros behind it, and its length in a tensor called the same with
-/// `_len` behind it. Of several fields, `[fields, max_len]` and `[fields]`.
+/// UTF-8 text of at most `max_len` bytes: `u8 [max_len]`, padded with zeros, and its length in a tensor with the suffix `_len`. Several
+/// fields give `[fields, max_len]` and `[fields]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
     max_len: usize,
@@ -170,7 +186,7 @@ pub struct Text {
 }
 
 impl Numbers {
-    /// Of this element type.
+    /// With this element type.
     pub fn of(dtype: DType) -> Self {
         Self {
             dtype,
@@ -183,70 +199,69 @@ impl Numbers {
         }
     }
 
-    /// Of `f32`.
+    /// With element type `f32`.
     pub fn f32() -> Self {
         Self::of(DType::F32)
     }
 
-    /// Of `f64`.
+    /// With element type `f64`.
     pub fn f64() -> Self {
         Self::of(DType::F64)
     }
 
-    /// Of `i64`: read exactly, never by way of a fraction.
+    /// With element type `i64`: whole numbers are read exactly.
     pub fn i64() -> Self {
         Self::of(DType::I64)
     }
 
-    /// Another shape of as many elements: `[]` for a single number.
+    /// Another shape with the same number of elements: `[]` for a single number.
     #[must_use]
     pub fn shape(mut self, shape: &[usize]) -> Self {
         self.shape = Some(shape.to_vec());
         self
     }
 
-    /// What becomes of a missing value: by default its record is bad.
+    /// What to do with a missing value. By default its record is bad.
     #[must_use]
     pub fn missing(mut self, missing: Missing) -> Self {
         self.missing = missing;
         self
     }
 
-    /// Lists of at most so many numbers, padded behind them, with a mask that is 1 where there are any: a tensor of `u8` called
-    /// the same with `_mask` behind it. Without it, and without a shape, lists of different lengths are as long as the
-    /// longest in their batch.
+    /// Lists of at most this many numbers, padded at the end, with a mask that is 1 for the numbers of the list: a `u8` tensor with the
+    /// suffix `_mask`. Without `max_len` and without a shape, lists of different lengths are padded to the longest one of their batch.
     #[must_use]
     pub fn max_len(mut self, max_len: usize) -> Self {
         self.max_len = Some(max_len);
         self
     }
 
-    /// A longer list loses its end; by default its record is bad.
+    /// Cuts off the end of a longer list. By default, a longer list makes its record bad.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.longer = Longer::Cut;
         self
     }
 
-    /// Lists lie one behind another, without padding: a tensor of the numbers of all lists of a batch, and in place of a mask
-    /// where each list begins and the last one ends, `i64 [samples + 1]`, called the same with `_offsets` behind it. Of a sparse
-    /// matrix in compressed rows (CSR) the offsets are `indptr`.
+    /// Stores lists one after another, without padding: one tensor holds the numbers of all lists of a batch. In place of a mask there is
+    /// a tensor with the suffix `_offsets`, `i64 [samples + 1]`, which says where each list begins and where the last one ends. For a
+    /// sparse matrix in compressed rows (CSR), the offsets are `indptr`.
     #[must_use]
     pub fn ragged(mut self) -> Self {
         self.ragged = true;
         self
     }
 
-    /// What stands behind a padded list. By default 0.
+    /// The number that fills up a padded list. Default: 0.
     #[must_use]
     pub fn pad(mut self, value: f64) -> Self {
         self.pad = value;
         self
     }
 
-    /// The field that they come from, whose numbers have no further dimension; or a list of fields, in the order of the
-    /// elements: `[fields]`, also of a single one. `"*"` stands for the list of all fields of single numbers that no other tensor
-    /// is made of, but for [those that are named](Field::except).
+    /// The field that the numbers come from, which adds no dimension; or a list of fields, in the order of the elements, which gives the
+    /// dimension `[fields]`, even for a list of one. `"*"` means all fields of single numbers that no other tensor uses, without
+    /// [those that are named](Field::except).
     pub fn from(self, fields: impl Into<Origin>) -> Field {
         let Origin { from, several } = fields.into();
         Field { from, several, ..self.into() }
@@ -254,22 +269,43 @@ impl Numbers {
 }
 
 impl Tokens {
-    /// Lists of at most so many tokens; a longer one makes its record bad, unless it is [cut](Numbers::cut).
+    /// Lists of at most this many tokens. A longer one makes its record bad, unless it is [cut](Numbers::cut).
     #[expect(clippy::new_ret_no_self, reason = "tokens are numbers")]
     pub fn new(max_len: usize) -> Numbers {
         Numbers::i64().max_len(max_len)
     }
 
-    /// Lists of any length, from this field: as long as the longest of their batch, or as its bucket's bound.
+    /// Lists of any length, from this field: padded to the longest of their batch, or to the bound of its bucket.
     pub fn from(field: impl Into<Origin>) -> Field {
         Numbers::i64().from(field)
     }
 }
 
 impl Array {
-    /// Of the type and shape of the first record's array.
+    /// An array with the element type and the shape of the first record's array.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// An array from bytes without a header: elements of this type and shape, row-major, with the least significant
+    /// byte first unless [`endian`](Array::endian) says otherwise. Any other number of bytes makes a bad record. In
+    /// settings `{ array = [3, 32, 32], stored = "u8" }`; `array = []` is then a single number.
+    pub fn raw(stored: StoredType, shape: &[usize]) -> Self {
+        Self::new().shape(shape).stored(Stored { kind: stored, endian: Endian::default() })
+    }
+
+    pub(crate) fn stored(mut self, stored: Stored) -> Self {
+        self.stored = Some(stored);
+        self
+    }
+
+    /// Which byte of a [raw](Array::raw) element comes first. An NPY file says that itself.
+    #[must_use]
+    pub fn endian(mut self, endian: Endian) -> Self {
+        if let Some(stored) = &mut self.stored {
+            stored.endian = endian;
+        }
+        self
     }
 
     /// Element type in the batch.
@@ -298,7 +334,7 @@ impl Text {
         Self { max_len, longer: Longer::Error }
     }
 
-    /// A longer text loses its end, in whole characters.
+    /// Cuts off the end of a longer text, at a whole character.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.longer = Longer::Cut;
@@ -312,9 +348,25 @@ impl Text {
     }
 }
 
+/// What is said of the data, whoever said it.
+impl PartialEq for Field {
+    fn eq(&self, other: &Self) -> bool {
+        let said = |field: &Self| (field.several, field.is_file, field.role);
+        said(self) == said(other) && self.from == other.from && self.except == other.except && self.codec == other.codec
+    }
+}
+
 impl Field {
     fn new(codec: Codec) -> Self {
-        Self { from: Vec::new(), several: false, except: Vec::new(), role: None, is_file: false, codec }
+        Self {
+            from: Vec::new(),
+            several: false,
+            except: Vec::new(),
+            role: None,
+            is_file: false,
+            is_usual: false,
+            codec,
+        }
     }
 
     /// What a codec of another room makes of these fields.
@@ -326,6 +378,16 @@ impl Field {
     pub(crate) fn choice(&self) -> Option<Self> {
         let Codec::Outside(codec) = &self.codec else { return None };
         codec.choice().map(|choice| Self { codec: Codec::Outside(choice), ..self.clone() })
+    }
+
+    /// Whether it becomes a tensor whose length is another than that of its value.
+    pub(crate) fn has_own_length(&self) -> bool {
+        let codec = &self.codec;
+        self.is_file
+            || matches!(
+                codec,
+                Codec::Image(_) | Codec::Audio(_) | Codec::Tokenizer(_) | Codec::Targets(_) | Codec::Array(_)
+            )
     }
 
     /// Whether it has a dimension for the fields that it comes from.
@@ -342,7 +404,7 @@ impl Field {
         }
     }
 
-    /// The picture that it becomes, if it is one: to be changed.
+    /// Its picture, if it is one, to change its settings.
     pub fn image_mut(&mut self) -> Option<&mut Image> {
         match &mut self.codec {
             Codec::Image(image) => Some(image),
@@ -363,7 +425,7 @@ impl Field {
         self.from.len().max(1)
     }
 
-    /// The field that it comes from, where that is not called as the tensor: a column by name or position, a member by its
+    /// The field that it comes from, if that has another name than the tensor: a column by name or position, a member by its
     /// extension (`"left.jpg"`), a value in a JSON member by its extension and pointer (`"json:/label"`).
     #[must_use]
     pub fn from(mut self, field: impl Into<ColumnRef>) -> Self {
@@ -377,21 +439,21 @@ impl Field {
         self
     }
 
-    /// The fields that `"*"` does not stand for; see [`Numbers::from`].
+    /// The fields that `"*"` leaves out; see [`Numbers::from`].
     #[must_use]
     pub fn except<C: Into<ColumnRef>>(mut self, fields: impl IntoIterator<Item = C>) -> Self {
         self.except = fields.into_iter().map(Into::into).collect();
         self
     }
 
-    /// The field names a file, whose bytes are meant. A relative path starts at the folder of the file that names it.
+    /// The field holds the path of a file, whose content is decoded. A relative path starts at the folder of the file that names it.
     #[must_use]
     pub fn file(mut self) -> Self {
         self.is_file = true;
         self
     }
 
-    /// What the tensor is to the trainer. By default a class or a segmentation map is a label, and everything else a feature.
+    /// The role of the tensor. By default a class or a segmentation map is a label, and everything else is a feature.
     #[must_use]
     pub fn role(mut self, role: Role) -> Self {
         self.role = Some(role);
@@ -412,6 +474,24 @@ impl Field {
     pub(crate) fn columns(&self, name: &str) -> Vec<ColumnRef> {
         if self.from.is_empty() { vec![name.into()] } else { self.from.clone() }
     }
+
+    /// The same, of which a folder has one for each file if there are any.
+    pub(crate) fn usual(self) -> Self {
+        Self { is_usual: true, ..self }
+    }
+
+    /// Refuses a field of a folder of files that is to come from another one than the folder has: those called one of `names`.
+    pub(crate) fn check_from(&self, names: &[&str]) -> Result<()> {
+        let is_known = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if names.contains(&name.as_str()));
+        match self.from.iter().find(|from| !is_known(from)) {
+            None => Ok(()),
+            Some(other) => {
+                let message =
+                    format!("from: a folder of files has no field {other}; leave `from` out, or say {:?}", names[0]);
+                Err(Error::new(ErrorKind::Config, message))
+            }
+        }
+    }
 }
 
 impl From<Numbers> for Field {
@@ -421,8 +501,8 @@ impl From<Numbers> for Field {
 }
 
 impl From<Array> for Field {
-    fn from(Array { dtype, shape }: Array) -> Self {
-        Self::new(Codec::Array { dtype, shape })
+    fn from(array: Array) -> Self {
+        Self::new(Codec::Array(array))
     }
 }
 

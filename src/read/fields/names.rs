@@ -2,12 +2,12 @@ use crate::dtype::DType;
 
 use super::{Codec, Field, Origin};
 
-/// A class by its name or index, as an `i64` without a dimension. The names are those that are found, sorted, unless they
-/// are [listed](Class::of). Of several fields, which share their names, `[fields]`.
+/// A class, by its name or index: one `i64` per sample, shape `[]`. The names are those that are found in the data,
+/// sorted, unless they are [listed](Class::of). Several fields share their names, and give `[fields]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class;
 
-/// A [class](Class) of which more is said.
+/// A [class](Class) with listed names, a type, or one-hot rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
     names: Option<Vec<String>>,
@@ -15,7 +15,7 @@ pub struct Classes {
     dtype: Option<DType>,
 }
 
-/// Codes of one or several columns of names, each with names of its own: `i64 [columns]`.
+/// Codes for the names of one or several columns. Each column has its own names: `i64 [columns]`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Category {
     names: Option<Vec<Vec<String>>>,
@@ -24,12 +24,12 @@ pub struct Category {
 }
 
 impl Class {
-    /// The classes in the order of their indices.
+    /// Lists the names of the classes, in the order of their indices.
     pub fn of<S: Into<String>>(names: impl IntoIterator<Item = S>) -> Classes {
         Classes { names: Some(names.into_iter().map(Into::into).collect()), ..Classes::default() }
     }
 
-    /// A number for each class, a single one of them 1, in place of its index.
+    /// One-hot: a number for each class, 1 for the sample's class and 0 for all others, in place of the index.
     pub fn one_hot(self) -> Classes {
         Classes::default().one_hot()
     }
@@ -46,14 +46,14 @@ impl Class {
 }
 
 impl Classes {
-    /// A number for each class, a single one of them 1, in place of its index: `[classes]`.
+    /// One-hot: a number for each class, 1 for the sample's class and 0 for all others, in place of the index: `[classes]`.
     #[must_use]
     pub fn one_hot(mut self) -> Self {
         self.one_hot = true;
         self
     }
 
-    /// Element type, which must hold all indices. By default `i64`; of one-hot numbers `f32`.
+    /// Element type, which must hold all indices. Default: `i64`, and `f32` for one-hot rows.
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = Some(dtype);
@@ -68,26 +68,26 @@ impl Classes {
 }
 
 impl Category {
-    /// Names are those that are found, sorted.
+    /// The names are those that are found in the data, sorted.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// The names of each column in the order of their codes.
+    /// Lists the names of each column, in the order of their codes.
     #[must_use]
     pub fn names(mut self, names: impl IntoIterator<Item = Vec<String>>) -> Self {
         self.names = Some(names.into_iter().collect());
         self
     }
 
-    /// Element type, which must hold all codes. By default `i64`.
+    /// Element type, which must hold all codes. Default: `i64`.
     #[must_use]
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = Some(dtype);
         self
     }
 
-    /// The code of a missing value, such as -1; without it, a missing value is an error.
+    /// The code of a missing value, such as -1. Without it, a missing value makes its record bad.
     #[must_use]
     pub fn missing(mut self, code: i64) -> Self {
         self.missing = Some(code);

@@ -20,24 +20,24 @@ pub(crate) struct Targets {
     pub(crate) picture: Option<ImageOptions>,
 }
 
-/// What the four numbers of a box are: in pixels of the upright picture, or relative to its width and height, where 1 is all of
-/// it.
+/// What the four numbers of a box are: in pixels of the upright picture, or relative to its width and height, where 1
+/// is the full width or height.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum BoxFormat {
-    /// Left, top, right, bottom, as Pascal VOC has them. The default.
+    /// Left, top, right, bottom, as in Pascal VOC. The default.
     #[default]
     Xyxy,
-    /// Left, top, width, height, as COCO has them.
+    /// Left, top, width, height, as in COCO.
     Xywh,
-    /// Middle, width, height.
+    /// Centre (x, y), width, height.
     Cxcywh,
     /// Left, top, right, bottom, 0 to 1.
     RelativeXyxy,
     /// Left, top, width, height, 0 to 1.
     RelativeXywh,
-    /// Middle, width, height, 0 to 1, as YOLO and DETR have them.
+    /// Centre (x, y), width, height, 0 to 1, as in YOLO and DETR.
     RelativeCxcywh,
 }
 
@@ -83,16 +83,17 @@ impl TargetFormat {
     }
 }
 
-/// Boxes that go the way of their picture: cut, resized, flipped and turned as it is, with the results of torchvision's
+/// Boxes that are transformed like their picture: cropped, resized, flipped and rotated, with the same results as torchvision's
 /// `tv_tensors.BoundingBoxes`.
 ///
-/// The tensor is `f32 [most, 4]` in pixels of the resulting picture (or [relative](BoxFormat) to it), with zeros behind the boxes that there are, and a mask of
-/// `u8` called the same with `_mask` behind it. A box is cut off at the picture's edge; one of which less than
-/// [`min_size`](Self::min_size) is left is 0 in the mask, and keeps its place, so that labels of boxes stay beside them. The
-/// values are a list of numbers, or of lists of four.
+/// The tensor is `f32 [most, 4]` in pixels of the resulting picture (or [relative](BoxFormat) to it), padded with
+/// zeros, with a mask (`u8`, suffix `_mask`). A box is clipped at the picture's edge. If less than
+/// [`min_size`](Self::min_size) of it is left, its mask is 0 and it keeps its position, so that each label still
+/// belongs to its box. The values are a list of numbers, or of lists of four.
 ///
-/// They go with the picture that has the same [`geometry`](Self::geometry), or with the only one; its size is read from its own
-/// header if it lies in the same record. A picture in a file of its own needs [`size_from`](Self::size_from).
+/// They belong to the picture with the same [`geometry`](Self::geometry), or to the only picture. If the picture is in
+/// the same record, its size is read from its header. For a picture in a file of its own, use
+/// [`size_from`](Self::size_from).
 ///
 /// ```no_run
 /// use ringfeed::field::{BoxFormat, Boxes, Image};
@@ -109,18 +110,18 @@ impl TargetFormat {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boxes(Targets);
 
-/// Points that go the way of their picture, as [`Boxes`] do: `f32 [most, 2]`, x and y in pixels or [relative](PointFormat) to the
-/// picture; one that leaves the picture is 0 in the mask.
+/// Points that are transformed like their picture, as [`Boxes`] are: `f32 [most, 2]`, x and y in pixels or [relative](PointFormat) to
+/// the picture. A point outside of the resulting picture is 0 in the mask.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keypoints(Targets);
 
 impl Boxes {
-    /// At most so many in a picture; more make the record bad, unless they are [cut](Self::cut).
+    /// At most this many boxes per picture. More make the record bad, unless they are [cut](Self::cut).
     pub fn new(most: usize) -> Self {
         Self(Targets::new(most, TargetFormat::Boxes(BoxFormat::default())))
     }
 
-    /// A box that is left with less than this width or height, in pixels of the result, has vanished. By default 1.
+    /// A box with less than this width or height left, in pixels of the result, gets mask 0. Default: 1.
     #[must_use]
     pub fn min_size(mut self, pixels: f64) -> Self {
         self.0.min_size = pixels;
@@ -131,35 +132,36 @@ impl Boxes {
 macro_rules! goes_with_a_picture {
     ($what:ident, $format:ident, $formats:path) => {
         impl $what {
-            /// What the numbers are, before and, without a [`result_format`](Self::result_format), after.
+            /// The format of the numbers in the data, and of the result unless [`result_format`](Self::result_format)
+            /// is given.
             #[must_use]
             pub fn format(mut self, format: $format) -> Self {
                 self.0.format = $formats(format);
                 self
             }
 
-            /// What the numbers of the tensor are: relative ones are shares of the resulting picture.
+            /// The format of the numbers in the tensor. Relative numbers are relative to the resulting picture.
             #[must_use]
             pub fn result_format(mut self, format: $format) -> Self {
                 self.0.result_format = Some($formats(format));
                 self
             }
 
-            /// The geometry of the picture that they go with.
+            /// The geometry name of the picture that they belong to.
             #[must_use]
             pub fn geometry(mut self, name: impl Into<String>) -> Self {
                 self.0.geometry = Some(name.into());
                 self
             }
 
-            /// The fields that have width and height of the upright picture.
+            /// The fields that hold width and height of the upright picture.
             #[must_use]
             pub fn size_from(mut self, width: impl Into<ColumnRef>, height: impl Into<ColumnRef>) -> Self {
                 self.0.size_from = Some([width.into(), height.into()]);
                 self
             }
 
-            /// Leaves out those that are too many.
+            /// Leaves out the last ones if there are too many.
             #[must_use]
             pub fn cut(mut self) -> Self {
                 self.0.longer = Longer::Cut;
@@ -185,7 +187,7 @@ goes_with_a_picture!(Boxes, BoxFormat, TargetFormat::Boxes);
 goes_with_a_picture!(Keypoints, PointFormat, TargetFormat::Points);
 
 impl Keypoints {
-    /// At most so many in a picture; more make the record bad, unless they are [cut](Self::cut).
+    /// At most this many points per picture. More make the record bad, unless they are [cut](Self::cut).
     pub fn new(most: usize) -> Self {
         Self(Targets::new(most, TargetFormat::Points(PointFormat::default())))
     }

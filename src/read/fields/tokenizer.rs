@@ -4,12 +4,12 @@ use crate::read::{ColumnRef, Longer};
 
 use super::{Codec, Field};
 
-/// Text as the numbers of its tokens, by a tokenizer of Hugging Face's `tokenizers` (`tokenizer.json`): `i64 [max_len]` with
-/// padding behind them, and a mask, `u8`, called the same with `_mask` behind it, which is 1 where there is a token. Without
-/// [`max_len`](Self::max_len) the tensors are as long as the longest text of their batch. Needs the feature `tokenizers`.
+/// Text as token numbers, by a tokenizer of Hugging Face's `tokenizers` (`tokenizer.json`): `i64 [max_len]`, padded at
+/// the end, with a mask (`u8`, suffix `_mask`) that is 1 where there is a token. Without [`max_len`](Self::max_len),
+/// texts are padded to the longest of their batch. Needs the feature `tokenizers`.
 ///
-/// The tokens are those of `encode(text)` in Python, with the special tokens that the file puts around a text. What the file says
-/// of truncation and padding is left out: that is said here. A missing text is an empty one.
+/// The tokens are those of `encode(text)` in Python, with the special tokens that the file puts around a text.
+/// Truncation and padding in the file are ignored: set them here. A missing text is an empty text.
 ///
 /// ```no_run
 /// use ringfeed::Loader;
@@ -30,40 +30,41 @@ pub struct Tokenizer {
 }
 
 impl Tokenizer {
-    /// That of this file, with the special tokens that it puts around a text.
+    /// The tokenizer in this file, with the special tokens that it puts around a text.
     pub fn new(file: impl Into<PathBuf>) -> Self {
         Self { file: file.into(), max_len: None, longer: Longer::Error, special_tokens: true, pad: 0, ragged: false }
     }
 
-    /// At most so many tokens, and padding behind fewer. A longer text makes its record bad, unless it is [cut](Self::cut).
+    /// At most this many tokens; fewer are padded. A longer text makes its record bad, unless it is [cut](Self::cut).
     #[must_use]
     pub fn max_len(mut self, max_len: usize) -> Self {
         self.max_len = Some(max_len);
         self
     }
 
-    /// A longer text loses its end, and keeps the special tokens around it.
+    /// Cuts off the end of a longer text, and keeps the special tokens around it.
     #[must_use]
     pub fn cut(mut self) -> Self {
         self.longer = Longer::Cut;
         self
     }
 
-    /// Whether the tokenizer puts its special tokens around the text. By default it does.
+    /// Whether the tokenizer puts its special tokens around the text. Default: yes.
     #[must_use]
     pub fn special_tokens(mut self, special_tokens: bool) -> Self {
         self.special_tokens = special_tokens;
         self
     }
 
-    /// The number that stands behind the tokens. By default 0.
+    /// The token number for padding. Default: 0.
     #[must_use]
     pub fn pad(mut self, token: u32) -> Self {
         self.pad = token;
         self
     }
 
-    /// Tokens of all texts one behind another, without padding, and where each text begins: as [`Numbers::ragged`](crate::field::Numbers::ragged).
+    /// Stores the tokens of all texts one after another, without padding, with the position where each text begins: as
+    /// [`Numbers::ragged`](crate::field::Numbers::ragged).
     #[must_use]
     pub fn ragged(mut self) -> Self {
         self.ragged = true;

@@ -3,19 +3,19 @@ use std::path::PathBuf;
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
-use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::decode::{
     AudioCrop, AudioOptions, CropFit, ImageAugment, ImageColour, JpegDecoder, PixelOrder, ResizeFilter,
 };
 use crate::dtype::DType;
+use crate::read::fixed::{Endian, Stored, StoredType};
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
 
 use super::{
-    ALL_OTHERS, Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, PointFormat, TargetFormat, Targets,
-    Tokenizer,
+    ALL_OTHERS, Array, Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, PointFormat, TargetFormat,
+    Targets, Tokenizer,
 };
 
 /// A field as settings write it: a table with exactly one of the keys that say what it becomes.
@@ -58,6 +58,10 @@ struct Written {
     special_tokens: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     array: Option<Vec<usize>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    stored: Option<StoredType>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    endian: Option<Endian>,
     #[serde(skip_serializing_if = "Option::is_none")]
     boxes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -185,7 +189,7 @@ impl Written {
         ];
         let mut chosen = wanted.iter().filter(|(_, is_wanted)| *is_wanted).map(|(name, _)| *name);
         let (Some(codec), None) = (chosen.next(), chosen.next()) else {
-            return Err(format!("says not exactly one of what it becomes: {CODECS}"));
+            return Err(format!("a field has exactly one of {CODECS}"));
         };
         self.check_keys(codec)?;
         let codec = match codec {
@@ -196,7 +200,7 @@ impl Written {
                 options.size = match self.image.or(self.index_map).unwrap_or_default()[..] {
                     [] => None,
                     [height, width] => Some((height, width)),
-                    _ => return Err(format!("{codec}: [height, width], or [] where each keeps its own size")),
+                    _ => return Err(format!("{codec}: give [height, width], or [] if each keeps its own size")),
                 };
                 options.augment = self.augment.unwrap_or_default();
                 options.geometry = self.geometry;
@@ -229,7 +233,7 @@ impl Written {
                 missing: match self.missing {
                     None => None,
                     Some(Instead::Code(code)) => Some(code),
-                    Some(_) => return Err("missing: a category is missing as a whole number, such as -1".to_owned()),
+                    Some(_) => return Err("missing: give a whole number for a missing category, such as -1".to_owned()),
                 },
                 dtype: self.dtype,
             },
@@ -254,7 +258,7 @@ impl Written {
                     }
                 };
                 if self.result_format.is_some_and(|result| result.width() != format.width()) {
-                    return Err(format!("result_format: that is no format of {codec}"));
+                    return Err(format!("result_format: this is not a format of {codec}"));
                 }
                 let targets = Targets::new(most, format);
                 Codec::Targets(Targets {
@@ -266,7 +270,14 @@ impl Written {
                     ..targets
                 })
             }
-            "array" => Codec::Array { dtype: self.dtype, shape: self.array.filter(|shape| !shape.is_empty()) },
+            "array" => {
+                let stored = self.stored.map(|kind| Stored { kind, endian: self.endian.unwrap_or_default() });
+                if stored.is_none() && self.endian.is_some() {
+                    return Err("endian belongs to stored, which says what raw bytes are".to_owned());
+                }
+                let shape = self.array.filter(|shape| stored.is_some() || !shape.is_empty());
+                Codec::Array(Array { dtype: self.dtype, shape, stored })
+            }
             _ => Codec::Numbers(Numbers {
                 shape: self.shape,
                 missing: self.missing.map_or(Missing::Error, Instead::missing),
@@ -278,14 +289,14 @@ impl Written {
             }),
         };
         let (from, several) = fields_of(self.from);
-        Ok(Field { from, several, except: self.except, role: self.role, is_file: false, codec })
+        Ok(Field { from, several, except: self.except, role: self.role, is_file: false, is_usual: false, codec })
     }
 
     /// Whether every other key belongs to this codec.
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 29] = [
+        let keys: [(&str, bool, &[&str]); 31] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
             ("length", self.length.is_some(), &["audio"]),
@@ -305,6 +316,8 @@ impl Written {
             ("dct_scaling", self.dct_scaling.is_some(), IMAGES),
             ("max_pixels", self.max_pixels.is_some(), IMAGES),
             ("dtype", self.dtype.is_some(), &["image", "index_map", "audio", "class", "category", "array"]),
+            ("stored", self.stored.is_some(), &["array"]),
+            ("endian", self.endian.is_some(), &["array"]),
             ("except", !self.except.is_empty() && !self.is_of_others(), &[]),
             ("shape", self.shape.is_some(), &["numbers"]),
             ("one_hot", self.one_hot.is_some(), &["class"]),
@@ -395,8 +408,10 @@ impl Written {
                 written.longer = Some(targets.longer).filter(|longer| *longer != Longer::Error);
                 written.min_size = Some(targets.min_size).filter(|least| *least != plain.min_size);
             }
-            Codec::Array { dtype, shape } => {
+            Codec::Array(Array { dtype, shape, stored }) => {
                 (written.dtype, written.array) = (*dtype, Some(shape.clone().unwrap_or_default()));
+                written.stored = stored.map(|stored| stored.kind);
+                written.endian = stored.map(|stored| stored.endian).filter(|endian| *endian != Endian::default());
             }
             // Settings name what it is made of elsewhere, and never it.
             Codec::Outside(_) => {}
@@ -454,7 +469,7 @@ impl<'de> Deserialize<'de> for Field {
                     "image" => Ok(Image::of_any_size().into()),
                     "class" => Ok(Class.into()),
                     "category" => Ok(Category::new().into()),
-                    "array" => Ok(super::Array::new().into()),
+                    "array" => Ok(Array::new().into()),
                     other => match DType::deserialize(serde::de::value::StrDeserializer::<E>::new(other)) {
                         Ok(dtype) => Ok(Numbers::of(dtype).into()),
                         Err(_) => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
@@ -469,52 +484,5 @@ impl<'de> Deserialize<'de> for Field {
         }
 
         deserializer.deserialize_any(Fields)
-    }
-}
-
-/// Fields by the names of their tensors, to be written.
-pub(crate) struct ByName<'a>(pub(crate) &'a [(String, Field)]);
-
-impl Serialize for ByName<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        by_name::serialize(self.0, serializer)
-    }
-}
-
-/// Fields by the names of their tensors, in their order.
-pub(crate) mod by_name {
-    use super::*;
-
-    pub(crate) fn serialize<S: Serializer>(fields: &[(String, Field)], serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(fields.len()))?;
-        for (name, field) in fields {
-            map.serialize_entry(name, field)?;
-        }
-        map.end()
-    }
-
-    pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(String, Field)>, D::Error> {
-        struct ByName;
-
-        impl<'de> Visitor<'de> for ByName {
-            type Value = Vec<(String, Field)>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a table of fields by the names of their tensors")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut fields: Self::Value = Vec::new();
-                while let Some((name, field)) = map.next_entry::<String, Field>()? {
-                    if fields.iter().any(|(other, _)| *other == name) {
-                        return Err(serde::de::Error::custom(format!("tensor {name:?} is there twice")));
-                    }
-                    fields.push((name, field));
-                }
-                Ok(fields)
-            }
-        }
-
-        deserializer.deserialize_map(ByName)
     }
 }

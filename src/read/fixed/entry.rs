@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{ALL_OTHERS, Codec, Field, Numbers};
+use crate::read::fields::{ALL_OTHERS, Array, Codec, Field, Numbers};
 use crate::read::format::{Open, Opened};
 use crate::read::{ColumnRef, RecordReader};
 
@@ -14,7 +14,7 @@ use super::Wanted;
 pub(in crate::read) fn plain<'a>(name: &'a str, field: &'a Field) -> Option<Wanted<'a>> {
     let (dtype, shape) = match &field.codec {
         Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) => (Some(*dtype), None),
-        Codec::Array { dtype, shape } => (*dtype, shape.as_deref()),
+        Codec::Array(Array { dtype, shape, stored: None }) => (*dtype, shape.as_deref()),
         _ => return None,
     };
     let role = field.role_or_default();

@@ -22,7 +22,7 @@ use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
 pub(super) use entry::{open_only, plain, wanted};
 pub(crate) use fetched::Fetched;
-use fetched::copy_records;
+pub(crate) use fetched::copy_rows;
 pub(crate) use fortran::{in_c_order, in_row};
 pub use stored::{Endian, StoredType};
 pub(crate) use stored::{FileNumber, Stored};
@@ -218,24 +218,15 @@ impl FixedRecords {
         }
         if fetched.is_late() {
             job.read_since(begin);
+            job.came_straight(true);
         }
     }
 
     /// Copies the records of a job from memory that holds the file, where that is all there is to do.
     fn copy_all(&self, job: &mut Job<'_>, rows: &mut RowsMut<'_>) -> bool {
-        let Some(held) = self.input.slice().filter(|_| job.is_one() && !rows.is_empty()) else { return false };
-        if !self.stored.is_plain(&rows.row(0).tensor(0)) {
-            return false;
-        }
-        let samples = job.samples();
-        let Some(into) = rows.tensor_bytes(0).filter(|into| into.len() == samples.len() * self.record_bytes) else {
-            return false;
-        };
-        copy_records(held, self.record_bytes, samples.iter().map(|sample| self.bytes_of(*sample)), into, || {
-            job.is_stopped()
-        });
-        job.pass_all();
-        true
+        let Some(held) = self.input.slice().filter(|_| !rows.is_empty()) else { return false };
+        self.stored.is_plain(&rows.row(0).tensor(0))
+            && copy_rows(job, rows, held, self.record_bytes, |sample| self.bytes_of(sample))
     }
 
     /// Whether a record is read when its row is written: one copy less. Smaller ones are gathered, many with one call.

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use crate::dtype::DType;
-use crate::read::fields::{Array, Class, Field, Numbers, instead_of};
+use crate::read::fields::{Array, Class, Field, Numbers, instead_of, old_among};
 use crate::schema::Role;
 use crate::tree::{Fault, Node};
 
@@ -24,11 +24,8 @@ struct Old {
 ///
 /// What was wrong with them in the first place.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
-    let Node::Table(entries) = options else { return Ok(None) };
-    let is_old = |key: &str| OLD.contains(&key);
-    let Some((key, _)) = entries.iter().find(|(key, _)| is_old(key)) else { return Ok(None) };
-    let kept = entries.iter().filter(|(key, _)| is_old(key)).cloned().collect();
-    let Old { name, role, dtype, classes } = Old::deserialize(&Node::Table(kept))?;
+    let Some((key, old)) = old_among(options, &OLD)? else { return Ok(None) };
+    let Old { name, role, dtype, classes } = old;
     let is_label = role == Some(Role::Label);
     let mut field: Field = match (classes, dtype) {
         (Some(names), dtype) => dtype.map_or(Class::of(names.clone()), |dtype| Class::of(names).dtype(dtype)).into(),

@@ -1,4 +1,4 @@
-//! Folders that are taken for classes but are none.
+//! Folders that look like classes but are not.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! Files below a folder, each a record: with one subfolder a class, or without classes.
+//! Files below a folder, each a record: with one subfolder per class, or without classes.
 
 mod classes;
 mod listing;
@@ -7,6 +7,8 @@ mod saved;
 mod stored;
 
 use std::path::Path;
+
+use crate::error::{Error, ErrorKind};
 
 pub(super) use listing::{Found, PathList, has_class_folders, parent_name};
 pub(super) use members::Members;
@@ -20,4 +22,19 @@ pub(super) struct Wanted {
     pub(super) is: fn(&Path) -> bool,
     /// What saved listings of them are known by, of classes and without. They change when what is saved does.
     pub(super) saved_as: [&'static str; 2],
+}
+
+/// Why there is no class of files of which one was asked for, and what to do.
+#[cold]
+pub(super) fn no_classes(name: &str, path: &Path, is_folder: bool) -> Error {
+    let message = match is_folder {
+        true => {
+            "there are no classes: the files lie in the folder itself, not in one folder for each class below it; sort them into \
+             such folders, or leave this field out"
+        }
+        false => {
+            "a file that is named by itself has no class; name the folder of its class's folder, or leave this field out"
+        }
+    };
+    Error::new(ErrorKind::Config, message).at_column(name).at_path(path)
 }

@@ -1,4 +1,4 @@
-//! The listing of a folder, kept for the next run.
+//! The listing of a folder, saved for the next run.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};

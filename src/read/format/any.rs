@@ -1,4 +1,4 @@
-//! Formats and their options without their types, so that a table can hold them.
+//! Formats and their options with erased types, so that a table can hold them.
 
 use std::any::Any;
 use std::fmt;
@@ -103,7 +103,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn open_values(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>>;
     fn takes_whole(&self, files: &Files, path: &Path) -> bool;
     fn faults(&self, options: &dyn AnyOptions) -> Vec<String>;
-    fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Result<()>;
+    fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Vec<String>;
     fn usual_fields(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>>;
     fn access<'o>(&self, options: &'o mut dyn AnyOptions) -> Option<&'o mut Access>;
     fn saved_index<'o>(&self, options: &'o mut dyn AnyOptions) -> Option<&'o mut SavedIndex>;
@@ -115,6 +115,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn foretell(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Foretold>;
     fn checks(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Checks>;
     fn inspect(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Inspection>;
+    fn inspect_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Inspection>;
 }
 
 impl<F: Format> Erased for F {
@@ -201,7 +202,7 @@ impl<F: Format> Erased for F {
         Format::faults(self, own::<F>(options))
     }
 
-    fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Result<()> {
+    fn field_faults(&self, options: &dyn AnyOptions, fields: &[(String, Field)]) -> Vec<String> {
         Format::field_faults(self, own::<F>(options), fields)
     }
 
@@ -247,5 +248,9 @@ impl<F: Format> Erased for F {
 
     fn inspect(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Inspection> {
         Format::inspect(self, own::<F>(options), at)
+    }
+
+    fn inspect_many(&self, options: &dyn AnyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Inspection> {
+        Format::inspect_many(self, own::<F>(options), paths, at)
     }
 }

@@ -1,4 +1,4 @@
-//! What is read to find everything that is bad.
+//! What is read to find all bad records.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -19,7 +19,7 @@ const SMALL: usize = 256;
 /// The same of images and sequences: few enough that all workers are busy to the end.
 const LARGE: usize = 8;
 
-/// What is read to find everything that is bad, part by part.
+/// What is read to find all bad records, part by part.
 #[derive(Debug, Default)]
 pub struct Checks {
     /// What is read.

@@ -1,10 +1,11 @@
-//! What a container's records become where nobody says what they should.
+//! The default fields of a container's records.
 
 use std::path::Path;
 
 use crate::decode::audio::is_audio_name;
 use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::Scratch;
 use crate::read::container::{Container, FieldInfo, FieldKind};
 use crate::read::fields::{Field, Numbers};
 
@@ -13,7 +14,8 @@ use crate::read::fields::{Field, Numbers};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] if no field holds numbers, with what there is and how to say what it should become.
+/// [`ErrorKind::Config`] if no field holds numbers, with what there is and how to say what it should become;
+/// [`ErrorKind::Format`] if there are no fields at all, as in a file without records; those of the first record.
 pub(crate) fn default_fields(container: &dyn Container) -> Result<Vec<(String, Field)>> {
     let infos = container.fields();
     let field = |info: &FieldInfo| match info.kind {
@@ -23,13 +25,24 @@ pub(crate) fn default_fields(container: &dyn Container) -> Result<Vec<(String, F
         }
         _ => None,
     };
+    if infos.is_empty() {
+        if container.is_empty() {
+            let message = "there are no records, so that nothing says which fields they have";
+            return Err(Error::new(ErrorKind::Format, message));
+        }
+        // A file of another format shows in its first record.
+        let mut scratch = Scratch::default();
+        container.fetch(&[0], 0, &mut scratch)?;
+        container.read(0, 0, &mut scratch, &mut |_, _| Ok(()))?;
+        return Err(Error::new(ErrorKind::Format, "the records that were looked at have no fields"));
+    }
     let fields: Vec<_> = infos.iter().filter_map(field).collect();
     if fields.is_empty() {
         const SHOWN: usize = 10;
         let shown = infos.iter().take(SHOWN).map(|info| format!("{} ({})", info.name, info.type_name()));
         let names = shown.collect::<Vec<_>>().join(", ");
         let message = format!(
-            "no field holds numbers alone; say in `fields` what becomes of those that there are: {names}{} (for example \
+            "no field holds numbers alone; say in `fields` how to decode those that there are: {names}{} (for example \
              fields = {{ x = {{ from = {:?}, {} }} }})",
             if infos.len() > SHOWN { ", ..." } else { "" },
             infos.first().map_or("", |info| info.name.as_str()),

@@ -1,4 +1,4 @@
-//! Which format lies at a path: by content first, then by name.
+//! Detects the format of a path: by content first, then by name.
 
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -70,8 +70,14 @@ fn file(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> 
         return Err(Error::new(ErrorKind::Format, message).at_path(path));
     }
     if let Some(byte) = binary {
-        let message =
-            format!("{:#04x}: this is neither text nor a known format; {}", head[byte], known_formats(formats));
+        let what = match foreign::utf_16(&head) {
+            Some(encoding) => format!(
+                "this looks like text in UTF-16 without a byte-order mark: if it is a table, say so (format = \"csv\") and set its \
+                 option `encoding` to {encoding:?}, or convert it (`iconv -f {encoding} -t utf-8`)"
+            ),
+            None => "this is neither text nor a known format".to_owned(),
+        };
+        let message = format!("{:#04x}: {what}; {}", head[byte], known_formats(formats));
         return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte as u64));
     }
     let whole = (head.len() as u64) < HEAD_BYTES;
@@ -207,6 +213,22 @@ mod tests {
         assert_eq!(detected("wide.csv", b"\xff\xfea\0,\0b\0\n\0").unwrap(), "csv");
     }
 
+    #[test]
+    fn text_in_utf_16_without_a_mark_and_a_list_of_objects_are_told_what_to_do() {
+        let text = "name,x\r\nJosé,1\r\nŁucja,2\r\n";
+        for (encoding, bytes) in [
+            ("utf-16le", text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>()),
+            ("utf-16be", text.encode_utf16().flat_map(u16::to_be_bytes).collect()),
+        ] {
+            let message = refused("wide.csv", &bytes);
+            assert!(message.contains(&format!("set its option `encoding` to {encoding:?}")), "{message}");
+        }
+        let message = refused("noise", b"a\0b c d e f\0");
+        assert!(message.contains("neither text nor a known format"), "{message}");
+        let message = refused("list.json", b"[{\"a\": 1},\n {\"a\": 2}]\n");
+        assert!(message.contains("as JSON Lines") && !message.contains("CSV (pandas"), "{message}");
+    }
+
     /// A word of what the error says that a file is.
     fn refused(name: &str, bytes: &[u8]) -> String {
         let error = detected(name, bytes).unwrap_err();
@@ -256,6 +278,7 @@ mod tests {
             ("PAR1.csv", "PAR1,PAR2\n1,2\n"),
             ("log.csv", "time,what\n12:30,[on]\n12:31,[off]\n"),
             ("measures.txt", "a;b\n1;x\n2;y\n"),
+            ("decimals", "1,5;2,5\n3,5;4,5\n"),
             ("measures.dat", "1|2.5\n3|NA\nragged\n5|6\n7|8\n"),
             ("crs", "1,2\r3,4\r"),
             ("bom", "\u{feff}a\tb\n1\t2\n"),

@@ -1,4 +1,4 @@
-//! What `inspect` says of a file or folder.
+//! What `inspect` reports about a file or folder.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
@@ -14,24 +14,24 @@ use crate::read::{ArraySummary, ClassCount, ColumnRef, FormatCount, IgnoredFiles
 
 use super::{Open, Opened};
 
-/// What a file or folder holds. In JSON, its details stand beside the rest.
+/// The contents of a file or folder. In JSON, the details are beside the other keys.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Inspection {
-    /// Where it lies.
+    /// Its path.
     #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
-    /// What it is.
+    /// Its format.
     pub format: &'static str,
     /// Number of records.
     pub records: u64,
-    /// What a record is made of, with figures over all records.
+    /// The fields of a record, with statistics over all records.
     pub fields: Vec<FieldSummary>,
     /// The first record.
     pub first: Option<Entry>,
     /// The last record.
     pub last: Option<Entry>,
-    /// What there is to say of one format only.
+    /// Details of one format.
     #[serde(flatten)]
     pub details: Details,
 }
@@ -47,7 +47,7 @@ pub enum Entry {
     /// Arrays of numbers; `None` if they are too long.
     #[serde(serialize_with = "as_map")]
     Numbers(Vec<(String, Option<Vec<Figure>>)>),
-    /// A file of an image or a sound, and its class.
+    /// An image or sound file, and its class.
     Image {
         /// The file.
         path: String,
@@ -58,7 +58,7 @@ pub enum Entry {
     Sequence {
         /// The file.
         path: String,
-        /// Steps of it.
+        /// Number of its steps.
         steps: u64,
     },
     /// A sample in an archive.
@@ -72,43 +72,43 @@ pub enum Entry {
     },
 }
 
-/// What there is to say of one format only.
+/// Details of one format.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
 pub enum Details {
     /// A table of text.
     Table {
-        /// Whether the first record holds names.
+        /// Whether the first record is the header.
         header: bool,
-        /// What decided on that.
+        /// The reason for this decision.
         header_reason: String,
-        /// What separates fields.
+        /// The character that separates fields.
         delimiter: char,
         /// Name of the text's encoding.
         encoding: String,
-        /// Of sequences, all steps.
+        /// For sequences: number of all steps.
         #[serde(skip_serializing_if = "Option::is_none")]
         steps: Option<u64>,
-        /// Of a folder, what is not read.
+        /// For a folder: files that are not read.
         #[serde(flatten)]
         ignored: Option<NamedCount>,
     },
-    /// Nothing more.
+    /// No details.
     Plain {},
     /// Several files of arrays.
     Arrays {
         /// The files and their records.
         files: Vec<ArrayFile>,
-        /// What is not read.
+        /// Files that are not read.
         #[serde(flatten)]
         ignored: NamedCount,
     },
     /// One image.
     Image {
-        /// Pixels in a row.
+        /// Width in pixels.
         width: u32,
-        /// Rows.
+        /// Height in pixels.
         height: u32,
         /// Channels as stored.
         channels: u8,
@@ -119,11 +119,11 @@ pub enum Details {
     },
     /// One sound.
     Audio {
-        /// Frames a second.
+        /// Frames per second.
         rate: u32,
         /// Channels as stored.
         channels: usize,
-        /// Samples of each channel.
+        /// Number of samples per channel.
         frames: u64,
     },
     /// A folder of images or sounds.
@@ -132,19 +132,19 @@ pub enum Details {
         classes: Vec<ClassCount>,
         /// The formats of files.
         formats: Vec<FormatCount>,
-        /// What is not read.
+        /// Files that are not read.
         #[serde(flatten)]
         ignored: NamedCount,
     },
     /// Archives of samples.
     Archives {
-        /// How many.
+        /// Their number.
         archives: u64,
         /// The members of samples, by extension.
         members: Vec<MemberCount>,
         /// The classes.
         classes: Vec<ClassCount>,
-        /// Members that belong to no sample.
+        /// Number of members that do not belong to a sample.
         ignored: u64,
         /// Files that are not read.
         #[serde(rename = "ignored_files", serialize_with = "names_alone")]
@@ -152,23 +152,23 @@ pub enum Details {
     },
 }
 
-/// Things that are not read: how many, and the first.
+/// Files or members that are not read: how many, and the first ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct NamedCount {
-    /// How many.
+    /// Their number.
     #[serde(rename = "ignored")]
     pub count: u64,
-    /// The names of the first.
+    /// The names of the first ones.
     #[serde(rename = "ignored_files")]
     pub first: Vec<String>,
 }
 
-/// A file of arrays, and its records.
+/// A file of arrays, and its number of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct ArrayFile {
     /// Its name.
     pub name: String,
-    /// Its records.
+    /// Its number of records.
     pub records: u64,
 }
 
@@ -214,7 +214,7 @@ struct Sums {
 }
 
 impl Inspection {
-    /// Of a path, without details.
+    /// An inspection of a path, without details.
     pub fn new(path: &Path, format: &'static str, records: u64) -> Self {
         Self {
             path: path.to_owned(),

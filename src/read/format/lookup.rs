@@ -1,4 +1,4 @@
-//! What lies at a path.
+//! Looks up what is at a path.
 
 use std::path::{Path, PathBuf};
 
@@ -13,24 +13,24 @@ use super::source::SourceConfig;
 use super::table::Formats;
 
 impl Formats {
-    /// What lies at `path` on this machine: its format and how it would be read. Of a folder of IDX files, those are the
-    /// features with most records and their labels.
+    /// Detects what is at `path` on this machine: its format, and how it would be read. In a folder of IDX files, these
+    /// are the features with the most records and their labels.
     ///
-    /// A file is of the format that it holds, or else of the one that its name says. Other text is CSV if its name says so, or
-    /// if it looks like a table: its first records are divided evenly, and a column holds numbers. HTML and other
-    /// known formats that are not read are refused, whatever their names. A folder is one of images if a subfolder
-    /// holds any, otherwise of what most of its files are by their names.
+    /// The content of a file decides on its format, otherwise its name. Other text is CSV if its name says so, or if it
+    /// looks like a table: most of its first records have the same number of fields, and a column holds numbers. HTML
+    /// and other known formats that can't be read are refused, whatever their names. A folder is a folder of images if
+    /// a subfolder holds any, otherwise of the format of most of its files, by their names.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name, or for a folder that holds nothing of any
-    /// format; [`ErrorKind::Format`](crate::ErrorKind::Format) for a file of no such format, with what it is if that can be
-    /// told, and what to do with it.
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name, or for a folder without files of any
+    /// format; [`ErrorKind::Format`](crate::ErrorKind::Format) for a file of another format, with its name if it is
+    /// known, and what to do with it.
     pub fn detect(&self, path: impl AsRef<Path>) -> Result<Vec<SourceConfig>> {
         self.detect_in(&Files::local(), path)
     }
 
-    /// As [`detect`](Self::detect), among these files. Of a storage, whatever can be listed is a folder.
+    /// As [`detect`](Self::detect), among these files. In a storage, every path that can be listed is a folder.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Formats {
         Ok(sources.into_iter().map(source).collect())
     }
 
-    /// What lies at several paths, which are one source if there is more than one: of the format of the first.
+    /// Detects what is at these paths. Several paths are one source, in the format of the first.
     ///
     /// # Errors
     ///
@@ -70,7 +70,7 @@ impl Formats {
         Ok(vec![SourceConfig::of(format, paths.clone(), options)])
     }
 
-    /// What lies at `path`, described from all of its records.
+    /// Describes the file or folder at `path`. Reads all of its records.
     ///
     /// ```
     /// let inspection = ringfeed::formats::Formats::new().inspect("fixtures/iris.csv")?;
@@ -85,7 +85,7 @@ impl Formats {
         self.whole(path)?.inspect(&Files::local(), &MemoryBudget::unlimited())
     }
 
-    /// Whatever lies at `path` as a single source, also where [`detect`](Self::detect) makes several of it.
+    /// The file or folder at `path` as a single source, even if [`detect`](Self::detect) makes several sources of it.
     ///
     /// # Errors
     ///

@@ -1,4 +1,5 @@
-//! Formats: what each is called, how it is recognised, opened and described. [`table`] lists ours; users add their own.
+//! Formats: their names, and how they are recognised, opened and described. [`table`] lists the built-in ones; users
+//! add their own.
 
 mod any;
 mod check;
@@ -38,9 +39,9 @@ pub use table::Formats;
 
 pub(in crate::read) use default_fields::default_fields;
 pub(in crate::read) use many::open as open_parts;
-pub(crate) use source::with_formats;
+pub(crate) use source::{no_such_key, with_formats};
 
-/// A format of files: one implementation makes it known to settings, fields, `inspect`, `verify`, `plan` and `bench`.
+/// A format of files. One implementation adds it to settings, fields, `inspect`, `verify`, `plan` and `bench`.
 ///
 /// ```
 /// use std::path::Path;
@@ -60,7 +61,7 @@ pub(crate) use source::with_formats;
 ///     }
 ///
 ///     fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
-///         Ok(Lines::index(at.files, at.path, at.budget)?.map(|line| line.to_ascii_uppercase()))
+///         Lines::index(at, |line| line.to_ascii_uppercase())
 ///     }
 /// }
 ///
@@ -73,42 +74,42 @@ pub(crate) use source::with_formats;
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 pub trait Format: Send + Sync + 'static {
-    /// What settings call it, in lower case.
+    /// Its name in settings, in lower case.
     const NAME: &'static str;
 
-    /// How it is read: plain data, every part of it with a default.
+    /// Options of reading: plain data, with a default for every part.
     type Options: FormatOptions;
 
-    /// Whether a file is of this format that begins with `head` (up to 64 KiB, decompressed if it is compressed) and lies at `path`.
-    /// Go by what it holds; for names there is [`has_name`](Self::has_name).
+    /// Whether the file at `path`, which begins with `head` (up to 64 KiB, decompressed), is of this format. Decide by
+    /// content; for names there is [`has_name`](Self::has_name).
     fn sniff(&self, head: &[u8], path: &Path) -> bool;
 
-    /// Whether a file is called like one of this format: asked where no content tells. `name` is in lower case and without
-    /// `.gz` and `.zst`.
+    /// Whether the name of a file is that of a file of this format; asked if its content does not decide. `name` is in
+    /// lower case, without `.gz` and `.zst`.
     fn has_name(&self, name: &str) -> bool {
         let _ = name;
         false
     }
 
-    /// Opens what lies at a path.
+    /// Opens the file or folder at a path.
     ///
     /// # Errors
     ///
-    /// Those of the format, with path and place.
+    /// Those of the format, with path and location.
     fn open(&self, options: &Self::Options, at: &Open<'_>) -> Result<impl Into<Opened>>;
 
-    /// Opens several files as one data set, their records one after another. By default each by itself, several at a time:
-    /// containers must have the same fields, and readers give the same tensors.
+    /// Opens several files as one data set, with their records one after another. By default opens each file by itself,
+    /// several at a time: containers must have the same fields, and readers must give the same tensors.
     ///
     /// # Errors
     ///
-    /// Those of the format, and [`ErrorKind::Format`] or [`ErrorKind::Schema`] for a file that does not go with the first.
+    /// Those of the format, and [`ErrorKind::Format`] or [`ErrorKind::Schema`] for a file that differs from the first.
     fn open_many(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         many::open(&|at| self.open(options, at).map(Into::into), paths, at)
     }
 
-    /// Opens files as records of values, also where [`open_many`](Self::open_many) has a faster way to tensors: what is read to be
-    /// packed or tokenised. Where `at` asks for fields, only those need be found. By default tensors are fields of numbers.
+    /// Opens files as records of values, to pack or tokenise them, even if [`open_many`](Self::open_many) has a faster
+    /// way to tensors. If `at` asks for fields, only those need be found. By default tensors are fields of numbers.
     ///
     /// # Errors
     ///
@@ -118,85 +119,82 @@ pub trait Format: Send + Sync + 'static {
         opened.into_values().map_err(|error| error.at_path(at.path))
     }
 
-    /// Whether [`open`](Self::open) takes this path as it is, though it may be a folder or a pattern, as a folder of images in
-    /// classes. By default only a folder that [is one data set](Self::is_folder): any other stands for its files, and a pattern for
-    /// those that match.
+    /// Whether [`open`](Self::open) takes this path unchanged even if it is a folder or a pattern, such as a folder of
+    /// images in classes. By default only a folder that [is one data set](Self::is_folder): any other folder stands for
+    /// its files, and a pattern for the files that match.
     fn takes_whole(&self, files: &Files, path: &Path) -> bool {
         self.is_folder(files, path).unwrap_or(false)
     }
 
-    /// What `inspect` and `verify` call what lies at a path: by default the format's name.
+    /// The kind of file or folder, as `inspect` and `verify` call it; by default the format's name.
     fn kind(&self, path: &Path) -> &'static str {
         let _ = path;
         Self::NAME
     }
 
-    /// What its files are called in messages, in the plural; `None` if nobody could recognise them.
+    /// The name of its files in messages, in the plural; `None` if they can't be recognised.
     fn title(&self) -> Option<&'static str> {
         Some(Self::NAME)
     }
 
-    /// Why a file that is compressed as a whole (by gzip or Zstandard) can't be read, and what to do; `None` if it can.
+    /// Why a file that is compressed as a whole (by gzip or Zstandard) can't be read, and what to do; `None` if it can
+    /// be read.
     fn packed_advice(&self) -> Option<&'static str> {
         Some("a compressed file of a format that is read uncompressed; decompress it first")
     }
 
-    /// Whether a folder is a data set of this format by how it is laid out. What is no folder is none.
+    /// Whether a folder is a data set of this format, by its layout. `false` if it is not a folder.
     ///
     /// # Errors
     ///
-    /// Those of looking at it.
+    /// Errors of listing the folder.
     fn is_folder(&self, files: &Files, path: &Path) -> Result<bool> {
         let _ = (files, path);
         Ok(false)
     }
 
-    /// Whether a folder of such files is one data set, and this file is one of them: by its name, or if that tells nothing to
-    /// any format, by the first 64 KiB of what it holds.
+    /// Whether a folder of such files is one data set, and this file is one of them: by its name, or, if no format
+    /// recognises the name, by its first 64 KiB.
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
         let _ = (path, head);
         false
     }
 
-    /// Whether samples are so small that many should be taken at a time.
+    /// Whether samples are so small that many should be read at a time.
     fn has_small_samples(&self) -> bool {
         false
     }
 
-    /// What is wrong with the options, whatever they are used for.
+    /// What is wrong with the options, independently of their use.
     fn faults(&self, options: &Self::Options) -> Vec<String> {
         let _ = options;
         Vec::new()
     }
 
-    /// What is wrong with fields that are asked for, as far as it can be told without the data.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`].
-    fn field_faults(&self, options: &Self::Options, fields: &[(String, Field)]) -> Result<()> {
+    /// What is wrong with the requested fields, as far as it is known without the data: `name: what is wrong`.
+    fn field_faults(&self, options: &Self::Options, fields: &[(String, Field)]) -> Vec<String> {
         let _ = (options, fields);
-        Ok(())
+        Vec::new()
     }
 
-    /// The fields that stand for what samples are by themselves, where these can be told: pictures and their classes. None by
-    /// default.
+    /// The fields that are equivalent to the usual tensors, if there are such fields, as for pictures and their
+    /// classes. By default none.
     ///
     /// # Errors
     ///
-    /// Those of looking at the data, as far as that is needed.
+    /// Errors of reading the data, as far as that is necessary.
     fn usual_fields(&self, options: &Self::Options, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
         let _ = (options, at);
         Ok(Vec::new())
     }
 
-    /// How files are reached, where that is an option.
+    /// The option that says how files are read, if there is one.
     fn access<'o>(&self, options: &'o mut Self::Options) -> Option<&'o mut Access> {
         let _ = options;
         None
     }
 
-    /// Where what opening finds out is kept, where that is an option.
+    /// The option that says where the result of opening is saved, if there is one.
     fn saved_index<'o>(&self, options: &'o mut Self::Options) -> Option<&'o mut SavedIndex> {
         let _ = options;
         None
@@ -208,26 +206,26 @@ pub trait Format: Send + Sync + 'static {
         Vec::new()
     }
 
-    /// Whether there is no order but one that is drawn.
+    /// Whether samples have only a random order.
     fn needs_shuffle(&self, options: &Self::Options) -> bool {
         let _ = options;
         false
     }
 
-    /// How many of `choice` samples make an epoch, if not all.
+    /// Number of samples per epoch out of `choice` samples, if not all of them.
     fn samples_per_epoch(&self, options: &Self::Options, choice: u64) -> Option<u64> {
         let _ = (options, choice);
         None
     }
 
-    /// Takes out of the options what changes samples at random or leaves some of them out.
+    /// Removes options that change samples at random or leave some of them out.
     fn make_plain(&self, options: &mut Self::Options) {
         let _ = options;
     }
 
-    /// The records one after another, where they are better read so if that is all that is wanted; `always` if they are read so
-    /// wherever that is possible. By default never. A stream whose decoder does not give all tensors that `at` asks for is
-    /// not used.
+    /// A stream of the records, if reading them in order is better when nothing else is needed; with `always`, whenever
+    /// it is possible. By default `None`. A stream whose decoder does not give all tensors that `at` asks for is not
+    /// used.
     ///
     /// # Errors
     ///
@@ -237,7 +235,7 @@ pub trait Format: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// What can be said without reading the data. By default what an open source tells.
+    /// What is known without reading the data. By default opens the source and asks it.
     ///
     /// # Errors
     ///
@@ -246,7 +244,7 @@ pub trait Format: Send + Sync + 'static {
         Foretold::of_opened(self.open(options, at)?.into(), at)
     }
 
-    /// What is read to find everything that is bad. By default all fields of all records.
+    /// What is read to find all bad records. By default all fields of all records.
     ///
     /// # Errors
     ///
@@ -255,7 +253,7 @@ pub trait Format: Send + Sync + 'static {
         Checks::of_opened(self.open(options, at)?.into(), self.has_small_samples())
     }
 
-    /// What lies at a path. By default the fields of all records, and the first and the last.
+    /// Describes the contents of a path. By default the fields of all records, and the first and the last record.
     ///
     /// # Errors
     ///
@@ -264,17 +262,27 @@ pub trait Format: Send + Sync + 'static {
         Inspection::of_opened(Self::NAME, self.open(options, at)?.into(), at)
     }
 
-    /// The sources that a path alone stands for, each with its fields, and options at their defaults. By default one, without fields.
+    /// Describes the contents of files that are read as one. By default as for one file.
     ///
     /// # Errors
     ///
-    /// Those of looking at what lies there.
+    /// As [`open_many`](Self::open_many).
+    fn inspect_many(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<Inspection> {
+        Inspection::of_opened(Self::NAME, self.open_many(options, paths, at)?.into(), at)
+    }
+
+    /// The sources that a path stands for, each with its fields, and with default options. By default one, without
+    /// fields.
+    ///
+    /// # Errors
+    ///
+    /// Errors of reading the path.
     fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Fields)>> {
         let _ = files;
         Ok(vec![(path.to_owned(), Vec::new())])
     }
 
-    /// Whether nothing can be read without options, so that settings must have them.
+    /// Whether settings must have options, because nothing can be read without them.
     fn needs_options(&self) -> bool {
         false
     }
@@ -318,7 +326,7 @@ pub(in crate::read) use format_has;
 /// Tensors by their names, and what each is made of.
 pub type Fields = Vec<(String, Field)>;
 
-/// What options of a format are: plain data with defaults.
+/// Options of a format: plain data with defaults.
 pub trait FormatOptions:
     Clone + Debug + Default + PartialEq + Serialize + DeserializeOwned + Send + Sync + 'static
 {
@@ -344,7 +352,7 @@ impl fmt::Debug for Foretold {
     }
 }
 
-/// Records one after another, and their decoding.
+/// A stream of records, and their decoder.
 pub struct Streamed {
     /// The records.
     pub stream: Box<dyn RecordStream>,
@@ -352,23 +360,24 @@ pub struct Streamed {
     pub decoder: Box<dyn RecordDecoder>,
 }
 
-/// What a source tells before it is read.
+/// What is known of a source before it is read.
 #[non_exhaustive]
 #[derive(Default)]
 pub struct Foretold {
-    /// How many records there are.
+    /// Number of records.
     pub records: Option<u64>,
     /// Their tensors.
     pub tensors: Option<Vec<TensorSpec>>,
-    /// Bytes that are held in memory once it is open.
+    /// Bytes that it holds in memory once it is open.
     pub held_bytes: Option<u64>,
-    /// What can't be known, and why.
+    /// What is not known, and why.
     pub unknown: Option<String>,
-    /// How many files are read as one; 0 where the path is a single file, or the format's own affair.
+    /// Number of files that are read as one; 0 if the path is a single file, or if the format takes several files
+    /// itself.
     pub files: u64,
-    /// What lies beside them and is not read.
+    /// Files beside them that are not read.
     pub passed_over: Vec<PathBuf>,
-    /// Who knows the records' names.
+    /// The reader that knows the records' names.
     pub reader: Option<Arc<dyn RecordReader>>,
 }
 

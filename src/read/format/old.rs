@@ -1,4 +1,4 @@
-//! Options of earlier versions that fields say now.
+//! Options of earlier versions that are fields now.
 
 use serde::de::Error as _;
 

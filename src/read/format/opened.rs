@@ -1,4 +1,4 @@
-//! Where a format is opened, and what that gives.
+//! What opening a format takes and gives.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -13,7 +13,7 @@ use crate::storage::Files;
 
 use super::default_fields::default_fields;
 
-/// Where something is opened, and what for.
+/// What is opened, and for which fields.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Open<'a> {
@@ -21,9 +21,9 @@ pub struct Open<'a> {
     pub path: &'a Path,
     /// The files that it is among.
     pub files: &'a Files,
-    /// What is held in memory counts against this.
+    /// Memory that the source holds counts against this budget.
     pub budget: &'a MemoryBudget,
-    /// The tensors that are asked for; without any, those that the format gives by itself. A [`Container`] need not care.
+    /// The requested tensors; without any, the usual ones of the format. A [`Container`] can ignore them.
     pub fields: &'a [(String, Field)],
     /// What opens files of other formats, for a format that is made of their records.
     pub(in crate::read) others: Option<&'a dyn OpenOthers>,
@@ -36,26 +36,26 @@ pub(in crate::read) trait OpenOthers: fmt::Debug + Sync {
 }
 
 impl<'a> Open<'a> {
-    /// Of a path.
+    /// Opens a path, without requested tensors.
     pub fn new(path: &'a Path, files: &'a Files, budget: &'a MemoryBudget) -> Self {
         Self { path, files, budget, fields: &[], others: None }
     }
 
-    /// The same with the tensors that are asked for.
+    /// Sets the requested tensors.
     #[must_use]
     pub fn with_fields(self, fields: &'a [(String, Field)]) -> Self {
         Self { fields, ..self }
     }
 }
 
-/// What opening a format gives.
+/// The result of opening a format.
 #[non_exhaustive]
 pub enum Opened {
-    /// Fields, of which codecs make tensors.
+    /// Fields, from which codecs make tensors.
     Container(Box<dyn Container>),
     /// Tensors that the format makes by itself; it has no other fields.
     Reader(Arc<dyn RecordReader>),
-    /// The tensors of the fields that were asked for, or the format's own: those of each reader one after another.
+    /// The tensors of the requested fields, or the format's usual ones: those of each reader one after another.
     Readers(Vec<Arc<dyn RecordReader>>),
 }
 
@@ -98,7 +98,7 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for fields that there are not, or that can't become what is asked for.
+    /// [`ErrorKind::Config`] for fields that do not exist, or that can't be decoded as requested.
     pub fn readers(self, format: &str, at: &Open<'_>) -> Result<Vec<Arc<dyn RecordReader>>> {
         match self {
             Self::Readers(readers) => Ok(readers),

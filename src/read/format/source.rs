@@ -1,4 +1,4 @@
-//! One source, as plain data: its format, where it lies, its fields and its options.
+//! One source, as plain data: its format, path, fields and options.
 
 use std::cell::RefCell;
 use std::fmt;
@@ -10,7 +10,7 @@ use serde::ser::SerializeMap;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::{Map, Value as Json};
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::memory::MemoryBudget;
 use crate::read::fields::{self, Field, field_faults};
 use crate::read::names::without_packing;
@@ -37,7 +37,7 @@ pub struct SourceConfig {
     format: AnyFormat,
     paths: Paths,
     options: Box<dyn AnyOptions>,
-    /// The tensors that it gives by name, and what each is made of. Without any, those that the format gives by itself.
+    /// Its tensors by name, and what each is made of. Without any, the usual ones of the format.
     pub fields: Vec<(String, Field)>,
 }
 
@@ -51,7 +51,7 @@ impl SourceConfig {
         Self { format, paths, options, fields: Vec::new() }
     }
 
-    /// The same with a tensor of this name, made of a field of it.
+    /// Adds a tensor with this name, made of a field of the source.
     ///
     /// ```
     /// use ringfeed::arrays::NpyOptions;
@@ -72,7 +72,8 @@ impl SourceConfig {
         self.format.name()
     }
 
-    /// What `inspect` and `verify` call it: `image_folder` of a folder of images, otherwise mostly the name of its format.
+    /// Its kind, as `inspect` and `verify` call it: `image_folder` for a folder of images, otherwise mostly the name of
+    /// its format.
     pub fn kind(&self) -> &'static str {
         self.format.kind(self.path())
     }
@@ -82,19 +83,24 @@ impl SourceConfig {
         self.format.is::<F>()
     }
 
-    /// Where it is read from: the first of several.
+    /// Its path; the first path if there are several.
     pub fn path(&self) -> &Path {
         self.paths.first()
     }
 
-    /// Where it is read from, to be changed: the first of several.
+    /// Its path, to change it; the first path if there are several.
     pub fn path_mut(&mut self) -> &mut PathBuf {
         self.paths.first_mut()
     }
 
-    /// Where it is read from.
+    /// All its paths.
     pub fn paths(&self) -> &Paths {
         &self.paths
+    }
+
+    /// Has it read from here alone, instead of from [its paths](Self::paths).
+    pub fn set_paths(&mut self, paths: impl Into<Paths>) {
+        self.paths = paths.into();
     }
 
     /// Its options, if it is of format `F`.
@@ -102,7 +108,7 @@ impl SourceConfig {
         (&*self.options as &dyn std::any::Any).downcast_ref().filter(|_| self.is::<F>())
     }
 
-    /// Its options, to be changed, if it is of format `F`.
+    /// Its options, to change them, if it is of format `F`.
     pub fn options_mut<F: Format>(&mut self) -> Option<&mut F::Options> {
         if !self.is::<F>() {
             return None;
@@ -137,7 +143,7 @@ impl SourceConfig {
         paths
     }
 
-    /// How its files are reached.
+    /// How its files are read.
     pub fn access(&self) -> Access {
         let mut options = self.options.cloned();
         self.format.access(&mut *options).copied().unwrap_or_default()
@@ -157,12 +163,11 @@ impl SourceConfig {
     }
 
     /// What the format has against its fields, which are not at fault by themselves, as far as it can be told without the data.
-    pub(crate) fn field_fault(&self) -> Option<String> {
-        if self.fields.is_empty() || !field_faults(&self.fields).is_empty() {
-            return None;
+    pub(crate) fn field_faults(&self) -> Vec<String> {
+        match self.fields.is_empty() || !field_faults(&self.fields).is_empty() {
+            true => Vec::new(),
+            false => self.format.field_faults(&*self.options, &self.fields),
         }
-        let error = self.format.field_faults(&*self.options, &self.fields).err()?;
-        Some(format!("fields: {}", error.at_path(self.paths.first())))
     }
 
     pub(crate) fn needs_shuffle(&self) -> bool {
@@ -189,11 +194,12 @@ impl SourceConfig {
         Open { fields: &self.fields, others: Some(&Ours), ..Open::new(self.path(), files, budget) }
     }
 
-    /// The fields that stand for what it gives without any, where these can be told: pictures and their classes.
+    /// The fields that are equivalent to its usual tensors, if there are such fields, as for pictures and their
+    /// classes.
     ///
     /// # Errors
     ///
-    /// Those of looking at the data, as far as that is needed.
+    /// Errors of reading the data, as far as that is necessary.
     pub fn usual_fields(&self, files: &Files) -> Result<Vec<(String, Field)>> {
         let budget = MemoryBudget::unlimited();
         self.format.usual_fields(&*self.options, &self.at(files, &budget))
@@ -240,7 +246,7 @@ impl SourceConfig {
         Ok(paths.into_iter().map(|path| Self { paths: path.into(), ..self.clone() }).collect())
     }
 
-    /// The readers of its tensors.
+    /// Opens the readers of its tensors.
     ///
     /// # Errors
     ///
@@ -291,7 +297,7 @@ impl SourceConfig {
         self.format.checks(&*self.options, &self.at(files, budget))
     }
 
-    /// What lies there, described from all of its records.
+    /// Describes its contents. Reads all of its records.
     ///
     /// # Errors
     ///
@@ -300,7 +306,10 @@ impl SourceConfig {
         let at = self.at(files, budget);
         match self.found(files)? {
             None => self.format.inspect(&*self.options, &at),
-            Some(found) => Inspection::of_opened(self.format(), self.open_found(&found, &at)?, &at),
+            Some(found) => {
+                let files = many::few_open(&at, found.files.len());
+                self.format.inspect_many(&*self.options, &found.files, &Open { files: &files, ..at })
+            }
         }
     }
 }
@@ -454,4 +463,24 @@ fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<Source
         None => format.default_options(),
     };
     Ok(SourceConfig { format, paths, options, fields })
+}
+
+/// Of a source whose format is detected: why it can't have this key.
+pub(crate) fn no_such_key<E: serde::de::Error>(key: &str) -> E {
+    if key == "fields" {
+        return E::custom("of a source whose format is not named, the fields stand beside it: write [fields]");
+    }
+    if nearest(key, KEYS.iter().copied()).is_some() {
+        return E::unknown_field(key, KEYS);
+    }
+    let known = KNOWN.with(|known| known.borrow().clone());
+    // Some take any option, and say later what is wrong with it.
+    let has = |format: &&AnyFormat| format.has_option(key) && !format.has_option("\0");
+    let with_it: Vec<&str> = known.all().iter().filter(has).map(|format| format.name()).collect();
+    match with_it.first() {
+        Some(first) => E::custom(format!(
+            "{key:?} is one of the options of a format that is named; write format = {first:?}, options = {{ {key} = ... }}"
+        )),
+        None => E::unknown_field(key, KEYS),
+    }
 }

@@ -10,7 +10,7 @@ use crate::read::{
 use super::Format;
 use super::any::AnyFormat;
 
-/// The formats that are known: ours, and those of the user's own. A clone is cheap.
+/// The known formats: the built-in ones and your own. A clone is cheap.
 #[derive(Clone, Debug)]
 pub struct Formats(Arc<[AnyFormat]>);
 
@@ -21,7 +21,7 @@ impl Default for Formats {
 }
 
 impl Formats {
-    /// Ours. Files are recognised in this order.
+    /// The built-in formats. Files are recognised in this order.
     pub fn new() -> Self {
         Self(Arc::new([
             AnyFormat::new(Images),
@@ -50,7 +50,7 @@ impl Formats {
         ]))
     }
 
-    /// The same and one more, which is asked first whether a file is its own. It takes the place of one with the same name.
+    /// Adds a format, which is asked first whether a file is its own. It replaces a format with the same name.
     #[must_use]
     pub fn with<F: Format>(self, format: F) -> Self {
         let others = self.0.iter().filter(|other| other.name() != F::NAME).cloned();
@@ -62,7 +62,7 @@ impl Formats {
         self.0.iter().map(|format| format.name()).collect()
     }
 
-    /// What their files are called, in the plural, for messages: of those that can be recognised.
+    /// The names of their files in messages, in the plural, for the formats that can be recognised.
     pub fn titles(&self) -> impl Iterator<Item = &'static str> {
         self.all().iter().filter_map(|format| format.title())
     }

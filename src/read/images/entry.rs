@@ -7,8 +7,8 @@ use crate::decode::image::{ImageFormat, header};
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Class, Codec, Field, Image};
-use crate::read::folder::is_by_class;
+use crate::read::fields::{Class, Codec, Field, Image, fault_of};
+use crate::read::folder::{is_by_class, no_classes};
 use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
 use crate::read::{Container, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
@@ -17,7 +17,7 @@ use super::options::FolderOptions;
 use super::values::ImageValues;
 use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summarise_image};
 
-/// The format of folders of images: with one subfolder a class, or without classes; and of single images.
+/// The format of folders of images, with one subfolder per class or without classes, and of single images.
 #[derive(Clone, Copy, Debug)]
 pub struct Images;
 
@@ -28,6 +28,7 @@ fn of_fields(folder: &FolderOptions, fields: &[(String, Field)]) -> Result<Vec<I
     for (name, field) in fields {
         match &field.codec {
             Codec::Image(image) => {
+                field.check_from(&["image", "image.bytes"]).map_err(|error| error.at_column(name))?;
                 let options = own_options(name, image, folder);
                 if let faults @ [_, ..] = options.faults().as_slice() {
                     return Err(Error::new(ErrorKind::Config, faults.join("; ")).at_column(name));
@@ -35,6 +36,7 @@ fn of_fields(folder: &FolderOptions, fields: &[(String, Field)]) -> Result<Vec<I
                 images.push(options);
             }
             Codec::Class { names, one_hot, dtype } if class.is_none() => {
+                field.check_from(&["label"]).map_err(|error| error.at_column(name))?;
                 let format = match (one_hot, dtype) {
                     (true, None | Some(DType::F32)) => LabelFormat::OneHot,
                     (false, None | Some(DType::I64)) => LabelFormat::I64,
@@ -53,7 +55,11 @@ fn of_fields(folder: &FolderOptions, fields: &[(String, Field)]) -> Result<Vec<I
         }
     }
     let Some(first) = images.first_mut() else {
-        return fault(fields.first().map_or("", |(name, _)| name), "no field is an image, of which this is a folder");
+        return fault(
+            fields.first().map_or("", |(name, _)| name),
+            "no field is an image, but this is a folder of \
+                                                                   images",
+        );
     };
     if let Some((name, names, format)) = class {
         (first.label_name, first.classes, first.labels) = (name, names, format);
@@ -70,7 +76,7 @@ fn own_options(name: &str, image: &Image, folder: &FolderOptions) -> ImageOption
 /// What pictures become where nobody says what they should: as they are, of any size, and their class, if they have one.
 pub(crate) fn usual_fields() -> Vec<(String, Field)> {
     let image = Image::of_any_size().dtype(DType::U8);
-    vec![("image".to_owned(), image.into()), ("label".to_owned(), Class.into())]
+    vec![("image".to_owned(), image.into()), ("label".to_owned(), Into::<Field>::into(Class).usual())]
 }
 
 /// How the pictures are read that `at` asks for: all of them, and the first one with the class.
@@ -97,10 +103,23 @@ fn is_folder(at: &Open<'_>) -> bool {
 }
 
 fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<ImageFolder> {
-    match is_folder(at) {
-        true => ImageFolder::detect_in(at.files, at.path, options, saved, at.budget),
-        false => Ok(ImageFolder::from_paths([at.path], ImageLabels::None, options)?.among(at.files)),
+    let images = match is_folder(at) {
+        true => ImageFolder::detect_in(at.files, at.path, options, saved, at.budget)?,
+        false => ImageFolder::from_paths_within([at.path], ImageLabels::None, options, at.budget)?.among(at.files),
+    };
+    check_class(&images, at)?;
+    Ok(images)
+}
+
+/// Refuses a class that is asked for by name, and that the images do not have.
+fn check_class(images: &ImageFolder, at: &Open<'_>) -> Result<()> {
+    let asked = at.fields.iter().find(|(_, field)| matches!(field.codec, Codec::Class { .. }) && !field.is_usual);
+    let Some((name, _)) = asked.filter(|_| images.label_place.is_none()) else { return Ok(()) };
+    if images.classes().is_empty() {
+        return Err(no_classes(name, at.path, is_folder(at)));
     }
+    let message = "the classes of maps are those of the images that they belong to; ask for the class there";
+    Err(Error::new(ErrorKind::Config, message).at_column(name).at_path(at.path))
 }
 
 impl Format for Images {
@@ -144,8 +163,8 @@ impl Format for Images {
         head.is_none() && is_image_name(path)
     }
 
-    fn field_faults(&self, options: &FolderOptions, fields: &[(String, Field)]) -> Result<()> {
-        of_fields(options, fields).map(|_| ())
+    fn field_faults(&self, options: &FolderOptions, fields: &[(String, Field)]) -> Vec<String> {
+        fault_of(of_fields(options, fields))
     }
 
     fn usual_fields(&self, _: &FolderOptions, _: &Open<'_>) -> Result<Vec<(String, Field)>> {
@@ -167,7 +186,7 @@ impl Format for Images {
             [folder] if is_folder(&Open { path: folder, ..*at }) => {
                 ImageFolder::detect_in(at.files, folder, &images, &options.saved_index, at.budget)?
             }
-            paths => ImageFolder::from_paths(paths, ImageLabels::None, &images)?.among(at.files),
+            paths => ImageFolder::from_paths_within(paths, ImageLabels::None, &images, at.budget)?.among(at.files),
         };
         Ok(Box::new(ImageValues::new(folder)))
     }
@@ -175,14 +194,18 @@ impl Format for Images {
     fn checks(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Checks> {
         let images = first(options, at)?;
         if !is_folder(at) {
-            let image = ImageFolder::from_paths([at.path], ImageLabels::None, &images)?.among(at.files);
+            let image =
+                ImageFolder::from_paths_within([at.path], ImageLabels::None, &images, at.budget)?.among(at.files);
+            check_class(&image, at)?;
             return Ok(Check::reader(image, false).into());
         }
         if !at.files.are_local() {
             let images = ImageFolder::detect_in(at.files, at.path, &images, &SavedIndex::Off, at.budget)?;
+            check_class(&images, at)?;
             return Ok(Check::reader(images, false).into());
         }
-        let (images, refused) = ImageFolder::detect_readable(at.path, &images)?;
+        let (images, refused) = ImageFolder::detect_readable(at.path, &images, at.budget)?;
+        check_class(&images, at)?;
         Ok(Checks { refused, ..Check::reader(images, false).into() })
     }
 

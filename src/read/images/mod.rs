@@ -1,4 +1,4 @@
-//! Image files as records: a folder with one subfolder a class, or any list of files.
+//! Image files as records: a folder with one subfolder per class, or any list of files.
 
 mod entry;
 pub(in crate::read) mod old;
@@ -40,12 +40,13 @@ pub(super) fn is_image_name(path: &Path) -> bool {
 /// Where the class of an image file comes from.
 #[derive(Clone, Copy, Default)]
 pub enum ImageLabels<'a> {
-    /// Its folder: the first below the root of a folder, the one that holds the file for a list of paths. The default.
+    /// The name of its folder: the first one below the root, or, in a list of paths, the folder that holds the file.
+    /// The default.
     #[default]
     Folder,
-    /// Nowhere: there is no label tensor.
+    /// No class: there is no label tensor.
     None,
-    /// This function of its path, which gives the class name; `None` leaves the file out.
+    /// This function of the path, which returns the class name; `None` leaves out the file.
     By(&'a dyn Fn(&Path) -> Result<Option<String>>),
 }
 
@@ -61,18 +62,18 @@ impl fmt::Debug for ImageLabels<'_> {
 
 /// Image files and their classes, read at random.
 ///
-/// Formats are told by content: JPEG, PNG, WebP, BMP, GIF (its first frame), TIFF (its first page) and PNM. Pixels become 8-bit
-/// RGB: palettes, grey and CMYK are converted, 16-bit values rounded to 8 bits, alpha is dropped and not blended, colour
-/// profiles are not applied. JPEG data in a TIFF gives values within 1 of Pillow's (CMYK: 3). EXIF orientation is honoured. A
-/// damaged or truncated file is an error that names it.
+/// Formats are detected by content: JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page) and PNM. Pixels become
+/// 8-bit RGB: palettes, grey and CMYK are converted, 16-bit values rounded to 8 bits, alpha is dropped and not blended,
+/// colour profiles are not applied. JPEG data in a TIFF gives values within 1 of Pillow's (CMYK: 3). EXIF orientation
+/// is honoured. A damaged or truncated file is an error that names it.
 ///
 /// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the mask
 /// `[height, width]` if images keep their own sizes, and the label if there are classes.
 ///
-/// It holds some 12 bytes for each file beside the path below the root (20 if images keep their own sizes), which count
-/// against the budget, and opens one file at a time. A thread for each core lists the folders and looks at the files'
-/// sizes. Symbolic links are followed; within a class, no folder is listed twice, so loops end. A link called as an image
-/// that leads nowhere is a record that can't be read.
+/// It holds about 12 bytes for each file, in addition to the path below the root (20 if images keep their own sizes),
+/// which count against the budget, and opens one file at a time. One thread per core lists the folders and the files'
+/// sizes. Symbolic links are followed; within a class, no folder is listed twice, so loops end. A broken link with the
+/// name of an image is a record that can't be read.
 ///
 /// ```no_run
 /// use ringfeed::images::{ImageFolder, ImageOptions};
@@ -112,7 +113,7 @@ impl fmt::Debug for ImageFolder {
 }
 
 impl ImageFolder {
-    /// Lists a folder with one subfolder a class.
+    /// Lists a folder with one subfolder per class.
     ///
     /// Classes are sorted by name; the files below each, however deep, by the bytes of their paths. Hidden folders, such as
     /// `.ipynb_checkpoints` or `.git`, are neither classes nor searched: torchvision's `ImageFolder` takes one for a class
@@ -123,7 +124,7 @@ impl ImageFolder {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] without such a folder (with the nearest name) or without images in it,
-    /// [`ErrorKind::Config`] for options that make no sense, [`ErrorKind::Data`] for a class that `options.classes` does
+    /// [`ErrorKind::Config`] for invalid options, [`ErrorKind::Data`] for a class that `options.classes` does
     /// not list.
     pub fn open(path: impl AsRef<Path>, options: &ImageOptions) -> Result<Self> {
         Self::open_with(path, ImageLabels::Folder, options)
@@ -165,8 +166,8 @@ impl ImageFolder {
         Self::open_within(path, ImageLabels::Folder, options, saved, budget)
     }
 
-    /// As [`detect_within`](Self::detect_within), a folder of these files. A listing is saved of local files alone; those of a
-    /// storage are known by their names, not by their lengths.
+    /// As [`detect_within`](Self::detect_within), for a folder of these files. Only listings of local files are saved.
+    /// Files of a storage are identified by their names, not by their lengths.
     ///
     /// # Errors
     ///
@@ -208,13 +209,13 @@ impl ImageFolder {
         Self::open_within(path, labels, options, &SavedIndex::Off, &MemoryBudget::unlimited())
     }
 
-    /// As [`open_with`](Self::open_with); the listing is kept where `saved` says, and counts against `budget`.
+    /// As [`open_with`](Self::open_with); the listing is saved where `saved` says, and counts against `budget`.
     ///
-    /// With a saved listing, opening reads that one file and looks at each folder's time of modification, but not at the
-    /// files: it takes milliseconds for 100,000 files. A file that is added, renamed or taken away changes its folder's
-    /// time, and everything is listed anew. One that is overwritten in place does not, nor does one that a link leads to:
-    /// they are read as they are then, and the [fingerprint](RecordReader::fingerprint) keeps the sizes that were listed.
-    /// A folder that was changed less than a second before it is listed is not saved yet.
+    /// With a saved listing, opening reads that one file and checks each folder's modification time, but not the files:
+    /// this takes milliseconds for 100,000 files. If a file is added, renamed or removed, the folder's time changes,
+    /// and everything is listed again. A file that is overwritten in place does not change it, nor does the target of a
+    /// link: such files are read as they are, and the [fingerprint](RecordReader::fingerprint) keeps the listed sizes.
+    /// A folder that changed less than a second before it was listed is not saved yet.
     ///
     /// # Errors
     ///
@@ -231,10 +232,14 @@ impl ImageFolder {
     }
 
     /// As [`detect`](Self::detect); folders that can't be listed are left out, and come with the reader.
-    pub(crate) fn detect_readable(path: &Path, options: &ImageOptions) -> Result<(Self, Vec<Error>)> {
+    pub(crate) fn detect_readable(
+        path: &Path,
+        options: &ImageOptions,
+        budget: &MemoryBudget,
+    ) -> Result<(Self, Vec<Error>)> {
         let labels = if has_class_folders(path, IMAGES)? { ImageLabels::Folder } else { ImageLabels::None };
         let mut refused = Vec::new();
-        let reader = Self::open_by(path, labels, options, &SavedIndex::Off, &MemoryBudget::unlimited(), |found| {
+        let reader = Self::open_by(path, labels, options, &SavedIndex::Off, budget, |found| {
             refused = found;
             Ok(())
         })?;
@@ -281,11 +286,25 @@ impl ImageFolder {
     ///
     /// # Errors
     ///
-    /// As [`ImageFolder::open`]. Whether the files exist is seen when they are read.
+    /// As [`ImageFolder::open`]. Whether the files exist is checked when they are read.
     pub fn from_paths<P: AsRef<Path>>(
         paths: impl IntoIterator<Item = P>,
         labels: ImageLabels<'_>,
         options: &ImageOptions,
+    ) -> Result<Self> {
+        Self::from_paths_within(paths, labels, options, &MemoryBudget::unlimited())
+    }
+
+    /// As [`from_paths`](Self::from_paths); the paths and the memory for decoding count against `budget`.
+    ///
+    /// # Errors
+    ///
+    /// As [`ImageFolder::from_paths`], and [`ErrorKind::Budget`].
+    pub fn from_paths_within<P: AsRef<Path>>(
+        paths: impl IntoIterator<Item = P>,
+        labels: ImageLabels<'_>,
+        options: &ImageOptions,
+        budget: &MemoryBudget,
     ) -> Result<Self> {
         no_faults(options.faults())?;
         let mut found = Found::default();
@@ -302,7 +321,7 @@ impl ImageFolder {
         }
         let sizes = found.files.hash_of_sizes()?;
         let labelled = !matches!(labels, ImageLabels::None);
-        Self::listed(found, sizes, labelled, options, &MemoryBudget::unlimited())
+        Self::listed(found, sizes, labelled, options, budget)
     }
 
     fn new(
@@ -352,7 +371,7 @@ impl ImageFolder {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for options that make no sense, and [`ErrorKind::Budget`].
+    /// [`ErrorKind::Config`] for invalid options, and [`ErrorKind::Budget`].
     pub(super) fn with_views(mut self, views: impl IntoIterator<Item = ImageOptions>) -> Result<Self> {
         for options in views {
             no_faults(options.faults())?;
@@ -372,17 +391,18 @@ impl ImageFolder {
         &self.files.classes
     }
 
-    /// Files that were left out: not images by their extensions, hidden, outside of a class, or by the label function.
+    /// Number of files that were left out: without an image's extension, hidden, outside of a class, or by the label
+    /// function.
     pub fn ignored(&self) -> u64 {
         self.files.ignored
     }
 
-    /// The first of those, in the order of their paths below the folder: ten at most.
+    /// The first ten of these files, in the order of their paths below the folder.
     pub fn ignored_files(&self) -> &[PathBuf] {
         &self.files.ignored_files
     }
 
-    /// What was asked for.
+    /// The options.
     pub fn options(&self) -> &ImageOptions {
         &self.views[0]
     }
@@ -503,8 +523,8 @@ fn nothing_found(root: &Path, labels: ImageLabels<'_>, ignored: u64) -> Error {
     let looked = "files named .jpg, .jpeg, .png, .webp, .bmp, .gif, .tif, .tiff, .pbm, .pgm, .ppm or .pnm";
     let message = match labels {
         ImageLabels::Folder => format!(
-            "no images: looked for {looked} in subfolders, one a class ({ignored} other files); \
-             for images without class folders, say where labels come from"
+            "no images: looked for {looked} in subfolders, one per class ({ignored} other files); for images without \
+             class folders, say where labels come from"
         ),
         _ => format!("no images: looked for {looked}, at any depth ({ignored} other files)"),
     };

@@ -1,13 +1,11 @@
-//! Settings of earlier versions, which said in options what becomes of each picture: said as the fields that they are.
-
-use serde::Deserialize;
+//! Settings of earlier versions, in which options said how pictures are decoded: translated to fields.
 
 use crate::decode::{ImageColour, ImageOptions, LabelFormat};
 use crate::dtype::DType;
-use crate::read::fields::{Class, Field, Image, instead_of};
+use crate::read::fields::{Class, Field, Image, instead_of, old_among};
 use crate::tree::{Fault, Node};
 
-const OLD: [&str; 15] = [
+const OLD: [&str; 16] = [
     "size",
     "fit",
     "resize",
@@ -23,6 +21,7 @@ const OLD: [&str; 15] = [
     "max_pixels",
     "jpeg",
     "strict",
+    "dct_scaling",
 ];
 
 /// What to write in place of options that say what becomes of pictures.
@@ -31,11 +30,7 @@ const OLD: [&str; 15] = [
 ///
 /// What was wrong with them in the first place.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
-    let Node::Table(entries) = options else { return Ok(None) };
-    let is_old = |key: &str| OLD.contains(&key) || key == "dct_scaling";
-    let Some((key, _)) = entries.iter().find(|(key, _)| is_old(key)) else { return Ok(None) };
-    let old =
-        ImageOptions::deserialize(&Node::Table(entries.iter().filter(|(key, _)| is_old(key)).cloned().collect()))?;
+    let Some((key, old)) = old_among::<ImageOptions>(options, &OLD)? else { return Ok(None) };
     let mut fields: Vec<(String, Field)> = vec![(old.image_name.clone(), Image::with(old.clone()).into())];
     if old.colour != ImageColour::Index && old.labels != LabelFormat::Off {
         fields.push((old.label_name.clone(), class_of(&old)));

@@ -3,14 +3,14 @@ use serde::{Deserialize, Serialize};
 use crate::decode::ImageOptions;
 use crate::read::SavedIndex;
 
-/// How folders of images are read: plain data, with defaults for all of it. What becomes of the pictures is said by
-/// [fields](crate::field).
+/// How folders of images are read: plain data, with a default for every part. [Fields](crate::field) say how the
+/// pictures are decoded.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct FolderOptions {
-    /// Where the listing of the folder is kept for the next run.
+    /// Where the listing of the folder is saved for the next run.
     pub saved_index: SavedIndex,
-    /// Most bytes of a file, checked before it is read.
+    /// Maximum number of bytes of a file, checked before it is read.
     pub max_file_bytes: u64,
 }
 

@@ -13,7 +13,7 @@ use crate::read::summary::Tally;
 use crate::read::{FieldSummary, RecordReader};
 use crate::storage::read_file;
 
-/// What `inspect` says of one image file.
+/// What `inspect` reports about one image file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ImageSummary {
     /// `jpeg`, `png`, `webp`, `bmp`, `gif`, `tiff` or `pnm`, by the file's content.
@@ -32,7 +32,7 @@ pub struct ImageSummary {
     pub field: FieldSummary,
 }
 
-/// Decodes one image file and sums it up.
+/// Decodes one image file and summarises it.
 ///
 /// # Errors
 ///
@@ -108,20 +108,21 @@ pub struct ImageRecord {
     pub label: Option<String>,
 }
 
-/// What `inspect` says of an image folder. Nothing is opened for it.
+/// What `inspect` reports about an image folder. No file is opened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FolderSummary {
     /// Image files.
     pub records: u64,
     /// Files that were left out.
     pub ignored: u64,
-    /// The first of those, below the folder.
+    /// The first of these files, by their paths below the folder.
     pub ignored_files: Vec<PathBuf>,
     /// The classes in index order.
     pub classes: Vec<ClassCount>,
     /// The formats, by extension.
     pub formats: Vec<FormatCount>,
-    /// The image (no figures; a dimension that differs from file to file is 0) and the label, over class indices.
+    /// The image (without statistics; a dimension that differs from file to file is 0) and the label, over class
+    /// indices.
     pub fields: Vec<FieldSummary>,
     /// The first file.
     pub first: ImageRecord,
@@ -130,7 +131,7 @@ pub struct FolderSummary {
 }
 
 impl ImageFolder {
-    /// Sums the listing up.
+    /// Summarises the listing.
     pub fn summarise(&self) -> FolderSummary {
         let mut classes: Vec<ClassCount> =
             self.classes().iter().map(|name| ClassCount { name: name.clone(), count: 0 }).collect();

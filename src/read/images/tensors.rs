@@ -1,4 +1,4 @@
-//! What readers of images share, wherever the bytes lie: the tensors, the sizes, masks and labels.
+//! The common part of readers of images, wherever the bytes are: tensors, sizes, masks and labels.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};

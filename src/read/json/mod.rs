@@ -1,5 +1,5 @@
-//! JSON (RFC 8259), read from front to back without a copy of it: whether it is JSON, and where the values are that are
-//! wanted. Nothing is allocated for a text.
+//! JSON (RFC 8259), read once from beginning to end without a copy: checks it, and finds the requested values. Nothing
+//! is allocated per text.
 //!
 //! Reading order: `scan` (where each value ends), `wanted` (which values), `value` (from a value's text to a
 //! [`Value`](super::Value)), `seen` (what values have in common).

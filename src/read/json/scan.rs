@@ -1,4 +1,4 @@
-//! Where each value of a JSON text ends, and what is wrong with a text that is none.
+//! Finds where each value of a JSON text ends, and what is wrong with text that is not JSON.
 
 use std::ops::Range;
 
@@ -35,10 +35,10 @@ impl Fault {
     #[cold]
     pub(in crate::read) fn error(self, text: &str) -> Error {
         let message = match self.problem {
-            Problem::Is(what) => format!("no JSON: {what}"),
+            Problem::Is(what) => format!("not JSON: {what}"),
             Problem::Expected(what) => match text.get(self.at..).and_then(|rest| rest.chars().next()) {
-                Some(found) => format!("no JSON: expected {what}, found {found:?}"),
-                None => format!("no JSON: expected {what}, found the end"),
+                Some(found) => format!("not JSON: expected {what}, found {found:?}"),
+                None => format!("not JSON: expected {what}, found the end"),
             },
         };
         Error::new(ErrorKind::Data, message)
@@ -174,7 +174,7 @@ impl<'a> Cursor<'a> {
     fn no_value(&self) -> Fault {
         let rest = &self.bytes[self.at..];
         if [b"NaN".as_slice(), b"Infinity", b"-Infinity"].iter().any(|word| rest.starts_with(word)) {
-            let advice = "NaN and Infinity are no JSON; write null, and let `missing` say what it becomes";
+            let advice = "NaN and Infinity are not JSON; write null, and set `missing` to what replaces it";
             return Fault::is(self.at, advice);
         }
         Fault::expected(self.at, "a value")

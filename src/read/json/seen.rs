@@ -1,4 +1,4 @@
-//! What the values of a field have in common, as far as they were seen.
+//! What all values of a field that were read have in common.
 
 use crate::dtype::DType;
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! Which values of a text are wanted: any number of them, found while the text is read once.
+//! The wanted values of a text: any number of them, found in one pass.
 
 use std::ops::Range;
 

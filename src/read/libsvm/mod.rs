@@ -1,4 +1,4 @@
-//! Sparse rows of text, as LIBSVM and SVMlight write them.
+//! Sparse rows as text, as LIBSVM and SVMlight write them.
 
 mod parse;
 
@@ -12,6 +12,7 @@ use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
+use super::csv::Blanks;
 use super::format::{Format, Open, Opened, format_has};
 use super::lines::{LineBytes, LineOptions, Lines};
 use super::names::plain_name;
@@ -24,21 +25,21 @@ use parse::{Parsed, is_sparse, parse, uncommented};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct LibsvmOptions {
-    /// How many features a row has once it is dense: gives the field `features`, `[features]`, instead of `indices` and `values`.
-    /// It is for you to say, since no file holds every feature for sure.
+    /// Number of features of a dense row: gives the field `features`, `[features]`, instead of `indices` and `values`.
+    /// It must be set, because a file need not contain every feature.
     pub features: Option<usize>,
-    /// Whether the file counts features from 0, not from 1 as the format has it. Index 0 is an error unless it is set: no file by
-    /// itself tells, since one that counts from 0 need not hold the first feature.
+    /// Whether the file counts features from 0, and not from 1 as the format says. Otherwise index 0 is an error. It
+    /// can't be detected, because a file that counts from 0 need not contain the first feature.
     pub zero_based: bool,
-    /// Whether a row has any number of labels, between commas: a list. Otherwise it has one.
+    /// Whether a row has a list of labels, separated by commas. Otherwise it has one label.
     pub multilabel: bool,
-    /// How the file's bytes are reached. A compressed file is always unpacked first.
+    /// How the file is read. A compressed file is always unpacked first.
     pub access: Access,
-    /// Where the places of the lines are kept for the next run.
+    /// Where the positions of the lines are saved for the next run.
     pub saved_index: SavedIndex,
-    /// Longest line, in bytes.
+    /// Maximum length of a line in bytes.
     pub max_record_bytes: usize,
-    /// Most bytes that a compressed file may unpack to.
+    /// Maximum number of bytes that a compressed file may unpack to.
     pub max_unpacked_bytes: u64,
 }
 
@@ -57,7 +58,7 @@ impl Default for LibsvmOptions {
     }
 }
 
-/// The format of sparse rows of text, told by its lines: a label, and pairs of an index and a value.
+/// The format of sparse rows as text, recognised by its lines: a label, and pairs of an index and a value.
 #[derive(Clone, Copy, Debug)]
 pub struct Libsvm;
 
@@ -132,12 +133,13 @@ impl Part {
 
 /// The rows of a libsvm (svmlight) file, plain or compressed: `LABEL [qid:ID] INDEX:VALUE ... [# COMMENT]` on each line.
 ///
-/// Fields: `label`, or with [`multilabel`](LibsvmOptions::multilabel) a list of them; `qid`, where lines have one; `indices` and
-/// `values` of the features that a line holds, as lists; with [`features`](LibsvmOptions::features) the dense row `features` in
-/// their place. Where no fields are named, the lists are [ragged](crate::field::Numbers::ragged): `indices`, `values` and
-/// `values_offsets` of a batch are a sparse matrix in compressed rows (CSR). Named as plain numbers, they are padded, with masks.
-/// Indices are counted from 0, whatever the file counts from. Numbers are rounded once, to the type of their tensor; `nan` and `inf`
-/// are none. Indices must rise. A line of blanks alone is a row without a label.
+/// Fields: `label`, or with [`multilabel`](LibsvmOptions::multilabel) a list of labels; `qid`, if lines have one;
+/// `indices` and `values` of the features of a line, as lists; with [`features`](LibsvmOptions::features) the dense row
+/// `features` instead. If no fields are named, the lists are [ragged](crate::field::Numbers::ragged): `indices`,
+/// `values` and `values_offsets` of a batch are a sparse matrix in compressed rows (CSR). If they are named as plain
+/// numbers, they are padded, with masks. Indices are counted from 0, whatever the file counts from. Numbers are rounded
+/// once, to the type of their tensor; `nan` and `inf` are not numbers. Indices must increase. A line of blanks is a row
+/// without a label.
 ///
 /// ```
 /// use ringfeed::memory::MemoryBudget;
@@ -176,7 +178,7 @@ struct Worker {
 const SAMPLE_RECORDS: u64 = 1000;
 
 impl SparseLines {
-    /// Finds the lines of the file at `path`, and looks at the first ones.
+    /// Finds the lines of the file at `path`, and reads the first ones.
     ///
     /// # Errors
     ///
@@ -189,7 +191,7 @@ impl SparseLines {
             max_unpacked_bytes: options.max_unpacked_bytes,
             ..LineOptions::default()
         };
-        let lines = Lines::open_commented(files, path, &lines, Some('#'), budget)?;
+        let lines = Lines::open_those(files, path, &lines, (Blanks::Nothing, Some('#')), budget)?;
         let mut rows = Self {
             lines,
             fields: Vec::new(),

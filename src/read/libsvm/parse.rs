@@ -59,7 +59,7 @@ pub(super) fn parse(line: &str, multilabel: bool, parsed: &mut Parsed) -> Result
     if let Some(word) = next.clone()
         && let Some(id) = line[word.clone()].strip_prefix("qid:")
     {
-        let Ok(id) = id.parse() else { return fault(word.start, format!("{id:?} is no whole number, as a qid is")) };
+        let Ok(id) = id.parse() else { return fault(word.start, format!("the qid {id:?} is not a whole number")) };
         *query = Some(id);
         next = words.next();
     }
@@ -71,11 +71,10 @@ pub(super) fn parse(line: &str, multilabel: bool, parsed: &mut Parsed) -> Result
         let text = &line[word.start..word.start + colon];
         let digits = text.bytes().all(|byte| byte.is_ascii_digit());
         let Some(index) = text.parse::<i64>().ok().filter(|_| digits) else {
-            return fault(word.start, format!("{:?} is no index of a feature", shown(text)));
+            return fault(word.start, format!("{:?} is not the index of a feature", shown(text)));
         };
         if index <= last {
-            let message =
-                format!("index {index} behind {last}: the indices of a line must rise, each standing there once");
+            let message = format!("index {index} after {last}: the indices of a line must increase, each once");
             return fault(word.start, message);
         }
         last = index;
@@ -154,16 +153,16 @@ mod tests {
             ("one 1:1", false, 0, "expected a number, found \"one\""),
             ("1,,2 1:1", true, 2, "expected a number"),
             ("1 2 3:1", false, 2, "expected INDEX:VALUE, found \"2\""),
-            ("1 3:1 3:2", false, 6, "index 3 behind 3"),
-            ("1 3:1 2:2", false, 6, "index 2 behind 3"),
-            ("1 -3:1", false, 2, "no index"),
-            ("1 :1", false, 2, "no index"),
-            ("1 99999999999999999999:1", false, 2, "no index"),
+            ("1 3:1 3:2", false, 6, "index 3 after 3"),
+            ("1 3:1 2:2", false, 6, "index 2 after 3"),
+            ("1 -3:1", false, 2, "not the index"),
+            ("1 :1", false, 2, "not the index"),
+            ("1 99999999999999999999:1", false, 2, "not the index"),
             ("1 3:", false, 4, "expected a number"),
             ("1 3:nan", false, 4, "expected a number"),
             ("1 3:1:2", false, 4, "expected a number"),
-            ("1 qid:x 3:1", false, 2, "no whole number"),
-            ("1 3:1 qid:4", false, 6, "no index"),
+            ("1 qid:x 3:1", false, 2, "not a whole number"),
+            ("1 3:1 qid:4", false, 6, "not the index"),
         ] {
             let found = parse(line, multilabel, &mut Parsed::default()).unwrap_err();
             assert!(found.at == at && found.message.contains(message), "{line:?}: {found:?}");

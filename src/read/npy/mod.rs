@@ -14,11 +14,13 @@ use crate::storage::{Access, Files, Spool};
 
 pub(super) use header::{ArrayIn, MOST_BYTES, array_in, begins_as_npy, header_in, header_of, header_within};
 
-/// How an NPY file is reached. What its records become, a field says: by default they are the tensor `features`, as they are.
+/// How an NPY file is read. A field says how its records are decoded: by default they are the tensor `features`,
+/// unchanged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct NpyOptions {
-    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::storage::Mapping::promise).
+    /// How the file is read. It may be mapped, which is faster but needs a promise: see
+    /// [`Mapping::promise`](crate::storage::Mapping::promise).
     pub access: Access,
 }
 
@@ -80,7 +82,8 @@ impl NpyReader {
         Self::open_in(&Files::local(), path, options)
     }
 
-    /// As [`NpyReader::open`], with the tensor that this field says: called `name`, of numbers of one type or as the array is.
+    /// As [`NpyReader::open`], with a tensor called `name` as this field says: numbers of one type, or the records
+    /// unchanged.
     ///
     /// ```
     /// use ringfeed::arrays::{NpyOptions, NpyReader};
@@ -94,14 +97,14 @@ impl NpyReader {
     ///
     /// # Errors
     ///
-    /// As [`NpyReader::open`], and [`Config`](crate::ErrorKind::Config) for a field that becomes something else.
+    /// As [`NpyReader::open`], and [`Config`](crate::ErrorKind::Config) for any other field.
     pub fn open_as(path: impl AsRef<Path>, name: &str, field: impl Into<Field>, options: &NpyOptions) -> Result<Self> {
         let (path, field) = (path.as_ref(), field.into());
         let wanted = wanted(name, &field).map_err(|error| error.at_path(path))?;
         Self::open_wanted(&Files::local(), path, options, &wanted, &MemoryBudget::unlimited())
     }
 
-    /// As [`NpyReader::open`], one of these files.
+    /// As [`NpyReader::open`], for one of these files.
     ///
     /// # Errors
     ///
@@ -110,7 +113,7 @@ impl NpyReader {
         Self::open_within(files, path, options, &MemoryBudget::unlimited())
     }
 
-    /// As [`NpyReader::open_in`]; what is held of an array in Fortran order counts against `budget`.
+    /// As [`NpyReader::open_in`]; the memory for an array in Fortran order counts against `budget`.
     ///
     /// # Errors
     ///
@@ -149,7 +152,7 @@ impl NpyReader {
         self.records.path()
     }
 
-    /// Reads all of it for what `inspect` says.
+    /// Reads the whole file for the report of `inspect`.
     ///
     /// # Errors
     ///

@@ -6,7 +6,7 @@ use crate::error::Result;
 use crate::read::columns::{Columns, ColumnsOptions, is_visible};
 use crate::read::format::{Format, Open, Opened, format_has};
 
-/// The format of Parquet files: one, or a folder of them with the same columns.
+/// The format of Parquet files: one file, or a folder of files with the same columns.
 #[derive(Clone, Copy, Debug)]
 pub struct Parquet;
 

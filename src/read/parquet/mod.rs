@@ -1,7 +1,7 @@
 //! Parquet files. <https://parquet.apache.org/docs/file-format/>
 //!
-//! The footer and the columns are decoded by Arrow's own crate. The pages are found, checked and decompressed here, because a
-//! damaged page must neither take memory that it has no use for nor be taken for a good one.
+//! The footer and the columns are decoded by Arrow's own crate. The pages are found, checked and decompressed here,
+//! because a damaged page must neither take much memory nor pass as a good one.
 
 mod entry;
 mod pages;
@@ -41,6 +41,10 @@ const TAIL: u64 = 8;
 
 /// Most records of a file: enough for any, and few enough that a footer can't make us plan for ever.
 const MAX_RECORDS: u64 = 1 << 36;
+/// Most records of which no byte needs to say that they are there.
+const MOST_UNSEEN: u64 = 1 << 24;
+/// Most values of a column for each of its bytes: a page of some tens of bytes may say one value many million times.
+const MOST_A_BYTE: u64 = 1 << 20;
 /// Most records that are decoded together.
 const MAX_SPAN: u64 = 1 << 20;
 /// A group is not cut into parts of fewer stored bytes than this, whatever its footer says that it unpacks to.
@@ -121,7 +125,7 @@ impl File {
         let mut head = [0; 4];
         let mut tail = [0; TAIL as usize];
         let end = len.checked_sub(TAIL).filter(|end| *end >= 4);
-        let end = end.ok_or_else(|| broken(format!("{len} bytes are no Parquet file")))?;
+        let end = end.ok_or_else(|| broken(format!("a file of {len} bytes is not a Parquet file")))?;
         input.read_at(0, &mut head)?;
         input.read_at(end, &mut tail)?;
         let (footer_len, magic) = (u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]), &tail[4..]);
@@ -135,7 +139,7 @@ impl File {
                     "the file does not end as a Parquet file does: it was cut off, or is still being written",
                 ));
             }
-            _ => return Err(broken("this is no Parquet file")),
+            _ => return Err(broken("this is not a Parquet file")),
         }
         let start = end.checked_sub(footer_len.into()).filter(|start| *start >= 4);
         let start = start.ok_or_else(|| broken(format!("a footer of {footer_len} bytes in a file of {len}")))?;
@@ -145,7 +149,7 @@ impl File {
         let mut footer = vec![0; footer_len as usize];
         input.read_at(start, &mut footer)?;
         if !thrift::is_sane_schema(&footer) {
-            return Err(broken("the footer is damaged: its schema is no tree").at_byte(start));
+            return Err(broken("the footer is damaged: its schema is not a tree").at_byte(start));
         }
         let options = ParquetMetaDataOptions::new();
         let decoded = ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options));
@@ -181,7 +185,10 @@ impl File {
         let (stored, values) = (column.column_type(), column.num_values() as u64);
         let is_flat = descriptor.max_rep_level() == 0;
         if stored != descriptor.physical_type() || is_flat && values != group.num_rows() as u64 {
-            let message = format!("the footer says that a column has {values} values of type {stored}, which can't be");
+            let message = format!(
+                "the footer says that a column has {values} values of type {stored}, which is \
+                                   impossible"
+            );
             return Err(broken(message));
         }
         let width = match stored {
@@ -205,15 +212,36 @@ fn check(metadata: &ParquetMetaData) -> Result<()> {
         let count = u64::try_from(group.num_rows()).ok();
         let is_good = group.columns().iter().all(|column| column.num_values() >= 0 && column.compressed_size() >= 0);
         let total = count.filter(|_| is_good).and_then(|count| records.checked_add(count));
-        let Some(total) = total.filter(|total| *total <= MAX_RECORDS) else {
-            return Err(broken(format!("the footer says of row group {index} what can't be")));
+        let Some((count, total)) = count.zip(total).filter(|(_, total)| *total <= MAX_RECORDS) else {
+            return Err(broken(format!("the footer's description of row group {index} is impossible")));
         };
         records = total;
+        check_group(group, count).map_err(|reason| {
+            broken(format!("the footer says that row group {index} has {count} records, but {reason}"))
+        })?;
     }
     let said = metadata.file_metadata().num_rows();
     if said as u64 != records {
         let message = format!("the footer says that there are {said} records, but its row groups have {records}");
         return Err(broken(message));
+    }
+    Ok(())
+}
+
+/// Refuses a row group that says that it has more records than its columns can hold.
+fn check_group(group: &RowGroupMetaData, records: u64) -> Result<(), String> {
+    if group.columns().is_empty() && records > MOST_UNSEEN {
+        return Err("no columns".to_owned());
+    }
+    for column in group.columns() {
+        let (values, bytes) = (column.num_values() as u64, column.compressed_size() as u64);
+        let is_flat = column.column_descr().max_rep_level() == 0;
+        if values < records || is_flat && values > records {
+            return Err(format!("column {:?} {values} values", column.column_path().string()));
+        }
+        if values > MOST_UNSEEN.saturating_add(bytes.saturating_mul(MOST_A_BYTE)) {
+            return Err(format!("column {:?} {bytes} bytes", column.column_path().string()));
+        }
     }
     Ok(())
 }
@@ -266,7 +294,8 @@ impl ParquetFiles {
             let column = file.columns.schema.column(leaf);
             column.max_rep_level() == 0 && column.physical_type() != Type::BYTE_ARRAY
         };
-        let each = if leaves.clone().all(is_number) { records } else { BATCH };
+        // The crate takes room for as many as are asked for.
+        let each = if leaves.clone().all(is_number) { records } else { BATCH.min(records.next_power_of_two()) };
         let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, each, selection);
         let mut arrays: Vec<ArrayRef> = Vec::new();
         let mut found = 0;
@@ -366,6 +395,10 @@ impl Source for ParquetFiles {
                 file.input.need(chunk.range, needs);
             }
         }
+    }
+
+    fn is_costly(&self) -> bool {
+        true
     }
 }
 

@@ -1,4 +1,4 @@
-//! The pages of a column chunk: found by their headers, which are checked before memory is taken for what they say.
+//! The pages of a column chunk, found by their headers, which are checked before memory is taken for the sizes in them.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -115,7 +115,7 @@ impl Pages {
                 match PageHeader::parse(&bytes) {
                     Ok(found) => break found,
                     Err(Fault::Short) if len < left.min(MAX_HEADER) => len = left.min(len * 8),
-                    Err(_) => return Err(self.fault("this is no header of a page")),
+                    Err(_) => return Err(self.fault("this is not a page header")),
                 }
             };
             self.at += header_len as u64;
@@ -148,7 +148,7 @@ impl Pages {
             || header.repetition_bytes < 0
             || levels.is_none_or(|levels| levels > header.unpacked_bytes.min(header.stored_bytes))
         {
-            return Err(self.fault("the header of a page says what can't be"));
+            return Err(self.fault("the header of a page is impossible"));
         }
         if header.kind == DICTIONARY_PAGE {
             let least = match self.chunk.stored {

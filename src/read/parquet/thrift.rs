@@ -1,5 +1,5 @@
-//! As much of Thrift's compact protocol as page headers are written in, and as is needed to see that a footer's schema is sane
-//! before it is decoded. <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
+//! The part of Thrift's compact protocol that page headers use, and that is needed to check a footer's schema before it
+//! is decoded. <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
 
 /// Deepest nesting that is followed.
 const MAX_DEPTH: usize = 64;

@@ -1,4 +1,4 @@
-//! What is looked at in the values of a page before they are decoded: how much memory they take, and whether they can be told.
+//! Checks of the values of a page before they are decoded: how much memory they take, and whether they can be decoded.
 
 use parquet::basic::Encoding;
 

@@ -1,4 +1,4 @@
-//! From what a user writes (a file, a folder, a pattern, or a list of those) to files.
+//! From paths as a user writes them (a file, a folder, a pattern, or a list of those) to files.
 
 mod braces;
 
@@ -18,22 +18,22 @@ use super::splits;
 const MAX_FILES: u64 = 1 << 20;
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What a source is read from: a file, a folder, a pattern such as `train-*.parquet`, `**/*.csv` or `{000..146}.tar`, or
-/// a list of those. In settings a text, or a list of texts.
+/// The paths of a source: a file, a folder, a pattern such as `train-*.parquet`, `**/*.csv` or `{000..146}.tar`, or a
+/// list of those. In settings a text, or a list of texts.
 ///
-/// The files of a folder or a pattern are read in the byte order of their names, folder by folder; those of a list, and
-/// what stands in braces, in the order in which they stand there. What begins with a point or an underscore, or ends with
-/// `.crc`, is no data (`_SUCCESS`, `.part-0.crc`), unless a pattern says so itself.
+/// The files of a folder or a pattern are read in the byte order of their names, folder by folder; those of a list, or
+/// of braces, in the order in which they are written. Files whose names begin with a dot or an underscore, or end with
+/// `.crc`, are ignored (`_SUCCESS`, `.part-0.crc`), unless a pattern names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Paths(Vec<PathBuf>);
 
 impl Paths {
-    /// The only one, or the first of a list; nothing where the list is empty.
+    /// The only path, or the first of a list; an empty path if the list is empty.
     pub fn first(&self) -> &Path {
         self.0.first().map_or(Path::new(""), PathBuf::as_path)
     }
 
-    /// All of them.
+    /// All paths.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.0.iter().map(PathBuf::as_path)
     }
@@ -293,7 +293,7 @@ impl Step {
             return Ok(Self::Name(text.to_owned()));
         }
         Pattern::new(text).map(Self::Wildcard).map_err(|error| {
-            Error::new(ErrorKind::Config, format!("{text:?} is not there, and is no pattern: {}", error.msg))
+            Error::new(ErrorKind::Config, format!("{text:?} does not exist, and is not a valid pattern: {}", error.msg))
                 .with_source(error)
         })
     }
@@ -437,7 +437,7 @@ mod tests {
         assert_eq!(error("b.csv").kind(), ErrorKind::NotFound);
         assert!(error("a.tsv").to_string().contains("a.csv"));
         assert!(error("nowhere/*.csv").to_string().contains("nowhere"));
-        assert!(error("a[.csv").message().contains("is not there, and is no pattern"));
+        assert!(error("a[.csv").message().contains("does not exist, and is not a valid pattern"));
         assert!(error("*/../a.csv").message().contains("`..`"));
         assert!(error("z").message().contains("several kinds") && error("z").path().is_some());
         assert!(error("e").message().contains("**/*"));

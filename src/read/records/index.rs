@@ -7,7 +7,7 @@ const GROUP: usize = 32;
 /// In an anchor: its records stand in `wide`.
 const WIDE: u64 = 1 << 63;
 
-/// Where each record begins, in about two bytes a record: an anchor for every 32 records, and each record's distance
+/// Where each record begins, in about two bytes per record: an anchor for every 32 records, and each record's distance
 /// from its anchor. Groups that span 64 KiB or more (records of more than 2 KiB, or long comments between them) take ten
 /// bytes a record.
 #[derive(Debug)]

@@ -1,4 +1,4 @@
-//! The records of a file by where each begins: found at random, read many at a time.
+//! The records of a file by the position where each begins: random access, many read at a time.
 
 mod index;
 

@@ -10,8 +10,8 @@ use super::source::SequenceScratch;
 
 /// Sequences whose features and labels come from two readers.
 ///
-/// A sample is as long as the longer of both; masks say where each has data. Labels for a sequence as a whole have no
-/// steps to be aligned.
+/// A sample is as long as the longer of both; masks say where each has data. Labels for a whole sequence have no steps,
+/// and are not aligned.
 #[derive(Debug)]
 pub struct AlignedSequences {
     features: CsvSequenceReader,

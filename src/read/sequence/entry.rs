@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::read::csv::Choice;
-use crate::read::fields::Field;
+use crate::read::fields::{Field, fault_of};
 use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
 use crate::read::{CsvOptions, IgnoredFiles, Missing, RecordReader};
 use crate::schema::Role;
@@ -14,7 +14,7 @@ use crate::tree::under;
 
 use super::{CsvSequenceReader, SequenceOptions, SequenceRecord, SequenceSummary, is_csv_name};
 
-/// The format of sequences of CSV records: a folder with a file for each, or with `group_by` a file.
+/// The format of sequences of CSV records: a folder with one file per sequence, or one file with `group_by`.
 #[derive(Clone, Copy, Debug)]
 pub struct CsvSequences;
 
@@ -54,8 +54,8 @@ impl Format for CsvSequences {
         under("csv", options.csv.faults()).collect()
     }
 
-    fn field_faults(&self, _: &SequenceOptions, fields: &[(String, Field)]) -> Result<()> {
-        Choice::of_all(fields).map(|_| ())
+    fn field_faults(&self, _: &SequenceOptions, fields: &[(String, Field)]) -> Vec<String> {
+        fault_of(Choice::of_all(fields))
     }
 
     fn access<'o>(&self, options: &'o mut SequenceOptions) -> Option<&'o mut Access> {
@@ -83,12 +83,12 @@ impl Format for CsvSequences {
     fn foretell(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Foretold> {
         let path = at.path.display();
         if options.group_by.is_some() || options.labels.is_some() {
-            return Ok(Foretold::unknown(None, format!("samples and tensors: only reading all of {path} tells")));
+            return Ok(Foretold::unknown(None, format!("samples and tensors: found only by reading all of {path}")));
         }
         Ok(Foretold {
             records: Some(CsvSequenceReader::count_in_folder(at.files, at.path)?),
             held_bytes: Some(0),
-            ..Foretold::unknown(None, format!("tensors: only reading the files in {path} tells"))
+            ..Foretold::unknown(None, format!("tensors: found only by reading the files in {path}"))
         })
     }
 

@@ -1,4 +1,4 @@
-//! Sequences in CSV files: one file each, or the rows of one file that share the value of a column.
+//! Sequences in CSV files: one file per sequence, or the rows of one file that share the value of a column.
 //!
 //! Reading order: `options`, the reader here, `source` (which rows make a sequence), `aligned` (features and labels
 //! from two readers).
@@ -33,9 +33,10 @@ pub use summary::{SequenceRecord, SequenceSummary};
 
 /// Sequences of CSV records. A sample is one sequence of `steps` rows.
 ///
-/// Number columns become f32 `features` `[steps, columns]`; batches are padded with zeros to their longest sequence, and
-/// `features_mask` `[steps]` (f32) is 1 where there is data and 0 in the padding. Labels of each step have a
-/// `labels_mask` of their own. Opening reads every file once, to count steps, and to infer what the options leave open.
+/// Columns of numbers become `features`, `f32 [steps, columns]`. Batches are padded with zeros to their longest
+/// sequence, and `features_mask`, `f32 [steps]`, is 1 where there is data and 0 in the padding. Labels for each step
+/// have their own `labels_mask`. Opening reads every file once, to count steps, and to infer what the options do not
+/// say.
 ///
 /// ```
 /// use ringfeed::read::RecordReader;
@@ -68,8 +69,8 @@ impl CsvSequenceReader {
         Self::open_folder_in(&Files::local(), path.as_ref(), &[], options)
     }
 
-    /// As [`open_folder`](Self::open_folder), a folder of these files, with the tensors of these fields: numbers, classes,
-    /// categories and text. No fields are those of [`open_folder`](Self::open_folder).
+    /// As [`open_folder`](Self::open_folder), for a folder of these files, with the tensors of these fields: numbers,
+    /// classes, categories and text. Without fields, the tensors are those of [`open_folder`](Self::open_folder).
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl CsvSequenceReader {
         Self::new(source, plan, options)
     }
 
-    /// Each of these files is a sequence, in this order. All have the same columns.
+    /// Each of these files is a sequence, in this order. All must have the same columns.
     ///
     /// # Errors
     ///
@@ -122,7 +123,7 @@ impl CsvSequenceReader {
     }
 
     /// The rows of the file at `path` that have the same field in `column` are a sequence, in the file's order. They
-    /// need not be neighbours. Sequences are in the order of their first rows. `column` itself is not fed unless a field
+    /// need not be adjacent. Sequences are in the order of their first rows. `column` itself is left out unless a field
     /// names it.
     ///
     /// # Errors
@@ -136,7 +137,7 @@ impl CsvSequenceReader {
         Self::open_grouped_in(&Files::local(), path, column, &[], options, &MemoryBudget::unlimited())
     }
 
-    /// As [`open_grouped`](Self::open_grouped), one of these files, with the tensors of these fields, if there are
+    /// As [`open_grouped`](Self::open_grouped), for one of these files, with the tensors of these fields, if there are
     /// any; the index and an unpacked file count against `budget`.
     ///
     /// # Errors
@@ -195,15 +196,16 @@ impl CsvSequenceReader {
         Ok(self)
     }
 
-    /// Features from one reader, labels from another: the first sequence of one belongs to the first of the other.
+    /// Features from one reader, labels from another: the first sequence of one belongs to the first sequence of the
+    /// other.
     ///
     /// If `labels` has no label columns, its feature columns are the labels.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] if the numbers of sequences differ and `unpaired` does not allow it, or under
-    /// [`Align::Equal`] with a pair whose lengths differ (both are named); [`ErrorKind::Schema`] if a tensor's name is
-    /// in both.
+    /// [`ErrorKind::Data`] if the numbers of sequences differ and `unpaired` does not allow it, or, with
+    /// [`Align::Equal`], if the lengths of a pair differ (the error names both); [`ErrorKind::Schema`] if both have a
+    /// tensor of the same name.
     pub fn aligned(features: Self, labels: Self, align: Align, unpaired: Unpaired) -> Result<AlignedSequences> {
         AlignedSequences::new(features, labels, align, unpaired)
     }

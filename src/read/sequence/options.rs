@@ -8,23 +8,24 @@ use crate::read::csv::{ColumnRef, CsvOptions};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SequenceOptions {
-    /// How the files are read. One choice holds for all files; delimiter, header and columns are detected in the first one,
-    /// types are inferred from records of all, class names from all of them.
+    /// How the files are read. The options are the same for all files: delimiter, header and columns are detected in
+    /// the first file, types are inferred from some records of all files, and class names are collected from all
+    /// records.
     pub csv: CsvOptions,
     /// Which steps have a label.
     pub label: SequenceLabel,
-    /// Largest file, unpacked, if each file is a sequence: it is read as a whole.
+    /// Maximum size of an unpacked file in bytes, if each file is a sequence: it is read as a whole.
     pub max_sequence_bytes: u64,
-    /// For a [source](crate::settings::SourceConfig): the column whose equal values make a sequence. Otherwise each file of a
-    /// folder is one.
+    /// For a [source](crate::settings::SourceConfig): the column whose equal values make a sequence. Otherwise each
+    /// file of a folder is a sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_by: Option<ColumnRef>,
     /// For a source: where the labels come from, if not from the same files.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<PathBuf>,
-    /// For a source with labels of its own: how features and labels of different length lie to each other.
+    /// For a source with separate labels: how features and labels of different length are aligned.
     pub align: Align,
-    /// For a source with labels of its own: what becomes of sequences without a partner.
+    /// For a source with separate labels: what to do with sequences without a partner.
     pub unpaired: Unpaired,
 }
 
@@ -46,35 +47,35 @@ impl Default for SequenceOptions {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum SequenceLabel {
-    /// Each: labels are `[steps, ...]` and have a mask.
+    /// Each step: labels are `[steps, ...]` and have a mask.
     #[default]
     EachStep,
-    /// The sequence as a whole: that of its last step.
+    /// The whole sequence: the label of its last step.
     Last,
-    /// The sequence as a whole: all steps must say the same.
+    /// The whole sequence: all steps must have the same label.
     Constant,
 }
 
-/// How the steps of features and labels lie to each other.
+/// How the steps of features and labels are aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Align {
-    /// Both have as many.
+    /// Both must have the same number of steps.
     #[default]
     Equal,
-    /// The first step of one is that of the other; the shorter one is padded behind.
+    /// The first steps belong together; the shorter one is padded at the end.
     Start,
-    /// The last step of one is that of the other; the shorter one is padded before.
+    /// The last steps belong together; the shorter one is padded at the beginning.
     End,
 }
 
-/// What becomes of the sequences of one reader that have no partner in the other.
+/// What to do with sequences of one reader that have no partner in the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Unpaired {
     /// Opening is an error.
     #[default]
     Error,
-    /// The surplus of the longer reader is left out.
+    /// The remaining sequences of the longer reader are left out.
     Drop,
 }

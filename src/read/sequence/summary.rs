@@ -11,16 +11,16 @@ use crate::tree::no_faults;
 use super::options::SequenceOptions;
 use super::source::{self, csv_files};
 
-/// What `inspect` says of a folder of CSV files that are a sequence each.
+/// What `inspect` reports about a folder of CSV files with one sequence each.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SequenceSummary {
     /// The folder.
     pub path: PathBuf,
-    /// Whether the first record of each file was taken for its header.
+    /// Whether the first record of each file is its header.
     pub header: bool,
-    /// What decided on that, in the first file.
+    /// The reason for this decision, from the first file.
     pub header_reason: String,
-    /// What separates fields.
+    /// The character that separates fields.
     pub delimiter: char,
     /// Name of the text's encoding.
     pub encoding: String,
@@ -41,7 +41,7 @@ pub struct SequenceSummary {
 pub struct SequenceRecord {
     /// The file.
     pub path: PathBuf,
-    /// Its records.
+    /// Number of its records.
     pub steps: u64,
 }
 

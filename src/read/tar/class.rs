@@ -1,4 +1,4 @@
-//! What a member says of the class of its sample: a name or an index.
+//! The class of a sample, from one of its members: a name or an index.
 
 use std::borrow::Cow;
 

@@ -1,4 +1,4 @@
-//! The classes that all archives share: names or indices, as their members tell them.
+//! The classes of all archives together: names or indices, from their members.
 
 use std::collections::HashMap;
 use std::sync::Arc;

@@ -1,4 +1,4 @@
-//! The members of samples as fields: for whatever codecs [`TarReader`] has no faster way for.
+//! The members of samples as fields, for all codecs for which [`TarReader`] has no faster way.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};

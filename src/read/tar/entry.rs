@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::Field;
+use crate::read::fields::{Field, fault_of};
 use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened, format_has};
 use crate::read::{ColumnRef, Container, FieldReader, IgnoredFiles, RecordReader, named_geometries};
 use crate::storage::Files;
@@ -73,8 +73,8 @@ impl Format for Tar {
         head.is_none() && is_tar_name(path)
     }
 
-    fn field_faults(&self, _: &TarOptions, fields: &[(String, Field)]) -> Result<()> {
-        split(fields).map(|_| ())
+    fn field_faults(&self, _: &TarOptions, fields: &[(String, Field)]) -> Vec<String> {
+        fault_of(split(fields))
     }
 
     fn usual_fields(&self, _: &TarOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {

@@ -1,4 +1,4 @@
-//! From fields to what is read of each sample and where it goes.
+//! From fields to what is read of each sample, and where it is written.
 
 use crate::decode::image::ImageFormat;
 use crate::decode::{ImageOptions, write_numbers};

@@ -1,4 +1,4 @@
-//! Which members of an archive make which sample: names and places, from the headers alone.
+//! Which members of an archive belong to which sample: names and positions, from the headers alone.
 
 use std::collections::{HashMap, HashSet};
 use std::hash::{DefaultHasher, Hasher};
@@ -236,7 +236,7 @@ impl Building<'_> {
         index.keys.extend_from_slice(key);
         let end = u32::try_from(index.keys.len()).ok().filter(|_| sample < u32::MAX);
         index.key_ends.push(end.ok_or_else(|| {
-            Error::new(ErrorKind::Limit, "the names of the archive's samples pass 4 GiB; split the archive")
+            Error::new(ErrorKind::Limit, "the names of the archive's samples take more than 4 GiB; split the archive")
         })?);
         index.places.resize(index.places.len() + self.wanted.len(), Place::default());
         if self.class.is_some() {

@@ -29,13 +29,13 @@ impl Member {
             None => (text.as_str(), None),
         };
         if extension.is_empty() || extension.contains(['/', '*']) || extension.starts_with('.') {
-            return config(format!("{extension:?} is no extension, which is \"jpg\" or \"left.png\""));
+            return config(format!("{extension:?} is not an extension such as \"jpg\" or \"left.png\""));
         }
         if extension.chars().any(char::is_uppercase) {
             return config(format!("extensions are compared in lower case, so {extension:?} never occurs"));
         }
         if let Some(pointer) = pointer.filter(|pointer| !pointer.is_empty() && !pointer.starts_with('/')) {
-            return config(format!("the pointer {pointer:?} begins with no slash: \"{extension}:/{pointer}\""));
+            return config(format!("the pointer {pointer:?} does not begin with a slash: \"{extension}:/{pointer}\""));
         }
         Ok(Self { extension: extension.to_owned(), pointer: pointer.map(str::to_owned) })
     }

@@ -1,4 +1,5 @@
-//! Tar archives of samples, as WebDataset packs them: members called `KEY.EXTENSION`, those of a sample side by side.
+//! Tar archives of samples, in the layout of WebDataset: members called `KEY.EXTENSION`, with those of a sample next to
+//! each other.
 //!
 //! [`options`] says how they are read; [`paths`] finds the archives; [`walk`] reads their headers; [`index`] makes samples of
 //! members, and [`class`] and [`classes`] tell their classes; [`fields`] and [`value`] decode them.
@@ -47,20 +48,21 @@ pub use summary::{MemberCount, TarRecord, TarSummary};
 /// many files a process may have open, often to 1024.
 const KEPT_OPEN: usize = 256;
 
-/// Samples in tar archives, read at random: what WebDataset calls shards.
+/// Random access to samples in tar archives, which WebDataset calls shards.
 ///
-/// A sample is made of neighbouring members that share a key: their name up to the first dot of its last part, folders
-/// included. What follows the dot, in lower case, tells them apart: `n01/0042.jpg` and `n01/0042.cls` are the image and the
-/// class of sample `n01/0042`. Keys are unique in an archive; different archives may use the same ones. Members that are no
-/// ordinary files, have no extension, or describe the set (`__meta__`) are left out and counted.
+/// A sample consists of adjacent members with the same key: their path up to the first dot of the file name. The rest
+/// of the name, in lower case, is the extension: `n01/0042.jpg` and `n01/0042.cls` are the image and the class of
+/// sample `n01/0042`. Keys are unique in an archive; different archives may have the same keys. Members that are not
+/// regular files, have no extension, or describe the set (`__meta__`) are left out and counted.
 ///
-/// Opening reads all headers, with a thread for each core, and the classes. Archives end with their two blocks of zeros,
-/// and are not compressed. Formats: ustar, GNU's long names and large sizes, pax. It holds for each sample its key, 4 bytes,
-/// 4 for the class, and 8 for each member that is used, all counted against the budget. Reading a sample is one read for
-/// each of its members.
+/// Opening reads all headers and the classes, with one thread per core. Archives must end with two blocks of zeros, and
+/// must not be compressed. Formats: ustar, GNU's long names and large sizes, pax. For each sample, the reader holds its
+/// key, 4 bytes, 4 for the class, and 8 for each member that is used; all of this counts against the budget. Reading a
+/// sample takes one read for each of its members.
 ///
-/// Its tensors are those of [fields](crate::field): one image, one class, texts and single numbers are decoded here. Without
-/// fields, a sample is its `image` as it is (`u8`, of any size), if it has a single one, and its `label` if it has a `cls`.
+/// Its tensors are those of [fields](crate::field): one image, one class, texts and single numbers are decoded here.
+/// Without fields, a sample has its `image` in its own size (`u8`), if it has exactly one, and its `label` if it has a
+/// `cls`.
 ///
 /// ```no_run
 /// use ringfeed::read::RecordReader;
@@ -104,14 +106,14 @@ struct Archive {
 }
 
 impl TarReader {
-    /// Opens what a path stands for: an archive, a folder of archives, sorted by name, or a pattern such as
-    /// `train-{000..146}.tar`.
+    /// Opens an archive, a folder of archives (sorted by name), or a pattern such as `train-{000..146}.tar`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Config`] if the first sample does not have a single image,
-    /// [`ErrorKind::Format`] for what is no whole tar archive or does not keep the members of a sample
-    /// together, [`ErrorKind::Unsupported`] for compressed archives and sparse files. All name archive, member and byte.
+    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Config`] if the first sample does not have a single
+    /// image, [`ErrorKind::Format`] for a file that is not a complete tar archive, or in which the members of a sample
+    /// are not adjacent, [`ErrorKind::Unsupported`] for compressed archives and sparse files. All errors name archive,
+    /// member and byte.
     pub fn open(path: impl AsRef<Path>, options: &TarOptions) -> Result<Self> {
         Self::open_in(&Files::local(), path, &[], options, &MemoryBudget::unlimited())
     }
@@ -120,14 +122,14 @@ impl TarReader {
     ///
     /// # Errors
     ///
-    /// As [`TarReader::open`], and [`ErrorKind::Config`] for a field that needs a [`Loader`](crate::Loader), as a second image
-    /// does.
+    /// As [`TarReader::open`], and [`ErrorKind::Config`] for a field that needs a [`Loader`](crate::Loader), such as a
+    /// second image.
     pub fn with_fields(path: impl AsRef<Path>, fields: &[(String, Field)], options: &TarOptions) -> Result<Self> {
         Self::open_in(&Files::local(), path, fields, options, &MemoryBudget::unlimited())
     }
 
-    /// As [`TarReader::with_fields`], archives among these files; the index counts against `budget`, and is saved of local files
-    /// alone. No fields are those of [`TarReader::open`].
+    /// As [`TarReader::with_fields`], for archives among these files. The index counts against `budget`, and is saved
+    /// only for local files. Without fields, the tensors are those of [`TarReader::open`].
     ///
     /// # Errors
     ///
@@ -217,7 +219,7 @@ impl TarReader {
         })
     }
 
-    /// The archives, in their order.
+    /// The archives, in order.
     pub fn archives(&self) -> impl ExactSizeIterator<Item = &Path> {
         self.archives.iter().map(|archive| archive.path.as_path())
     }
@@ -227,12 +229,13 @@ impl TarReader {
         self.classes.names()
     }
 
-    /// Members that belong to no sample: no ordinary files, without extension, or descriptions of the set.
+    /// Number of members that do not belong to a sample: not regular files, without an extension, or descriptions of
+    /// the set.
     pub fn ignored(&self) -> u64 {
         self.archives.iter().map(|archive| archive.index.ignored).sum()
     }
 
-    /// The key of record `sample`: the name of its members up to their extensions.
+    /// The key of record `sample`: the path of its members without their extensions.
     ///
     /// # Panics
     ///

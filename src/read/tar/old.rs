@@ -1,10 +1,10 @@
-//! Settings of earlier versions, which had a language of fields for archives alone: said as the fields that they are.
+//! Settings of earlier versions, which had a separate language of fields for archives: translated to fields.
 
 use serde::Deserialize;
 
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::dtype::DType;
-use crate::read::fields::{Class, Field, Image, Numbers, Text, instead_of};
+use crate::read::fields::{Class, Field, Image, Numbers, Text, instead_of, old_among};
 use crate::read::{ColumnRef, Longer};
 use crate::schema::Role;
 use crate::tree::{Fault, Node};
@@ -60,10 +60,7 @@ fn cls() -> String {
 ///
 /// What was wrong with them in the first place.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
-    let Node::Table(entries) = options else { return Ok(None) };
-    let Some((key, _)) = entries.iter().find(|(key, _)| key == "fields" || key == "images") else { return Ok(None) };
-    let only = entries.iter().filter(|(key, _)| key == "fields" || key == "images").cloned().collect();
-    let Old { fields, images } = Old::deserialize(&Node::Table(only))?;
+    let Some((key, Old { fields, images })) = old_among(options, &["fields", "images"])? else { return Ok(None) };
     let usual =
         || vec![OldField::Image { extension: None }, OldField::Class { extension: cls(), pointer: None, _by: None }];
     let fields = if fields.is_empty() { usual() } else { fields };

@@ -20,11 +20,11 @@ use super::{TarReader, paths};
 /// Members of samples with the same extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct MemberCount {
-    /// What follows the first dot of their names, in lower case.
+    /// The part of their names after the first dot, in lower case.
     pub extension: String,
-    /// How many there are.
+    /// Number of these members.
     pub count: u64,
-    /// Their bytes together.
+    /// Their total size in bytes.
     pub bytes: u64,
 }
 
@@ -33,26 +33,26 @@ pub struct MemberCount {
 pub struct TarRecord {
     /// The archive.
     pub path: PathBuf,
-    /// The name of its members up to their extensions.
+    /// The path of its members without their extensions.
     pub key: String,
-    /// Its class, by name or, if it has none, index.
+    /// Its class, by name, or by index if it has no name.
     pub label: Option<String>,
 }
 
-/// What `inspect` says of tar archives: from their headers and classes.
+/// What `inspect` reports about tar archives, from their headers and classes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct TarSummary {
     /// Samples.
     pub records: u64,
     /// Archives.
     pub archives: u64,
-    /// Members that belong to no sample.
+    /// Number of members that do not belong to a sample.
     pub ignored: u64,
     /// The members of samples, by extension.
     pub members: Vec<MemberCount>,
-    /// The classes that occur, in index order; none unless samples have an image and a `cls`.
+    /// The classes that occur, in index order; empty unless samples have an image and a `cls`.
     pub classes: Vec<ClassCount>,
-    /// The tensors that samples become without options: the image (no figures) and the class. None if samples have no
+    /// The tensors of samples without fields: the image (without statistics) and the class. Empty if samples have no
     /// image, or several.
     pub fields: Vec<FieldSummary>,
     /// The first sample.
@@ -62,7 +62,7 @@ pub struct TarSummary {
 }
 
 impl TarSummary {
-    /// Sums up the archives that a path stands for, as [`TarReader::open`] finds them.
+    /// Summarises the archives at a path, as [`TarReader::open`] finds them.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! One value out of a text or JSON member, without keeping the rest of it.
+//! One value of a text or JSON member, without keeping the rest of it.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -131,7 +131,7 @@ impl fmt::Display for Value<'_> {
 pub(super) fn text(bytes: &[u8]) -> Result<&str> {
     std::str::from_utf8(bytes).map_err(|error| {
         let (at, found) = (error.valid_up_to(), bytes[error.valid_up_to()]);
-        Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: no UTF-8"))
+        Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: not UTF-8"))
     })
 }
 
@@ -178,8 +178,8 @@ mod tests {
         assert!(error(r#"{"a": 1}"#, "/a/b").message().contains("nothing there"));
         assert!(error(r#"{"a": [1]}"#, "/a").message().contains("neither"));
         assert!(error(r#"{"a": null}"#, "/a").message().contains("neither"));
-        assert!(error(r#"{"a": 1"#, "/a").message().contains("no JSON: expected a comma or }, found the end"));
-        assert!(error(r#"{"a": 1} {}"#, "/a").message().contains("no JSON"));
+        assert!(error(r#"{"a": 1"#, "/a").message().contains("not JSON: expected a comma or }, found the end"));
+        assert!(error(r#"{"a": 1} {}"#, "/a").message().contains("not JSON"));
     }
 
     fn json() -> impl Strategy<Value = serde_json::Value> {

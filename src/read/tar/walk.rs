@@ -1,4 +1,4 @@
-//! From member to member through one archive, reading headers only.
+//! Goes from member to member through one archive, and reads only headers.
 //!
 //! Formats: POSIX ustar and pax (IEEE Std 1003.1, "pax"), and what GNU tar adds for long names and large sizes ("Basic
 //! Tar Format" in its manual).

@@ -1,4 +1,4 @@
-//! How records lie in a file: length, checksum of the length, bytes, checksum of the bytes.
+//! The layout of records in a file: length, checksum of the length, bytes, checksum of the bytes.
 
 use std::io::{BufReader, Read};
 
@@ -41,14 +41,14 @@ pub(super) fn unframe(framed: &[u8]) -> Result<&[u8]> {
     match parts.and_then(|(bytes, rest)| Some((bytes, u32::from_le_bytes(*rest.first_chunk()?)))) {
         None => fault(format!("{CUT}: {} bytes are left of its {}", framed.len(), len.saturating_add(FRAME))),
         Some((bytes, found)) if checksum(bytes) != found => {
-            fault("the record's checksum is another than that of its bytes: it is damaged".to_owned())
+            fault("the record's checksum is wrong: it is damaged".to_owned())
         }
         Some((bytes, _)) => Ok(bytes),
     }
 }
 
 const CUT: &str = "the file ends inside this record: it is truncated";
-const DAMAGED_LENGTH: &str = "the checksum of the record's length is another than that of the length";
+const DAMAGED_LENGTH: &str = "the checksum of the record's length is wrong";
 
 /// Where each record begins. One that the end of the file cuts off is a record, too: a bad one.
 ///

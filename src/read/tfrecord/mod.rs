@@ -3,6 +3,7 @@
 mod example;
 mod framing;
 mod packing;
+mod seen;
 mod wire;
 
 use std::cell::Cell;
@@ -12,12 +13,12 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs, Spool};
 
-use super::container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
+use super::container::{Container, FieldInfo, List, Value, Visit, find_field};
 use super::csv::CsvOptions;
 use super::format::{Format, Open, Opened, format_has};
 use super::names::plain_name;
@@ -29,6 +30,7 @@ use super::{ColumnRef, Fingerprint, Scratch, check_record, parallel};
 use example::{ByteStrings, Room, Values, each_feature, each_step};
 use framing::{FRAME, HEADER, unframe};
 use packing::{is_zlib, packing_of};
+use seen::Seen;
 use wire::{Fault, Part};
 
 /// What is looked at to learn of the fields: this many records, and not more than so many bytes.
@@ -46,13 +48,13 @@ const LISTS: &str = "feature_lists/";
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TfRecordOptions {
-    /// How the file's bytes are reached. A compressed file is always unpacked first.
+    /// How the file is read. A compressed file is always unpacked first.
     pub access: Access,
-    /// Where the places of the records are kept for the next run.
+    /// Where the positions of the records are saved for the next run.
     pub saved_index: SavedIndex,
-    /// Longest record, in bytes.
+    /// Maximum length of a record in bytes.
     pub max_record_bytes: usize,
-    /// Most bytes that a compressed file may unpack to.
+    /// Maximum number of bytes that a compressed file may unpack to.
     pub max_unpacked_bytes: u64,
 }
 
@@ -67,7 +69,7 @@ impl Default for TfRecordOptions {
     }
 }
 
-/// The format of TFRecord files, told by the checksum of the first record's length, whatever they are called.
+/// The format of TFRecord files, recognised by the checksum of the first record's length, whatever their names.
 #[derive(Clone, Copy, Debug)]
 pub struct TfRecord;
 
@@ -112,17 +114,18 @@ fn is_shard(name: &str) -> bool {
 
 /// The records of a TFRecord file, plain or compressed (GZIP, ZLIB, Zstandard): each a `tf.train.Example` or a `tf.train.SequenceExample`.
 ///
-/// A field is the feature of that key. A feature with one value is that value, one with several a list; one without values is
-/// a missing value. Feature lists are lists of their steps' values, and lists of lists where a step has not just one; to tensors
-/// go those of one step behind the other. Where a key stands for a feature and for a list of features, they are called
-/// `context/KEY` and `feature_lists/KEY`. Byte strings go to any codec: images, text, arrays, classes.
+/// A field is the feature with that key. A feature with one value is that value; with several values it is a list;
+/// without values it is a missing value. A feature list is a list of the values of its steps, or a list of lists if a
+/// step does not have exactly one value; in a tensor, the values of all steps follow one another. If a key names both a
+/// feature and a feature list, they are called `context/KEY` and `feature_lists/KEY`. Byte strings can be decoded by
+/// any codec: images, text, arrays, classes.
 ///
-/// Opening finds the records by their lengths alone, and passes over what is between. Checksums of lengths and of records are
-/// checked. A record that the end of the file cuts off is a bad record; a length that is damaged is an error, since where later
-/// records begin is then unknown. What an example holds beside features is passed over.
+/// Opening finds the records only by their lengths, and skips their contents. Checksums of lengths and of records are
+/// checked. A record that the end of the file cuts off is a bad record. A damaged length is an error, because it is
+/// then unknown where later records begin. Parts of an example that are not features are ignored.
 ///
-/// [`fields`](Container::fields) lists what the first 1000 records hold (8 MiB of them). What none of them has is looked for in
-/// all, before it is an error.
+/// [`fields`](Container::fields) lists the features of the first 1000 records (at most 8 MiB of them). A feature that
+/// none of them has is searched in all records before it is an error.
 ///
 /// ```
 /// use ringfeed::memory::MemoryBudget;
@@ -176,7 +179,7 @@ struct Worker {
 }
 
 impl TfRecords {
-    /// Finds the records of the file at `path`, and looks at the first ones.
+    /// Finds the records of the file at `path`, and reads the first ones.
     ///
     /// # Errors
     ///
@@ -490,62 +493,5 @@ impl List for Steps<'_> {
         });
         self.room.set(room);
         result
-    }
-}
-
-/// What a field was seen to hold.
-#[derive(Clone, Copy, Debug, Default, PartialEq)]
-struct Seen {
-    /// `None`: nothing yet.
-    kind: Option<FieldKind>,
-    /// How many values there are, if always as many; otherwise 0. Of a list of features, in each step.
-    count: usize,
-    is_list: bool,
-}
-
-impl Seen {
-    fn of(feature: Part<'_>, is_list: bool, room: &mut Room) -> Result<Self, Fault> {
-        if !is_list {
-            return Ok(Self::of_values(room.values(feature)?));
-        }
-        let mut all = Self::default();
-        each_step(feature, |step| {
-            all = all.and(Self::of_values(room.values(step)?));
-            Ok::<(), Fault>(())
-        })?;
-        Ok(Self { is_list: true, ..all })
-    }
-
-    fn of_values(values: Values<'_>) -> Self {
-        let (kind, count) = match values {
-            Values::None => return Self::default(),
-            Values::Bytes(strings) => (FieldKind::Bytes, strings.len()),
-            Values::Floats(numbers) => (FieldKind::Numbers(DType::F32), numbers.len()),
-            Values::Integers(numbers) => (FieldKind::Numbers(DType::I64), numbers.len()),
-        };
-        Self { kind: Some(kind), count, is_list: false }
-    }
-
-    /// In this record or in another.
-    fn and(self, other: Self) -> Self {
-        match (self.kind, other.kind) {
-            (_, None) => self,
-            (None, _) => other,
-            (Some(one), Some(another)) => Self {
-                kind: Some(if one == another { one } else { FieldKind::Other }),
-                count: if self.count == other.count { self.count } else { 0 },
-                is_list: self.is_list,
-            },
-        }
-    }
-
-    fn info(self, name: &str) -> FieldInfo {
-        let info = FieldInfo::new(name, self.kind.unwrap_or(FieldKind::Other));
-        match (self.kind, self.is_list, self.count) {
-            (None, ..) | (_, false, 1) => info,
-            (_, true, 1) => info.shape(&[0]),
-            (_, true, count) => info.shape(&[0, count]),
-            (_, false, count) => info.shape(&[count]),
-        }
     }
 }

@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         let tag = self.varint()?;
         match u32::try_from(tag >> 3) {
             Ok(number @ 1..0x2000_0000) => Ok((number, (tag & 7) as u8)),
-            _ => Err(Fault { what: "a field with a number that no field has", at }),
+            _ => Err(Fault { what: "an invalid field number", at }),
         }
     }
 
@@ -74,7 +74,7 @@ impl<'a> Fields<'a> {
                 let at = self.at;
                 let len = self.varint()?;
                 let len = usize::try_from(len).ok().filter(|len| *len <= self.rest.len());
-                let len = len.ok_or(Fault { what: "a field that is longer than what it is in", at })?;
+                let len = len.ok_or(Fault { what: "a field that is longer than its message", at })?;
                 let at = self.at;
                 Written::Part(Part { bytes: self.take(len)?, at })
             }
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
                 [a, b, c, d] => Written::Fixed32([a, b, c, d]),
                 _ => Written::Other,
             },
-            _ => return Err(Fault { what: "a field of a kind that there is not", at: self.at }),
+            _ => return Err(Fault { what: "a field of an unknown kind", at: self.at }),
         })
     }
 
@@ -98,7 +98,7 @@ impl<'a> Fields<'a> {
             let at = self.at;
             match self.tag()? {
                 (end, 4) if end == number => return Ok(()),
-                (_, 4) => return Err(Fault { what: "the end of another group than the one that was begun", at }),
+                (_, 4) => return Err(Fault { what: "the end of another group", at }),
                 (inner, kind) => self.value(inner, kind, depth)?,
             };
         }
@@ -173,11 +173,11 @@ mod tests {
     fn what_is_no_message_is_refused_where_it_is() {
         let fault = |bytes: &[u8]| all(bytes).unwrap_err();
         for (bytes, what, at) in [
-            (&[0x00, 1][..], "a number that no field has", 0),
-            (&[0x08, 1, 0x0e], "a kind that there is not", 3),
-            (&[0x0c], "a kind that there is not", 1),
+            (&[0x00, 1][..], "an invalid field number", 0),
+            (&[0x08, 1, 0x0e], "an unknown kind", 3),
+            (&[0x0c], "an unknown kind", 1),
             (&[0x0b, 0x14], "the end of another group", 1),
-            (&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f, 1], "longer than what it is in", 1),
+            (&[0x12, 0xff, 0xff, 0xff, 0xff, 0x0f, 1], "longer than its message", 1),
             (&[0x08, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2], "more than 64 bits", 1),
         ] {
             let found = fault(bytes);

@@ -4,13 +4,13 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::read::fields::Field;
+use crate::read::fields::{Field, fault_of};
 use crate::read::format::{Foretold, Format, Open, Opened, format_has};
 
 use super::tensors::Tensors;
 use super::{TokenCut, TokenOptions, TokenReader};
 
-/// The format of files of tokens, raw or NPY, cut into windows: what they are, somebody must say.
+/// The format of files of tokens, raw or NPY, cut into windows. It is never detected: name it in settings.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens;
 
@@ -32,8 +32,8 @@ impl Format for Tokens {
         options.faults()
     }
 
-    fn field_faults(&self, options: &TokenOptions, fields: &[(String, Field)]) -> Result<()> {
-        Tensors::of(options, fields, None).map(drop)
+    fn field_faults(&self, options: &TokenOptions, fields: &[(String, Field)]) -> Vec<String> {
+        fault_of(Tensors::of(options, fields, None))
     }
 
     fn needs_shuffle(&self, options: &TokenOptions) -> bool {
@@ -60,7 +60,7 @@ impl Format for Tokens {
         Ok(match TokenReader::foretold(at.path, at.fields, options)? {
             (Some(records), tensors) => Foretold::numbered(records, tensors, 0),
             (None, tensors) => {
-                Foretold::unknown(Some(tensors), format!("samples: only reading all of {} tells", at.path.display()))
+                Foretold::unknown(Some(tensors), format!("samples: found only by reading all of {}", at.path.display()))
             }
         })
     }

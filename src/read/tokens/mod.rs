@@ -1,5 +1,5 @@
 //! Tokens for language models: a long row of numbers, cut into windows. `options` says how, `file` reads the row,
-//! `documents` and `best_fit` lay whole documents into windows, and this file writes samples.
+//! `documents` and `best_fit` pack whole documents into windows, and this file writes samples.
 
 mod best_fit;
 mod documents;
@@ -37,7 +37,7 @@ pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
 pub use text_entry::TextTokens;
 pub use text_options::{TextCut, TextTokenOptions};
 
-/// Windows of a file of tokens: `.bin`, as nanoGPT and llm.c write them, or NPY.
+/// Windows of a file of tokens: `.bin`, as nanoGPT and llm.c write it, or NPY.
 ///
 /// ```
 /// use ringfeed::ReaderSource;
@@ -89,9 +89,9 @@ impl TokenReader {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Format`] for a file that does not hold whole tokens,
-    /// [`ErrorKind::Unsupported`] for an NPY file that is no row of `u8`, `u16` or `u32`, [`ErrorKind::Schema`] for a
-    /// type that can't hold the file's tokens, [`ErrorKind::Config`] for options that make no sense or a file shorter
-    /// than a window.
+    /// [`ErrorKind::Unsupported`] for an NPY file that is not a row of `u8`, `u16` or `u32`, [`ErrorKind::Schema`] for
+    /// a type that can't hold the file's tokens, [`ErrorKind::Config`] for invalid options or a file shorter than a
+    /// window.
     pub fn open(path: impl AsRef<Path>, options: &TokenOptions) -> Result<Self> {
         Self::open_in(&Files::local(), path, options, &MemoryBudget::unlimited())
     }
@@ -105,7 +105,7 @@ impl TokenReader {
         Self::open_in(&Files::local(), path, options, budget)
     }
 
-    /// As [`TokenReader::open_within`], one of these files.
+    /// As [`TokenReader::open_within`], for one of these files.
     ///
     /// # Errors
     ///
@@ -119,7 +119,7 @@ impl TokenReader {
         Self::open_fields_in(files, path.as_ref(), &[], options, budget)
     }
 
-    /// As [`TokenReader::open`], with these of the tensors that windows have, by these names and of these types.
+    /// As [`TokenReader::open`], with these tensors of a window, under these names and with these types.
     ///
     /// ```
     /// use ringfeed::field::Numbers;

@@ -1,4 +1,4 @@
-//! Settings of earlier versions, which said in an option what type tokens have: said as the fields that it is.
+//! Settings of earlier versions, in which an option said the type of tokens: translated to fields.
 
 use serde::Deserialize;
 

@@ -3,27 +3,28 @@ use serde::{Deserialize, Serialize};
 use crate::read::fixed::{Endian, StoredType};
 use crate::storage::Access;
 
-/// How a file of tokens is read and cut into samples. Their tensors are `i64`, unless fields of numbers ask for another integer type,
-/// or for some of them by other names: `inputs = "i32"`, `y = { from = "targets", numbers = "i32" }`.
+/// How a file of tokens is read and cut into samples. Tensors are `i64`, unless fields of numbers name another integer
+/// type, or select and rename tensors: `inputs = "i32"`, `y = { from = "targets", numbers = "i32" }`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TokenOptions {
-    /// Tokens that the model sees at a time.
+    /// Number of tokens that the model sees at a time.
     pub window: usize,
     /// Where windows begin and end.
     pub cut: TokenCut,
-    /// What the model is to answer.
+    /// What the model should predict.
     pub targets: TokenTargets,
-    /// How many tokens there are to choose from: one of this number or above makes its sample bad. By default nothing is
+    /// Size of the vocabulary: a token number of this size or above makes its sample bad. By default nothing is
     /// checked.
     pub vocabulary: Option<u32>,
-    /// Element type in the file: `u8`, `u16` or `u32`. An NPY file says it itself.
+    /// Element type in the file: `u8`, `u16` or `u32`. An NPY file has it in its header.
     pub stored: StoredType,
-    /// Bytes before the first token. An NPY file says it itself.
+    /// Bytes before the first token. Not for NPY files.
     pub header_bytes: u64,
-    /// Which byte of a token comes first. An NPY file says it itself.
+    /// Which byte of a token comes first. An NPY file has it in its header.
     pub endian: Endian,
-    /// How the file is reached. It may be mapped, which is faster and a promise: see [`Mapping::promise`](crate::storage::Mapping::promise).
+    /// How the file is read. It may be mapped, which is faster but needs a promise: see
+    /// [`Mapping::promise`](crate::storage::Mapping::promise).
     pub access: Access,
 }
 
@@ -32,50 +33,51 @@ pub struct TokenOptions {
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum TokenCut {
-    /// One window after another. What is left at the end of the file and makes no whole window is left out.
+    /// One window after another. The rest at the end of the file that does not fill a window is left out.
     Contiguous {
-        /// Tokens from one window's beginning to the next; by default the window, so that each token is seen once.
+        /// Number of tokens from the start of a window to the start of the next. Default: `window`, so that each token
+        /// is seen once.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         stride: Option<usize>,
     },
-    /// Windows that begin anywhere, each place as likely as any other; needs a shuffle for its seed. No place is drawn
-    /// twice before all were drawn once. An epoch has as many windows as fit side by side, unless told otherwise. A
+    /// Windows that begin anywhere, with equal probability; needs a shuffle for its seed. No position is drawn twice
+    /// before all were drawn once. An epoch has as many windows as fit side by side, unless the number is set. A
     /// sample's id is the index of its first token.
     #[default]
     Random,
-    /// Documents, each of which ends with the token `end`: several in a window, told apart by the tensors `segments`
-    /// (1 for the first document in a window, then 2 and so on; 0 for padding) and `positions` (of a token in its
-    /// document's part of the window, from 0), both `i32`, and by a mask, `u8`: 1 where a token is to be predicted from
-    /// earlier ones of its own document. See [`TokenPacking`].
+    /// Documents, each ending with the token `end`, several per window. The tensors `segments` (1 for the first
+    /// document in a window, then 2 and so on; 0 for padding) and `positions` (of a token in its document's part of the
+    /// window, from 0), both `i32`, tell them apart; a mask (`u8`) is 1 where a token is predicted from earlier tokens
+    /// of its own document. See [`TokenPacking`].
     Documents {
         /// The token that ends a document.
         end: u32,
-        /// How documents are laid into windows.
+        /// How documents are packed into windows.
         #[serde(default)]
         packing: TokenPacking,
     },
 }
 
-/// How documents are laid into windows.
+/// How documents are packed into windows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum TokenPacking {
-    /// Whole documents in the file's order, as many as fit; the rest of the window is padding (0). Only a document longer
-    /// than a window goes on in the next one. The file is read once, when it is opened.
+    /// Whole documents in the file's order, as many as fit; the rest of the window is padding (0). Only a document
+    /// longer than a window continues in the next one. The file is read once when it is opened.
     #[default]
     Whole,
     /// Whole documents, the longest first, each where it leaves the least room (best-fit decreasing; Ding and others:
-    /// "Fewer truncations improve language modeling", ICML 2024): hardly any padding. Only a document longer than a window
-    /// is cut. Windows hold documents from all over the file, and come by length: shuffle them. The file is read once, when
-    /// it is opened, and twelve bytes a document are kept (32 while it is opened).
+    /// "Fewer truncations improve language modeling", ICML 2024): hardly any padding. Only a document longer than a
+    /// window is cut. Windows hold documents from all over the file, and are ordered by length: shuffle them. The file
+    /// is read once when it is opened, and twelve bytes per document are kept (32 while it is opened).
     BestFit,
-    /// Windows are filled to their last token, and documents go on in the next one: no padding. Nothing is read when the
-    /// file is opened.
+    /// Windows are filled to their last token, and documents continue in the next one: no padding. Nothing is read when
+    /// the file is opened.
     Filled,
 }
 
-/// What the model is to answer, and which tensors say so.
+/// What the model should predict, and the tensors for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum TokenTargets {
@@ -83,10 +85,10 @@ pub enum TokenTargets {
     /// `targets_mask` `[window]`.
     #[default]
     Shifted,
-    /// `tokens` `[window + 1]`, of which the trainer takes both. With documents, the mask is `tokens_mask`
-    /// `[window + 1]`.
+    /// `tokens` `[window + 1]`, from which the trainer takes inputs and targets. With documents, the mask is
+    /// `tokens_mask` `[window + 1]`.
     Inside,
-    /// `tokens` `[window]` alone. With documents, the mask `tokens_mask` `[window]` is 1 where there is a token.
+    /// Only `tokens` `[window]`. With documents, the mask `tokens_mask` `[window]` is 1 where there is a token.
     None,
 }
 
@@ -106,8 +108,8 @@ impl Default for TokenOptions {
 }
 
 impl TokenOptions {
-    /// How many samples an epoch has where that is not how many there are to choose from: of random windows, as many as
-    /// lie side by side among `starts` places to begin.
+    /// Number of samples per epoch, if it is not the number of samples in the data: for random windows, as many as fit
+    /// side by side in `starts` possible starts.
     pub fn samples_per_epoch(&self, starts: u64) -> Option<u64> {
         (self.cut == TokenCut::Random).then(|| starts.div_ceil(self.window.max(1) as u64))
     }

@@ -1,4 +1,4 @@
-//! Which tensors windows of tokens have, and what fields ask for of them.
+//! The tensors of windows of tokens, and those that fields ask for.
 
 use crate::decode::converts;
 use crate::dtype::DType;
@@ -63,7 +63,7 @@ impl Tensors {
         });
         let Some((part, spec)) = found else {
             let names: Vec<&str> = own.iter().filter(|own| own.0 != Part::Mask).map(|own| &*own.1.name).collect();
-            return config(format!("windows of tokens have {}; say by `from` which is meant", names.join(", ")));
+            return config(format!("windows of tokens have {}; name one of them in `from`", names.join(", ")));
         };
         let Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) = &field.codec else {
             return config("windows of tokens hold numbers, such as \"i32\"".to_owned());

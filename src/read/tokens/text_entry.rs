@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::read::fields::Field;
+use crate::read::fields::{Field, fault_of};
 use crate::read::format::{Format, Open, Opened, format_has};
 
 use super::options::TokenCut;
@@ -12,7 +12,8 @@ use super::tensors::Tensors;
 use super::text::TextTokens as Reader;
 use super::text_options::TextTokenOptions;
 
-/// The format of windows of tokens that are made of text when it is opened: what it is made of, somebody must say.
+/// The format of windows of tokens that are made of text when the source is opened. It is never detected: name it in
+/// settings.
 #[derive(Clone, Copy, Debug)]
 pub struct TextTokens;
 
@@ -46,8 +47,8 @@ impl Format for TextTokens {
         faults
     }
 
-    fn field_faults(&self, options: &TextTokenOptions, fields: &[(String, Field)]) -> Result<()> {
-        Tensors::of(&options.of_tokens(0), fields, None).map(drop)
+    fn field_faults(&self, options: &TextTokenOptions, fields: &[(String, Field)]) -> Vec<String> {
+        fault_of(Tensors::of(&options.of_tokens(0), fields, None))
     }
 
     fn needs_shuffle(&self, options: &TextTokenOptions) -> bool {

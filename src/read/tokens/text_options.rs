@@ -8,48 +8,50 @@ use super::options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
 
 /// How text becomes windows of tokens.
 ///
-/// The documents are the records of the source, in its order. Each becomes its tokens and, behind them, the token
-/// [`end`](Self::end); all of them, one behind the other, are one long row of tokens, in which windows lie as [`cut`](Self::cut) says.
-/// The row is made when the source is opened, by all cores, and kept in a temporary file, or for the next run
-/// ([`saved_index`](Self::saved_index)): two or four bytes a token. From then on it is a file of tokens like any other, so that any window
-/// is read by its number: shuffles, shards and states are exact, and cost nothing.
+/// The documents are the records of the source, in its order. Each becomes its tokens, followed by the token
+/// [`end`](Self::end). All of them together are one long row of tokens, from which windows are cut as
+/// [`cut`](Self::cut) says. All cores make the row when the source is opened. It is stored in a temporary file, or
+/// saved for the next run ([`saved_index`](Self::saved_index)), with two or four bytes per token. From then on it is a
+/// file of tokens like any other, and any window can be read by its number: shuffles, shards and states are exact, and
+/// cost nothing.
 ///
-/// A window's place depends on the documents before it and on nothing else. A shuffle is one of windows: the documents
-/// inside a window stay neighbours, whatever the epoch. Who wants other neighbours shuffles the documents first, or lets windows
-/// begin anywhere ([`TextCut::Random`]).
+/// The position of a window depends only on the documents before it. A shuffle changes the order of windows: the
+/// documents inside a window are the same in every epoch. For other neighbours, shuffle the documents first, or let
+/// windows begin anywhere ([`TextCut::Random`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TextTokenOptions {
     /// The tokenizer: a `tokenizer.json`.
     pub tokenizer: PathBuf,
-    /// The field of a record that holds its text. By default `text`, or `line` of lines of text.
+    /// The field of a record that holds its text. By default `text`, or `line` for lines of text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<ColumnRef>,
-    /// The format of the documents' files: `text` for a document on each line, `text_files` for a document in each file, or any other
-    /// with records of values. By default it is told by what they hold, which plain text does not.
+    /// The format of the documents' files: `text` for one document per line, `text_files` for one document per file, or
+    /// any other with records of values. By default it is detected from their contents, which is not possible for plain
+    /// text.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub format: Option<String>,
-    /// The token behind each document, as the tokenizer calls it.
+    /// The token after each document, by its name in the tokenizer.
     pub end: String,
     /// Whether the tokenizer puts its special tokens around each document.
     pub special_tokens: bool,
-    /// Tokens that the model sees at a time.
+    /// Number of tokens that the model sees at a time.
     pub window: usize,
     /// Where windows begin and end.
     pub cut: TextCut,
-    /// What the model is to answer.
+    /// What the model should predict.
     pub targets: TokenTargets,
-    /// Where the tokens are kept for the next run. They are made anew where the documents' files (by size and time), the tokenizer or
-    /// these options have changed. Nothing is kept of the files of a [storage](crate::storage::Storage), nor of documents that a
-    /// folder or an index names: nobody knows whether these have changed.
+    /// Where the tokens are saved for the next run. They are made again if the documents' files (by size and time), the
+    /// tokenizer or these options have changed. Nothing is saved for files of a [storage](crate::storage::Storage), nor
+    /// for documents that a folder or an index names, because it is unknown whether these have changed.
     pub saved_index: SavedIndex,
-    /// Most bytes of tokens.
+    /// Maximum number of bytes of tokens.
     pub max_token_bytes: u64,
-    /// Threads that tokenise; `None`: one for each core.
+    /// Number of threads that tokenise; `None`: one for each core.
     pub threads: Option<usize>,
 }
 
-/// Where windows of tokens begin and end that are made of text.
+/// Where windows of tokens begin and end, if they are made of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -1,18 +1,31 @@
 //! What more workers would give.
 
-use crate::stats::{Stats, share};
+use crate::stats::{StageStats, Stats, share};
 
 /// How many times as many workers are foretold at most, and where it is not known how reading goes with more.
 const MOST_TIMES: usize = 4;
 const MOST_TIMES_UNKNOWN: usize = 2;
 
-/// How reading goes when more read at the same time.
+/// What is waited less for, beside a core, is no reason to think that workers wait for one another.
+const WAITS: f64 = 0.2;
+/// How many run the transforms' code at the same time, in the mean, where it is hardly ever two.
+const ALONE: f64 = 1.25;
+/// Where so much of the transforms' time is waited to begin them, they run one at a time.
+const TURNS: f64 = 0.02;
+/// From this share of the work on, waiting for their turn is what keeps workers.
+const LOCKED: f64 = 0.25;
+
+/// How work goes when more do it at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scaling {
     /// Nothing shared is in the way, as far as it was seen.
     Free,
-    /// Each takes longer in proportion: what is read from gives no more.
+    /// Reading takes longer in proportion: what is read from gives no more.
     Shared,
+    /// The transforms' code runs one at a time.
+    Locked,
+    /// Bytes are asked for ahead of the workers, as many as may be: it is the storage that is waited for.
+    Ahead,
     /// It was never otherwise than now.
     Unknown,
 }
@@ -30,13 +43,29 @@ pub(super) struct Gain {
     pub(super) uses_all_cores: bool,
     /// Most of the work is waiting, which needs no core.
     pub(super) waits: bool,
+    /// Share of the workers' work in which they waited for their turn.
+    pub(super) locked: f64,
     pub(super) scaling: Scaling,
+    /// What then is the limit.
+    pub(super) bound: Bound,
+}
+
+/// What no number of workers can be faster than.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Bound {
+    Cores,
+    Trainer,
+    Planning,
+    /// The transforms' code, which runs one at a time.
+    Lock,
+    /// Samples that there is room for.
+    Ring,
 }
 
 impl Gain {
     /// By what a sample costs on a core and beside one: the workers' rate is bounded by the cores that the rest of the process
     /// leaves, by planning, and by the trainer.
-    pub(super) fn of(stats: &Stats, stage: Option<&str>) -> Self {
+    pub(super) fn of(stats: &Stats) -> Self {
         let (workers, seconds) = (&stats.workers, stats.trainer.seconds());
         // What is counted of stages, and not what goes through the ring: they run ahead of the trainer.
         let decoded = stats.stage("decode").map_or(0, |stage| stage.samples).max(1) as f64;
@@ -46,32 +75,85 @@ impl Gain {
         let queued = workers.queued_seconds.unwrap_or(0.0).min(busy - on_core).max(0.0);
         let process_cores = stats.process_cpu_seconds.map(|cpu| share(cpu, seconds));
         let others = process_cores.map_or(0.0, |cores| (cores - share(on_core, seconds)).max(0.0));
-        let (sample_seconds, sample_cpu) = ((busy - queued) / decoded, on_core / decoded);
+        let locked = workers.lock_wait_seconds.min(busy - on_core - queued).max(0.0);
+        let is_locked = locked >= LOCKED * busy;
+        let at_work = busy - queued - if is_locked { locked } else { 0.0 };
+        let (sample_seconds, sample_cpu) = (at_work / decoded, on_core / decoded);
         let rate = share(decoded, seconds);
-        let cores = (stats.cores as f64 - others).max(0.1).min(workers.most_cores.unwrap_or(f64::INFINITY));
+        let cores = (stats.usable_cores() - others).max(0.1).min(workers.most_cores.unwrap_or(f64::INFINITY));
         let by_cores = share(cores, sample_cpu);
         let by_trainer =
             share(stats.trainer.batches as f64, stats.trainer.busy_seconds) * share(decoded, stats.batches as f64);
         let by_planning = stats.stages[0].samples as f64 / stats.stages[0].busy_seconds.max(f64::MIN_POSITIVE);
-        let bounds = [by_cores, by_trainer, by_planning].into_iter().filter(|bound| *bound > 0.0);
-        let most = bounds.fold(f64::INFINITY, f64::min);
-        let scaling = if stage == Some("read") { Self::scaling(stats) } else { Scaling::Free };
-        let times = if scaling == Scaling::Unknown { MOST_TIMES_UNKNOWN } else { MOST_TIMES };
-        // Not one worker for the last hundredth.
-        let needed = (0.98 * most * sample_seconds).ceil().clamp(1.0, (times * workers.threads) as f64) as usize;
-        let reachable = most.min(needed as f64 / sample_seconds.max(f64::MIN_POSITIVE));
+        let transforms = stats.stage("transform").map_or(0.0, |stage| stage.busy_seconds);
+        let by_lock = if locked >= TURNS * transforms { share(decoded, (transforms - locked).max(0.0)) } else { 0.0 };
+        let by_ring = share(Self::room(stats), sample_seconds);
+        let (most, bound) = [
+            (by_cores, Bound::Cores),
+            (by_trainer, Bound::Trainer),
+            (by_planning, Bound::Planning),
+            (by_lock, Bound::Lock),
+            (by_ring, Bound::Ring),
+        ]
+        .into_iter()
+        .filter(|(rate, _)| *rate > 0.0)
+        .fold((f64::INFINITY, Bound::Cores), |least, next| if next.0 < least.0 { next } else { least });
+        let reach = |times: usize| {
+            // Not one worker for the last hundredth.
+            let needed = (0.98 * most * sample_seconds).ceil().clamp(1.0, (times * workers.threads) as f64) as usize;
+            (needed, most.min(needed as f64 / sample_seconds.max(f64::MIN_POSITIVE)))
+        };
+        let (mut needed, mut reachable) = reach(MOST_TIMES);
+        let mut scaling = if is_locked { Scaling::Locked } else { Self::scaling(stats) };
+        // Code that was hardly ever run by two at the same time, and then would be, may hold a lock.
+        if scaling == Scaling::Free && share(transforms, seconds) < ALONE && transforms / decoded * reachable > ALONE {
+            scaling = Scaling::Unknown;
+        }
+        if scaling == Scaling::Unknown {
+            (needed, reachable) = reach(MOST_TIMES_UNKNOWN);
+        }
         Self {
             workers: needed,
             factor: share(reachable, rate),
             queued: share(queued, busy),
-            uses_all_cores: process_cores.is_some_and(|used| used >= 0.8 * stats.cores as f64),
-            waits: on_core < 0.5 * (busy - queued),
+            uses_all_cores: process_cores.is_some_and(|used| used >= 0.8 * stats.usable_cores()),
+            waits: on_core < 0.5 * at_work,
+            locked: share(locked, busy),
             scaling,
+            bound,
+        }
+    }
+
+    /// How many samples can be worked on at the same time: those of the batches that may be ahead, or that there are slots for.
+    fn room(stats: &Stats) -> f64 {
+        let rows = share(stats.samples as f64, stats.batches as f64);
+        let queue = &stats.queue;
+        let is_held = share(queue.planning_slot_seconds, stats.trainer.seconds()) >= 0.25;
+        let there_were = queue.mean_filling() + queue.mean_ready();
+        rows * if is_held { there_were } else { (queue.prefetch + 1) as f64 }
+    }
+
+    /// Work on a core is bounded by cores, and nothing else. What is waited for beside one may be shared: of reading it is known
+    /// how it goes with more, of other work it is not.
+    fn scaling(stats: &Stats) -> Scaling {
+        let queued = stats.workers.queued_seconds.unwrap_or(0.0);
+        let off_core = |stage: &StageStats| {
+            // Where the system does not tell, only reading is taken to wait.
+            let unknown = if stage.name == "read" { 0.0 } else { stage.busy_seconds };
+            (stage.name, stage.busy_seconds - stage.cpu_seconds.unwrap_or(unknown))
+        };
+        let waits = stats.stages[1..].iter().map(off_core);
+        let busy = stats.workers.busy_seconds;
+        match waits.clone().max_by(|a, b| a.1.total_cmp(&b.1)) {
+            _ if waits.map(|wait| wait.1).sum::<f64>() - queued < WAITS * busy => Scaling::Free,
+            Some(("read", _)) if stats.asked_ahead >= stats.trainer.batches.div_ceil(2) => Scaling::Ahead,
+            Some(("read", _)) => Self::reading(stats),
+            _ => Scaling::Unknown,
         }
     }
 
     /// From few that read at the same time to many: how the time of a sample grew.
-    fn scaling(stats: &Stats) -> Scaling {
+    fn reading(stats: &Stats) -> Scaling {
         let all: u64 = stats.reads.iter().map(|level| level.samples).sum();
         let mut seen =
             stats.reads.iter().filter(|level| level.samples >= 10 && level.samples as f64 >= 0.02 * all as f64);
@@ -82,12 +164,11 @@ impl Gain {
         }
         // 0 where each takes as long as alone, 1 where they share what there is.
         let slope = share(many.sample_seconds, few.sample_seconds).max(f64::MIN_POSITIVE).ln() / jobs.ln();
-        if slope >= 0.6 {
-            Scaling::Shared
-        } else if slope <= 0.3 {
-            Scaling::Free
-        } else {
-            Scaling::Unknown
+        match slope {
+            slope if slope <= 0.3 => Scaling::Free,
+            // Longer by more than that are other samples, or another time.
+            0.6..=1.5 => Scaling::Shared,
+            _ => Scaling::Unknown,
         }
     }
 }

@@ -1,6 +1,8 @@
 //! What figures show: which of them explain what the trainer waited for.
 
-use super::gain::{Gain, Scaling};
+use std::fmt::Write as _;
+
+use super::gain::{Bound, Gain, Scaling};
 use super::kinds::{Change, Limit, Verdict};
 use crate::stats::show::{Percent, Seconds};
 use crate::stats::{Planning, SlowSample, StageStats, Stats, share};
@@ -19,6 +21,8 @@ pub(super) const PEOPLE: Measure = Measure { waits: 0.05, gain: 1.1 };
 pub(super) const TUNING: Measure = Measure { waits: 0.01, gain: 1.02 };
 /// Waits for less than this share of the time explain nothing.
 const WAITS: f64 = 0.05;
+/// Share of the workers' work in which they could have run but had no core: less is what the cores' scheduling takes.
+const QUEUED: f64 = 0.25;
 /// Threads that work for this share of the time have no time left to speak of: handing over takes some.
 const SATURATED: f64 = 0.75;
 /// Less than this was seen of a run: nothing can be said.
@@ -26,6 +30,10 @@ const FEWEST_BATCHES: u64 = 3;
 const SHORTEST_SECONDS: f64 = 0.005;
 /// Of fewer batches than these, a single one that was waited for is perhaps only the first.
 const FEW_BATCHES: u64 = 16;
+/// What is done about other programs.
+const OTHERS: &str = "other programs take the cores: end them, or measure when they have ended";
+/// What it takes to wake a thread at most, if there is a core for it.
+const WAKE_SECONDS: f64 = 250e-6;
 /// Batches that come faster than this are as fast as they can be handed over.
 const HAND_OFF_SECONDS: f64 = 50e-6;
 
@@ -58,12 +66,14 @@ impl<'a> Judge<'a> {
 
     pub(super) fn verdict(&self) -> Verdict {
         let trainer = &self.stats.trainer;
+        let batches = counted(trainer.batches as usize, "batch");
         if trainer.batches < FEWEST_BATCHES || self.seconds < SHORTEST_SECONDS {
-            let evidence = format!("{} batches in {}", trainer.batches, Seconds(self.seconds));
+            let evidence = format!("{batches} in {}", Seconds(self.seconds));
             return self.said(Limit::TooLittleSeen, None, evidence, "let it run for longer");
         }
-        if trainer.batches < FEW_BATCHES && trainer.batches - trainer.ready.min(trainer.batches) == 1 {
-            let evidence = format!("one of {} batches was waited for, which is usual for the first", trainer.batches);
+        let is_one = trainer.batches - trainer.ready.min(trainer.batches) == 1;
+        if is_one && trainer.batches < FEW_BATCHES {
+            let evidence = format!("one of {batches} was waited for, which is usual for the first");
             return self.said(Limit::TooLittleSeen, None, evidence, "let it run for longer");
         }
         if let Some(verdict) = self.upload() {
@@ -74,6 +84,14 @@ impl<'a> Judge<'a> {
         }
         if self.stats.workers.threads == 0 {
             return self.shield();
+        }
+        if is_one && self.stats.upload.is_none() {
+            let evidence = format!("all of that for one of {batches}, which is usual for the first");
+            let advice = "a faster loader would gain nothing after it: judge the difference of two snapshots";
+            return self.said(Limit::Trainer, None, evidence, advice);
+        }
+        if let Some(verdict) = self.epoch_edges() {
+            return verdict;
         }
         if self.busy >= SATURATED {
             return self.workers();
@@ -145,14 +163,37 @@ impl<'a> Judge<'a> {
         }
         let ready = Percent(self.stats.trainer.readiness());
         let who = if self.plan > self.busy { "planning" } else { "the workers" };
-        let evidence = format!("{ready} of the batches were ready when it asked ({who} {} busy)", Percent(busiest));
+        let evidence = match self.stats.workers.threads {
+            0 => "that is what batches take that are made on its own thread".to_owned(),
+            _ if self.stats.trainer.readiness() < 0.5 => {
+                let wait = Seconds(self.stats.trainer.waits.p99_seconds);
+                format!("99 of 100 batches came within {wait} when it asked ({who} {} busy)", Percent(busiest))
+            }
+            _ => format!("{ready} of the batches were ready when it asked ({who} {} busy)", Percent(busiest)),
+        };
         if busiest >= SATURATED {
             let advice = "both keep up with each other: to go faster, both must become faster";
             return self.said(Limit::Balanced, None, evidence, advice);
         }
         let most = 1.0 / (1.0 - self.waited);
         let gain = if most < 1.01 { "nothing".to_owned() } else { format!("{most:.2}x at most") };
-        self.said(Limit::Trainer, None, evidence, format!("a faster loader would gain {gain}"))
+        let mut advice = format!("a faster loader would gain {gain}");
+        if self.busy >= WAITS && Gain::of(self.stats).uses_all_cores {
+            let _ = write!(advice, ", but {}: a loader that needs less of them leaves it more", self.all_cores());
+        }
+        self.said(Limit::Trainer, None, evidence, advice)
+    }
+
+    /// That there are no more.
+    fn all_cores(&self) -> String {
+        let (stats, usable) = (self.stats, self.stats.usable_cores());
+        if stats.core_quota.is_some_and(|quota| quota == usable && quota.fract() > 0.0) {
+            return format!("all time is used that its control group leaves it ({usable:.1} cores)");
+        }
+        match stats.cores {
+            1 => "the only core is at work".to_owned(),
+            cores => format!("all {cores} cores are at work"),
+        }
     }
 
     fn shield(&self) -> Verdict {
@@ -175,7 +216,7 @@ impl<'a> Judge<'a> {
         let (stats, workers) = (self.stats, &self.stats.workers);
         let (stage, what) = self.main_stage(&stats.stages[1..]);
         let name = stage.map_or("what they do together", |stage| self.gerund(stage));
-        let gain = Gain::of(stats, stage);
+        let gain = Gain::of(stats);
         let empty = 1.0 - stats.queue.readiness();
         let shown = format!(
             "{name} is the limit ({} {} busy: {what}; no batch ready {} of the time)",
@@ -183,10 +224,10 @@ impl<'a> Judge<'a> {
             Percent(self.busy),
             Percent(empty)
         );
-        if gain.queued >= 0.25 {
+        if gain.queued >= QUEUED {
             let queued = Percent(gain.queued);
             if gain.uses_all_cores {
-                let evidence = format!("{shown}, and all {} cores are at work", stats.cores);
+                let evidence = format!("{shown}, and {}", self.all_cores());
                 let advice = match workers.threads > stats.cores {
                     true => format!(
                         "more workers than cores gain nothing ({queued} of their time they waited for a core): make {name} \
@@ -197,8 +238,7 @@ impl<'a> Judge<'a> {
                 return self.said(Limit::Workers, stage, evidence, advice);
             }
             let evidence = format!("{shown}, but {queued} of that time they could have run and had no core");
-            let advice = "other programs take the cores: end them, or measure when they have ended";
-            return self.said(Limit::MachineBusy, stage, evidence, advice);
+            return self.said(Limit::MachineBusy, stage, evidence, OTHERS);
         }
         if gain.scaling == Scaling::Shared {
             let evidence = format!("{shown}, and reading took longer the more workers read at the same time");
@@ -206,11 +246,31 @@ impl<'a> Judge<'a> {
                           nothing";
             return self.said(Limit::Workers, stage, evidence, advice);
         }
+        if gain.scaling == Scaling::Ahead {
+            let evidence = format!("{shown}, for bytes that were asked for ahead");
+            let advice = "the storage answers late: have more requests under way at the same time (`requests_in_flight`), or \
+                          read fewer bytes; more workers gain nothing";
+            return self.said(Limit::Workers, stage, evidence, advice);
+        }
+        if gain.scaling == Scaling::Locked {
+            let evidence = format!(
+                "{shown}, but {} of that time they waited for their turn to run the transforms' code",
+                Percent(gain.locked)
+            );
+            let advice = "it runs one at a time, as functions in Python do: make it cheaper, or let transforms of the library do \
+                          it; more workers gain nothing";
+            return self.said(Limit::Workers, stage, evidence, advice);
+        }
         if gain.workers > workers.threads && gain.factor >= self.measure.gain {
             let than = if gain.scaling == Scaling::Unknown { "up to" } else { "about" };
-            let why = match gain.waits {
-                true => " (they mostly wait, and need no core for that)",
-                false => "",
+            let is_less = gain.scaling == Scaling::Unknown && stage != Some("read");
+            let why = match (gain.waits, is_less) {
+                (true, true) => {
+                    " (they mostly wait, and need no core for that; less where they wait for one another, as functions in Python do)"
+                }
+                (true, false) => " (they mostly wait, and need no core for that)",
+                (false, true) => " (less where they wait for one another, as functions in Python do)",
+                (false, false) => "",
             };
             let advice = format!(
                 "{} would be expected to give {than} {:.1}x{why}",
@@ -224,11 +284,66 @@ impl<'a> Judge<'a> {
                 ..self.said(Limit::Workers, stage, shown, advice)
             };
         }
+        let then = match gain.bound {
+            Bound::Cores => None,
+            Bound::Trainer => Some("the trainer then is the limit"),
+            Bound::Planning => Some("planning then is the limit"),
+            Bound::Lock => Some("the transforms' code runs one at a time, as functions in Python do"),
+            Bound::Ring => {
+                Some("no more samples may be worked on at the same time: see `prefetch`, and batches that are held")
+            }
+        };
+        let mean = share(workers.thread_seconds, self.seconds);
+        if gain.workers <= workers.threads && mean < 0.9 * workers.threads as f64 {
+            let advice = format!(
+                "there were {mean:.1} workers in the mean, and are {} now: judge the difference of two snapshots",
+                workers.threads
+            );
+            return self.said(Limit::Workers, stage, shown, advice);
+        }
+        if let Some(then) = then {
+            let most = gain.factor.max(1.0);
+            let advice = format!("make {name} cheaper; more workers would gain {most:.2}x at most, since {then}");
+            return self.said(Limit::Workers, stage, shown, advice);
+        }
+        let usable = stats.usable_cores();
+        let cores = if usable.fract() > 0.0 { format!("{usable:.1} cores") } else { counted(stats.cores, "core") };
         let (cores, more) = match workers.most_cores {
-            Some(most) => (format!("{most:.1} of {}", counted(stats.cores, "core")), "let workers use more of them"),
-            None => (counted(stats.cores, "core"), "use more cores"),
+            Some(most) => (format!("{most:.1} of {cores}"), "let workers use more of them"),
+            None => (cores, "use more cores"),
         };
         self.said(Limit::Workers, stage, format!("{shown} on {cores}"), format!("make {name} cheaper, or {more}"))
+    }
+
+    /// Most of what the trainer waited was for the first batches of epochs.
+    fn epoch_edges(&self) -> Option<Verdict> {
+        let (stats, trainer) = (self.stats, &self.stats.trainer);
+        let of_waits = share(trainer.edge_wait_seconds, trainer.wait_seconds);
+        // More than for other batches, not only many of them.
+        let others = share(
+            trainer.wait_seconds - trainer.edge_wait_seconds,
+            trainer.batches.saturating_sub(trainer.epochs) as f64,
+        );
+        let is_more = trainer.edge_wait_seconds >= 3.0 * others * trainer.epochs as f64;
+        if trainer.epochs < 2 || of_waits < 0.5 || !is_more || stats.upload.is_some() {
+            return None;
+        }
+        let each = Seconds(trainer.edge_wait_seconds / trainer.epochs as f64);
+        let evidence = format!(
+            "{} of that for the first batch of an epoch, {each} for each of {} epochs",
+            Percent(of_waits.min(1.0)),
+            trainer.epochs
+        );
+        let advice = match stats.planning {
+            Planning::Order | Planning::Lengths => {
+                "let batches be made across the end of an epoch (`across_epochs`, and epochs that are taken to their end), or make \
+                 epochs longer"
+            }
+            Planning::Stream | Planning::Iterator => {
+                "make epochs longer, or beginning one cheaper: a stream begins again only when it is asked to"
+            }
+        };
+        Some(self.said(Limit::EpochEdges, None, evidence, advice))
     }
 
     /// Share of their time that the workers worked where the trainer waited, if that is known of most of its waits.
@@ -293,6 +408,9 @@ impl<'a> Judge<'a> {
                 ..self.said(Limit::HeldBatches, None, evidence, advice)
             };
         }
+        if let Some(verdict) = self.planning_without_core() {
+            return verdict;
+        }
         if self.plan >= SATURATED {
             return self.planning();
         }
@@ -306,14 +424,15 @@ impl<'a> Judge<'a> {
         }
         let queued = stats.workers.share(stats.workers.queued_seconds.unwrap_or(0.0));
         // More than they worked, and a good part of what the trainer waited.
-        let is_late = queued >= WAITS && queued > self.busy && queued >= 0.4 * self.waited;
-        if is_late && Gain::of(stats, None).uses_all_cores {
-            return self.workers();
+        let wait_for_cores = queued > self.busy && queued >= 0.4 * self.waited;
+        let gain = Gain::of(stats);
+        // Batches that are begun earlier would wait for the same cores.
+        let share_all_cores = gain.uses_all_cores && gain.queued >= QUEUED;
+        if queued >= WAITS && (wait_for_cores || share_all_cores) {
+            return self.without_core("the workers", queued);
         }
-        if is_late {
-            let evidence = format!("the workers could have run for {} of the time and had no core", Percent(queued));
-            let advice = "other programs take the cores: end them, or measure when they have ended";
-            return self.said(Limit::MachineBusy, None, evidence, advice);
+        if let Some(verdict) = self.woken_late() {
+            return verdict;
         }
         if behind >= 0.4 {
             return self.slow_samples(behind);
@@ -331,9 +450,53 @@ impl<'a> Judge<'a> {
         self.said(Limit::Unclear, None, evidence, advice)
     }
 
+    /// Who could have run for this share of the time, and had no core.
+    fn without_core(&self, who: &str, queued: f64) -> Verdict {
+        let evidence = format!("{who} could have run for {} of the time and had no core", Percent(queued));
+        if !Gain::of(self.stats).uses_all_cores {
+            return self.said(Limit::MachineBusy, None, evidence, OTHERS);
+        }
+        let (stage, what) = self.main_stage(&self.stats.stages[1..]);
+        let name = stage.map_or("what they do", |stage| self.gerund(stage));
+        let evidence = format!("{evidence}: {} ({what})", self.all_cores());
+        self.said(Limit::Workers, stage, evidence, format!("make {name} cheaper, or use more cores"))
+    }
+
+    /// The trainer waits for plans, and the thread that makes them waits for a core.
+    fn planning_without_core(&self) -> Option<Verdict> {
+        let (plan, waited) = (&self.stats.stages[0], self.stats.queue.wait_plan_seconds);
+        let queued = plan.queued_seconds?;
+        let is_waited_for = waited >= 0.5 * self.stats.trainer.wait_seconds && queued >= 0.4 * waited;
+        let queued = share(queued, self.seconds).min(1.0);
+        (is_waited_for && queued >= WAITS && queued >= 0.5 * self.plan).then(|| self.without_core("planning", queued))
+    }
+
+    /// For most of what it waited, its batch was ready: it was told, and had no core, or telling it takes that long.
+    fn woken_late(&self) -> Option<Verdict> {
+        let (trainer, queue) = (&self.stats.trainer, &self.stats.queue);
+        let waits =
+            queue.wait_plan_seconds + queue.wait_slot_seconds + queue.wait_fill_seconds + queue.wait_behind_seconds;
+        let late = trainer.wait_seconds - waits;
+        if self.stats.upload.is_some() || late < 0.5 * trainer.wait_seconds {
+            return None;
+        }
+        let each = share(late, trainer.batches.saturating_sub(trainer.ready) as f64);
+        if each <= WAKE_SECONDS {
+            let batch = Seconds(share(self.seconds, trainer.batches as f64));
+            let evidence =
+                format!("it took {} to wake it for a batch that was ready, and one comes every {batch}", Seconds(each));
+            return Some(self.said(Limit::HandOff, None, evidence, "make batches larger"));
+        }
+        Some(self.without_core("the trainer's thread", share(late, self.seconds)))
+    }
+
     fn planning(&self) -> Verdict {
         let (what, advice) = match self.stats.planning {
             Planning::Order => ("choosing samples", "the source plans slowly: larger batches may help"),
+            Planning::Lengths => (
+                "choosing samples and measuring their lengths",
+                "the source measures slowly: tensors of one length need no measuring",
+            ),
             Planning::Stream => (
                 "reading the records, which can only be read in order,",
                 "unpack the file, so that all workers can read it, or split it into several",
@@ -454,7 +617,7 @@ impl<'a> Judge<'a> {
 
     fn gerund(&self, stage: &'static str) -> &'static str {
         match (stage, self.stats.planning) {
-            ("plan", Planning::Order) => "planning",
+            ("plan", Planning::Order | Planning::Lengths) => "planning",
             ("plan", Planning::Stream) => "reading in order",
             ("plan", Planning::Iterator) => "your iterator",
             ("read", _) => "reading",

@@ -23,6 +23,8 @@ pub enum Limit {
     Planning,
     /// Batches are made one at a time, when they are asked for, because prefetch is switched off.
     Shield,
+    /// The first batch of each epoch: nothing is made for it before the epoch begins.
+    EpochEdges,
     /// Too few batches may be made ahead: workers have nothing to do, and the trainer waits all the same.
     ShallowRing,
     /// Single samples that take much longer than others hold up their batch, while others wait behind it.

@@ -50,11 +50,11 @@ impl Stats {
     pub(crate) fn finding(&self) -> Finding {
         let judge = Judge::of(self, TUNING);
         let verdict = judge.verdict();
-        let gain = Gain::of(self, verdict.stage);
+        let gain = Gain::of(self);
         let workers = self.workers.threads;
         // Nothing shared is used up, and yet that many are not enough: samples differ.
         let is_short = verdict.limit == Limit::Workers
-            && gain.scaling != Scaling::Shared
+            && !matches!(gain.scaling, Scaling::Shared | Scaling::Locked | Scaling::Ahead)
             && !gain.uses_all_cores
             && gain.queued < 0.1
             && gain.workers >= workers;

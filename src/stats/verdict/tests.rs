@@ -126,6 +126,16 @@ fn all_cores_at_work_are_no_reason_for_more_workers() {
     });
     assert_eq!((more_than_cores.limit, more_than_cores.change), (Limit::Workers, None));
     assert!(more_than_cores.advice.contains("more workers than cores"), "{more_than_cores}");
+    let rested_at_times = with(run(9.0, 0.99), |stats| {
+        (stats.workers.threads, stats.workers.thread_seconds) = (8, 80.0);
+        stats.workers.busy_seconds = 58.0;
+        (stats.stages[2].busy_seconds, stats.stages[2].cpu_seconds) = (58.0, Some(19.2));
+        stats.workers.queued_seconds = Some(54.0);
+        stats.process_cpu_seconds = Some(19.3);
+        (stats.cores, stats.queue.planning_full_seconds) = (2, 9.0);
+    });
+    assert_eq!((rested_at_times.limit, rested_at_times.change), (Limit::Workers, None), "{rested_at_times}");
+    assert!(rested_at_times.evidence.contains("all 2 cores are at work"), "{rested_at_times}");
 }
 
 #[test]
@@ -143,6 +153,134 @@ fn time_without_a_core_is_another_programs_and_not_work() {
 }
 
 #[test]
+fn a_quota_of_a_part_of_a_core_is_no_other_programs_doing() {
+    let half = |used: f64| {
+        with(run(8.0, 0.99), |stats| {
+            (stats.cores, stats.core_quota) = (1, Some(0.5));
+            (stats.workers.threads, stats.workers.thread_seconds) = (1, 10.0);
+            (stats.workers.busy_seconds, stats.workers.queued_seconds) = (9.9, Some(9.9 - used));
+            (stats.stages[1].busy_seconds, stats.stages[2].busy_seconds) = (0.9, 9.0);
+            (stats.stages[1].cpu_seconds, stats.stages[2].cpu_seconds) = (Some(0.1 * used), Some(0.9 * used));
+            stats.process_cpu_seconds = Some(used);
+        })
+    };
+    let whole = half(4.9);
+    assert_eq!((whole.limit, whole.stage, whole.change), (Limit::Workers, Some("decode"), None), "{whole}");
+    assert!(whole.evidence.contains("all time is used that its control group leaves it (0.5 cores)"), "{whole}");
+    let taken = half(2.0);
+    assert_eq!(taken.limit, Limit::MachineBusy, "the quota is not used up: {taken}");
+    let one_and_a_half = with(run(8.0, 0.99), |stats| {
+        (stats.cores, stats.core_quota) = (1, Some(1.5));
+        (stats.workers.threads, stats.workers.thread_seconds) = (1, 10.0);
+        (stats.workers.busy_seconds, stats.process_cpu_seconds) = (9.9, Some(9.4));
+        (stats.stages[1].busy_seconds, stats.stages[2].busy_seconds) = (1.0, 8.9);
+        (stats.stages[1].cpu_seconds, stats.stages[2].cpu_seconds) = (Some(0.5), Some(8.9));
+    });
+    assert_eq!(one_and_a_half.change, Some(Change { setting: "workers", value: 2 }), "{one_and_a_half}");
+    assert!((1.5..1.7).contains(&one_and_a_half.gain.unwrap()), "{one_and_a_half}");
+}
+
+#[test]
+fn planning_and_a_trainer_that_have_no_core_are_told_from_slow_ones() {
+    let plans_late = |process: f64| {
+        with(run(6.0, 0.2), |stats| {
+            (stats.queue.wait_fill_seconds, stats.queue.wait_plan_seconds) = (0.5, 5.5);
+            stats.stages[0].queued_seconds = Some(5.0);
+            stats.process_cpu_seconds = Some(process);
+        })
+    };
+    let others = plans_late(4.0);
+    assert_eq!(others.limit, Limit::MachineBusy, "{others}");
+    assert!(others.evidence.starts_with("planning could have run for 50 % of the time and had no core"), "{others}");
+    let own = plans_late(39.0);
+    assert_eq!((own.limit, own.change), (Limit::Workers, None), "{own}");
+    assert!(own.evidence.contains("all 4 cores are at work"), "{own}");
+    let a_little = with(run(6.0, 0.2), |stats| {
+        (stats.queue.wait_fill_seconds, stats.queue.wait_plan_seconds) = (0.5, 5.5);
+        (stats.stages[0].busy_seconds, stats.stages[0].cpu_seconds) = (9.0, Some(9.0));
+        stats.stages[0].queued_seconds = Some(2.0);
+    });
+    assert_eq!(a_little.limit, Limit::Planning, "it worked: {a_little}");
+    let woken = |batches: u64| {
+        with(run(6.0, 0.2), |stats| {
+            (stats.trainer.batches, stats.trainer.ready, stats.queue.wait_fill_seconds) = (batches, 0, 1.0);
+        })
+    };
+    let late = woken(100);
+    assert_eq!(late.limit, Limit::MachineBusy, "{late}");
+    assert!(late.evidence.starts_with("the trainer's thread could have run for 50 % of the time"), "{late}");
+    let often = woken(50_000);
+    assert_eq!(often.limit, Limit::HandOff, "{often}");
+    assert!(often.evidence.starts_with("it took 100.0 us to wake it"), "{often}");
+}
+
+#[test]
+fn code_that_runs_one_at_a_time_wants_no_more_workers() {
+    let mut transforms = run(5.0, 0.99);
+    let mut transform = transforms.stages[2].clone();
+    (transform.name, transform.busy_seconds, transform.cpu_seconds) = ("transform", 18.0, Some(9.5));
+    (transforms.stages[1].busy_seconds, transforms.stages[2].busy_seconds) = (0.9, 0.9);
+    (transforms.stages[1].cpu_seconds, transforms.stages[2].cpu_seconds) = (Some(0.4), Some(0.9));
+    transforms.stages.insert(3, transform);
+    transforms.process_cpu_seconds = Some(11.0);
+    let locked = with(transforms.clone(), |stats| stats.workers.lock_wait_seconds = 8.5);
+    assert_eq!((locked.limit, locked.stage, locked.change), (Limit::Workers, Some("transform"), None), "{locked}");
+    assert!(locked.evidence.contains("43 % of that time they waited for their turn"), "{locked}");
+    let waits = transforms.verdict();
+    assert!(waits.is_gain_most && waits.advice.contains("less where they wait for one another"), "{waits}");
+    let seen_alone = with(transforms, |stats| {
+        (stats.workers.threads, stats.workers.thread_seconds, stats.workers.busy_seconds) = (1, 10.0, 9.9);
+        (stats.stages[3].busy_seconds, stats.stages[3].cpu_seconds) = (8.9, Some(8.9));
+        (stats.stages[1].busy_seconds, stats.stages[2].busy_seconds) = (0.5, 0.5);
+    });
+    assert!(seen_alone.is_gain_most, "nobody knows whether two can run it at the same time: {seen_alone}");
+}
+
+#[test]
+fn one_batch_that_was_waited_for_is_the_first() {
+    let first = with(run(3.0, 0.3), |stats| stats.trainer.ready = 99);
+    assert_eq!((first.limit, first.change), (Limit::Trainer, None), "{first}");
+    assert!(first.evidence.starts_with("all of that for one of 100 batches"), "{first}");
+    let one = with(run(3.0, 0.3), |stats| stats.trainer.batches = 1);
+    assert!(one.to_string().starts_with("too little seen to tell: 1 batch in 10.00 s"), "{one}");
+}
+
+#[test]
+fn the_beginning_of_epochs_is_told_from_all_other_waiting() {
+    let edges = |planning| {
+        with(run(3.0, 0.5), |stats| {
+            stats.planning = planning;
+            (stats.trainer.epochs, stats.trainer.edge_wait_seconds) = (10, 2.7);
+            stats.queue.planning_full_seconds = 5.0;
+        })
+    };
+    let indexed = edges(Planning::Order);
+    assert_eq!((indexed.limit, indexed.change), (Limit::EpochEdges, None));
+    for part in ["90 % of that for the first batch of an epoch, 270.0 ms for each of 10 epochs", "`across_epochs`"] {
+        assert!(indexed.to_string().contains(part), "{indexed}");
+    }
+    let tiny_epochs = with(run(9.0, 0.99), |stats| {
+        (stats.trainer.epochs, stats.trainer.edge_wait_seconds) = (50, 5.0);
+    });
+    assert_eq!(tiny_epochs.limit, Limit::Workers, "the second of two batches is waited for, too: {tiny_epochs}");
+    assert!(edges(Planning::Stream).advice.contains("a stream begins again"));
+    let one = with(run(3.0, 0.5), |stats| {
+        (stats.trainer.epochs, stats.trainer.edge_wait_seconds) = (1, 2.7);
+        stats.queue.planning_full_seconds = 5.0;
+    });
+    assert_eq!(one.limit, Limit::ShallowRing, "{one}");
+}
+
+#[test]
+fn a_gain_that_the_trainer_or_planning_bounds_is_not_the_cores() {
+    let trainer = with(run(0.6, 0.99), |stats| stats.cores = 8);
+    assert_eq!((trainer.limit, trainer.change), (Limit::Workers, None), "{trainer}");
+    assert!(trainer.advice.ends_with("1.06x at most, since the trainer then is the limit"), "{trainer}");
+    let planning = with(run(5.0, 0.99), |stats| stats.stages[0].busy_seconds = 9.5);
+    assert!(planning.advice.ends_with("1.05x at most, since planning then is the limit"), "{planning}");
+}
+
+#[test]
 fn storage_that_answers_late_wants_workers_and_storage_that_gives_no_more_does_not() {
     let late = with(run(5.0, 0.99), |stats| {
         mostly_reads(stats);
@@ -157,6 +295,17 @@ fn storage_that_answers_late_wants_workers_and_storage_that_gives_no_more_does_n
     });
     assert_eq!((narrow.stage, narrow.change), (Some("read"), None), "{narrow}");
     assert!(narrow.advice.contains("no more bytes a second"), "{narrow}");
+    let later = with(run(5.0, 0.99), |stats| {
+        mostly_reads(stats);
+        stats.reads = reads([(1.0, 0.00002), (2.0, 0.018)]);
+    });
+    assert!(later.advice.contains("up to"), "a thousand times as long is not for one more that reads: {later}");
+    let ahead = with(run(5.0, 0.99), |stats| {
+        mostly_reads(stats);
+        stats.asked_ahead = 100;
+    });
+    assert_eq!((ahead.stage, ahead.change), (Some("read"), None), "{ahead}");
+    assert!(ahead.advice.contains("`requests_in_flight`"), "{ahead}");
     let not_known = with(run(5.0, 0.99), mostly_reads);
     assert!(not_known.advice.contains("up to"), "it was never otherwise: {not_known}");
 }
@@ -238,8 +387,12 @@ fn held_batches_planning_and_the_shield_are_told_apart() {
         stats.ring.held_seconds = 28.0;
     });
     assert_eq!((held.limit, held.change), (Limit::HeldBatches, Some(Change { setting: "hold", value: 3 })));
-    let names =
-        [(Planning::Order, "choosing samples"), (Planning::Stream, "in order"), (Planning::Iterator, "your own")];
+    let names = [
+        (Planning::Lengths, "measuring their lengths"),
+        (Planning::Order, "choosing samples"),
+        (Planning::Stream, "in order"),
+        (Planning::Iterator, "your own"),
+    ];
     for (planning, name) in names {
         let verdict = with(run(4.0, 0.2), |stats| {
             stats.planning = planning;

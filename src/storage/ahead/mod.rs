@@ -1,12 +1,12 @@
-//! Bytes that are asked for before a worker needs them.
+//! Bytes that are requested before a worker needs them.
 //!
-//! A storage that takes its time is kept busy by many requests at once. What will be needed is known from the plan; each
-//! batch's [`Needs`] become requests here, which threads of this room work off in the order of the plan. A worker that
-//! comes for bytes finds them, waits for a request that is under way, or, where nobody asked, reads by itself.
+//! A slow storage is kept busy with many requests at a time. The plan says what will be needed: each batch's [`Needs`]
+//! become requests here, which threads of this module work off in the order of the plan. A worker that needs bytes
+//! finds them, waits for a request in progress, or, if nobody requested them, reads them itself.
 //!
-//! Pieces of a file never overlap, so that the one that holds a byte is the last that begins before it. A piece stays
-//! while a batch that asked for it does. A failed request leaves nothing: whoever comes for its bytes reads again and has
-//! the error in its own place.
+//! Pieces of a file never overlap, so the piece with a byte is the last one that begins at or before it. A piece stays
+//! as long as a batch that needs it. A failed request leaves nothing behind: whoever needs its bytes reads again and
+//! gets the error in its own place.
 
 mod pieces;
 mod shared;
@@ -147,7 +147,7 @@ impl Drop for Ahead {
 }
 
 impl Needs {
-    /// Whether nothing will be needed that takes time.
+    /// Whether nothing will be needed that must be requested.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
@@ -158,7 +158,7 @@ impl Needs {
         self.0.sort_by_key(|need| (Arc::as_ptr(&need.shared).addr(), need.file, need.range.start));
         let mut requested = Requested::default();
         for of_one in self.0.chunk_by(|a, b| Arc::ptr_eq(&a.shared, &b.shared)) {
-            let mut keys = Vec::new();
+            let (mut keys, mut has_room) = (Vec::new(), true);
             let shared = &of_one[0].shared;
             let mut state = shared.state.lock();
             for of_file in of_one.chunk_by(|a, b| a.file == b.file) {
@@ -170,18 +170,21 @@ impl Needs {
                         }
                         _ => {
                             if let Some(range) = merged.replace(need.range.clone()) {
-                                state.add(need.file, &need.path, range, &mut keys);
+                                has_room &= state.add(need.file, &need.path, range, &mut keys);
                             }
                         }
                     }
                 }
                 if let Some(range) = merged {
-                    state.add(of_file[0].file, &of_file[0].path, range, &mut keys);
+                    has_room &= state.add(of_file[0].file, &of_file[0].path, range, &mut keys);
                 }
             }
             shared.start_threads(&mut state);
             drop(state);
             requested.0.push((shared.clone(), keys));
+            if !has_room {
+                tracing::debug!("the memory budget has no room for bytes asked for ahead: they are read when needed");
+            }
         }
         requested
     }
@@ -204,15 +207,21 @@ impl Drop for Requested {
             for key in keys {
                 state.release(key);
             }
+            drop(state);
+            // Whoever waits for a piece that only this batch had asked for, and that nobody has begun to read, reads by itself.
+            shared.arrived.notify_all();
         }
     }
 }
 
 #[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
+    use std::sync::mpsc;
+
     use super::pieces::PIECE_BYTES;
     use super::*;
     use crate::error::{Error, ErrorKind};
+    use crate::watchdog;
 
     /// A file whose bytes are their own offsets, and what was read of it.
     #[derive(Default)]
@@ -329,5 +338,46 @@ mod tests {
         assert_eq!(ahead.read(0, &path, 0, &mut [0; 10]).unwrap_err().message(), "no");
         drop(held);
         assert!(ahead.0.state.lock().pieces.is_empty());
+    }
+
+    #[test]
+    fn who_waits_for_what_nobody_needs_any_more_reads_by_itself() {
+        /// Hangs where it is asked ahead.
+        struct Hanging(std::sync::Mutex<mpsc::Receiver<()>>);
+        impl Storage for Hanging {
+            fn file_len(&self, _: &Path) -> Result<u64> {
+                Ok(LEN)
+            }
+
+            fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+                if std::thread::current().name().is_some_and(|name| name.starts_with("ringfeed-ahead")) {
+                    self.0.lock().unwrap().recv().unwrap_err();
+                }
+                into.clear();
+                into.extend(range.map(|at| at as u8));
+                Ok(LEN)
+            }
+
+            fn requests_in_flight(&self) -> usize {
+                1
+            }
+        }
+        watchdog::watch();
+        let (open, gate) = mpsc::channel();
+        let ahead = Ahead::new(Arc::new(Hanging(gate.into())), 1 << 30, &MemoryBudget::unlimited());
+        let path: Arc<Path> = Path::new("offsets").into();
+        let under_way = ask(&ahead, &path, [(0, 100)]);
+        let queued = ask(&ahead, &path, [(1 << 20, (1 << 20) + 100)]);
+        std::thread::scope(|scope| {
+            let reader = scope.spawn(|| check(&ahead, &path, 1 << 20..(1 << 20) + 100));
+            while ahead.stats().waited == 0 {
+                std::thread::yield_now();
+            }
+            drop(queued);
+            reader.join().unwrap();
+        });
+        drop(open);
+        check(&ahead, &path, 0..100);
+        drop(under_way);
     }
 }

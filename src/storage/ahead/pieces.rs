@@ -1,11 +1,10 @@
-//! The pieces of files that were asked for, and the bytes of those that have come.
+//! The requested pieces of files, and the bytes of those that have arrived.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::error::Result;
 use crate::memory::{MemoryBudget, Reservation};
 
 /// Longer pieces are several requests, which may be under way together.
@@ -57,7 +56,7 @@ pub(super) struct Loaded {
     pub(super) file_len: u64,
 }
 
-/// What a storage with latency was asked for, and how often somebody had to wait for it.
+/// Requests to a storage, and how often a worker had to wait for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct AheadStats {
@@ -65,11 +64,11 @@ pub struct AheadStats {
     pub requests: u64,
     /// Bytes that came with them.
     pub bytes: u64,
-    /// Most requests under way at the same time.
+    /// Maximum number of requests that were in progress at the same time.
     pub most_in_flight: usize,
-    /// Reads that found their request still under way.
+    /// Reads that found their request still in progress.
     pub waited: u64,
-    /// Reads that nobody had asked for before, made while somebody waited.
+    /// Reads that were not requested ahead, made while a worker waited.
     pub unforeseen: u64,
 }
 
@@ -90,8 +89,9 @@ impl State {
         }
     }
 
-    /// Adds the pieces of `range` that are not there yet, and holds on to those that are.
-    pub(super) fn add(&mut self, file: u64, path: &Arc<Path>, range: Range<u64>, keys: &mut Vec<Key>) {
+    /// Adds the pieces of `range` that are not there yet, and holds on to those that are. Says whether the memory budget had room
+    /// for them.
+    pub(super) fn add(&mut self, file: u64, path: &Arc<Path>, range: Range<u64>, keys: &mut Vec<Key>) -> bool {
         let mut at = range.start;
         if let Some(((_, start), piece)) =
             self.pieces.range_mut(..(file, at)).next_back().filter(|((f, _), piece)| *f == file && piece.end > at)
@@ -119,10 +119,7 @@ impl State {
             let key = (file, at);
             let piece = Piece { end, path: path.clone(), needed_by: 1, counted, content: Content::Queued };
             if self.reservation.grow_to(self.bytes + counted, "bytes asked for ahead").is_err() {
-                tracing::debug!(
-                    "the memory budget leaves no room for bytes asked for ahead: they are read when needed"
-                );
-                return;
+                return false;
             }
             self.bytes += counted;
             self.pieces.insert(key, piece);
@@ -130,6 +127,7 @@ impl State {
             keys.push(key);
             at = end;
         }
+        true
     }
 
     pub(super) fn release(&mut self, key: Key) {
@@ -159,13 +157,14 @@ impl State {
         }
     }
 
-    pub(super) fn arrive(&mut self, key: Key, read: Result<u64>, bytes: Vec<u8>) {
+    /// A request has ended: with these bytes of a file of that length, or in vain.
+    pub(super) fn arrive(&mut self, key: Key, read: Option<u64>, bytes: Vec<u8>) {
         self.counts.requests += 1;
         self.counts.bytes += bytes.len() as u64;
         let Some(piece) = self.pieces.get_mut(&key) else { return self.keep(bytes) };
         let whole = piece.end == TO_THE_END;
         match read {
-            Ok(file_len) if whole || bytes.len() as u64 == piece.end - key.1 => {
+            Some(file_len) if whole || bytes.len() as u64 == piece.end - key.1 => {
                 let real = bytes.len() as u64;
                 self.bytes = self.bytes - piece.counted + real;
                 piece.counted = real;
@@ -177,11 +176,7 @@ impl State {
                     self.reservation.shrink_to(self.bytes);
                 }
             }
-            Ok(_) => piece.content = Content::Failed,
-            Err(error) => {
-                tracing::debug!(path = %piece.path.display(), %error, "a request ahead failed; it is made again when needed");
-                piece.content = Content::Failed;
-            }
+            _ => piece.content = Content::Failed,
         }
         if self.pieces.get(&key).is_some_and(|piece| piece.needed_by == 0) {
             self.remove(key);

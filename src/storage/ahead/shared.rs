@@ -1,4 +1,4 @@
-//! The threads that ask a storage for pieces, and those who wait for them.
+//! The threads that request pieces from a storage, and the threads that wait for them.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
@@ -118,8 +118,16 @@ impl Shared {
                     std::mem::forget(panic);
                     Err(error)
                 });
+            let file_len = read.as_ref().ok().copied();
+            // What listens to events, and what an error carries, is the user's: somebody waits for this thread's answer.
+            let told = catch_unwind(AssertUnwindSafe(|| {
+                if let Err(error) = read {
+                    tracing::debug!(path = %path.display(), %error, "a request ahead failed; it is made again when needed");
+                }
+            }));
+            told.unwrap_or_else(std::mem::forget);
             state = self.state.lock();
-            state.arrive(key, read, buffer);
+            state.arrive(key, file_len, buffer);
             self.arrived.notify_all();
         }
     }

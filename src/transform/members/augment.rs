@@ -2,11 +2,11 @@ use serde::{Deserialize, Serialize};
 
 use super::Operation;
 
-/// One random operation on the numbers of a feature tensor, as plain data: what settings say under `augment`, by the
-/// tensor's name. It is the same as the [`Operation`] of that name behind all normalisers.
+/// One random operation on the numbers of a feature tensor, as plain data, as in settings under `augment`, by the
+/// tensor's name. It is the same as the [`Operation`] of that name after all normalisers.
 ///
-/// It works on what the trainer would see: normalised units, padding left alone. Its random numbers are a function of
-/// seed, epoch, sample, tensor, kind of operation and position among those of the same kind, whatever the batch.
+/// It works on normalised values and leaves padding unchanged. Its random numbers are a function of seed, epoch,
+/// sample, tensor, kind of operation and position among those of the same kind, independent of the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum NumberAugment {
@@ -14,22 +14,22 @@ pub enum NumberAugment {
     Noise {
         /// Standard deviation.
         deviation: f64,
-        /// How many of the samples.
+        /// The probability that a sample is changed, from 0 to 1.
         #[serde(default = "super::always")]
         probability: f64,
     },
     /// [`Operation::Masking`].
     Masking {
-        /// How many of the elements.
+        /// The probability that an element is replaced, from 0 to 1.
         probability: f64,
-        /// What stands there instead; 0 is the mean of standardised numbers.
+        /// The number that replaces them; 0 is the mean of standardised numbers.
         #[serde(default)]
         value: f64,
     },
 }
 
 impl NumberAugment {
-    /// The same on this tensor.
+    /// This operation on a tensor.
     pub fn on(&self, tensor: impl Into<String>) -> Operation {
         let tensor = tensor.into();
         match *self {

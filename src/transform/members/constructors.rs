@@ -9,7 +9,7 @@ pub fn cast(tensor: impl Into<String>, dtype: DType) -> Operation {
     Operation::Cast { tensor: tensor.into(), dtype }
 }
 
-/// [`Operation::OneHot`], of as many classes as have names, in `f32`.
+/// [`Operation::OneHot`], with one number per named class, in `f32`.
 pub fn one_hot(tensor: impl Into<String>) -> Operation {
     Operation::OneHot { tensor: tensor.into(), classes: None, dtype: DType::F32 }
 }
@@ -44,12 +44,12 @@ pub fn bins(tensor: impl Into<String>, edges: impl Into<Vec<f64>>) -> Operation 
     Operation::Bins { tensor: tensor.into(), edges: edges.into() }
 }
 
-/// [`Operation::Layout`], of images whose channels are where there are 1 to 4.
+/// [`Operation::Layout`], of images; the channels are the dimension with 1 to 4 elements.
 pub fn layout(tensor: impl Into<String>, order: PixelOrder) -> Operation {
     Operation::Layout { tensor: tensor.into(), order, from: None }
 }
 
-/// [`Operation::Flip`], of images whose channels are where there are 1 to 4.
+/// [`Operation::Flip`], of images; the channels are the dimension with 1 to 4 elements.
 pub fn flip(tensor: impl Into<String>, by: impl Into<String>) -> Operation {
     Operation::Flip { tensor: tensor.into(), by: by.into(), order: None }
 }
@@ -90,7 +90,7 @@ pub fn scale(tensor: impl Into<String>, low: f64, high: f64) -> Operation {
     Operation::Scale { tensor: tensor.into(), low, high, probability: 1.0 }
 }
 
-/// [`Operation::Pad`] to a length that all samples have then.
+/// [`Operation::Pad`] to one length for all samples.
 pub fn pad_to(tensor: impl Into<String>, length: u32) -> Operation {
     Operation::Pad { tensor: tensor.into(), length: Some(length), multiple: None }
 }

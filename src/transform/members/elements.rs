@@ -206,7 +206,7 @@ impl<E: Elementwise> InPlace<E> {
     pub(super) fn check(&self, tensors: &Tensors) -> Result<()> {
         let spec = tensors.get(&self.tensor)?;
         let fault = if !spec.dtype.is_float() {
-            format!("holds {}; what computes with fractions needs f32 or another such type: cast it", spec.dtype)
+            format!("holds {}; this needs a floating point type such as f32: cast it", spec.dtype)
         } else if spec.is_variable() && spec.rows == Rows::Even && self.mask.is_none() {
             NO_MASK.to_owned()
         } else {
@@ -229,7 +229,7 @@ impl<E: Elementwise> Transform for InPlace<E> {
         with_float!(dtype, T => {
             let elements = Elements { values: tensor.as_mut_slice::<T>()?, shape, present };
             self.work.run(row, elements)
-        }, else Err(Error::new(ErrorKind::Schema, "holds no fractions").at_column(&self.tensor)))
+        }, else Err(Error::new(ErrorKind::Schema, "this needs a tensor of a floating point type; cast it first").at_column(&self.tensor)))
     }
 }
 

@@ -28,7 +28,7 @@ impl Operation {
             Self::Noise { deviation, .. } => {
                 check(deviation.is_finite() && *deviation >= 0.0, format!("deviation: {deviation}; it is 0 or more"))
             }
-            Self::Masking { value, .. } => check(value.is_finite(), format!("value: {value} is no number")),
+            Self::Masking { value, .. } => check(value.is_finite(), format!("value: {value} is not a finite number")),
             Self::Scale { low, high, .. } => check(
                 low.is_finite() && high.is_finite() && low <= high,
                 format!("low: {low}, where high is {high}; low is not above high"),

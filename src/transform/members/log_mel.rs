@@ -2,13 +2,13 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The logarithm of a mel spectrogram, as torchaudio's `MelSpectrogram` has it: `[mels, frames]` in place of `[samples]`,
-/// and a mask of frames in place of that of samples.
+/// The logarithm of a mel spectrogram, with the values of torchaudio's `MelSpectrogram`: `[mels, frames]` instead of
+/// `[samples]`, and a mask of frames instead of the mask of samples.
 ///
-/// The magnitudes of a Fourier transform of `n_fft` samples every `hop` samples under a Hann window, raised to `power`, are summed under
-/// triangles that lie evenly on the mel scale. With `centre`, frame `t` lies around sample `t * hop`, and the sound is reflected
-/// at both ends; without it, frames lie within the sound. Samples behind a shorter sound are zeros, whose frames the mask leaves
-/// out: it is 1 for as many frames as the sound alone would have.
+/// Every `hop` samples, `n_fft` samples under a Hann window are Fourier transformed; the magnitudes, raised to `power`,
+/// are summed under triangles that are evenly spaced on the mel scale. With `centre`, the centre of frame `t` is sample
+/// `t * hop`, and the sound is reflected at both ends; without it, frames lie within the sound. The padding after a
+/// shorter sound is zeros; the mask is 1 for as many frames as the sound alone would have.
 ///
 /// ```
 /// use ringfeed::transform::{LogMel, Operation};
@@ -20,35 +20,35 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LogMel {
-    /// Which tensor: `f32`, the last dimension of which are samples, as many in every sound.
+    /// The tensor: `f32`, with samples as its last dimension, equally many in every sound.
     pub tensor: String,
-    /// The name of the result; by default it takes the sound's place.
+    /// The name of the result; by default it replaces the sound.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub into: Option<String>,
-    /// Samples a second.
+    /// Samples per second.
     pub rate: u32,
-    /// Samples of a Fourier transform: an even number.
+    /// Number of samples of a Fourier transform; even.
     #[serde(default = "n_fft")]
     pub n_fft: usize,
-    /// Samples from frame to frame.
+    /// Number of samples from frame to frame.
     #[serde(default = "hop")]
     pub hop: usize,
-    /// Samples of the window, which lies in the middle of those of the transform; by default as many.
+    /// Number of samples of the window, which is centred in those of the transform; by default the same number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub window: Option<usize>,
-    /// Numbers of a frame.
+    /// Number of mel bands, which are the numbers of a frame.
     #[serde(default = "mels")]
     pub mels: usize,
-    /// The lowest frequency.
+    /// The lowest frequency in hertz.
     #[serde(default)]
     pub low: f64,
-    /// The highest frequency; by default half of the rate.
+    /// The highest frequency in hertz; by default half of the rate.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// 1 for magnitudes, 2 for power.
     #[serde(default = "power")]
     pub power: u8,
-    /// Whether frames lie around their places, or begin there.
+    /// Whether frames are centred at their positions, or begin there.
     #[serde(default = "yes")]
     pub centre: bool,
     /// Which mel scale.
@@ -60,7 +60,7 @@ pub struct LogMel {
     /// Which logarithm.
     #[serde(default)]
     pub log: LogBase,
-    /// What is smaller counts as this.
+    /// The smallest value before the logarithm; smaller values are raised to it.
     #[serde(default = "floor")]
     pub floor: f64,
 }
@@ -73,7 +73,7 @@ pub enum MelScale {
     /// `2595 log10(1 + f / 700)`.
     #[default]
     Htk,
-    /// Straight up to 1000 Hz and logarithmic above, as in Slaney's Auditory Toolbox.
+    /// Linear up to 1000 Hz and logarithmic above, as in Slaney's Auditory Toolbox.
     Slaney,
 }
 
@@ -119,7 +119,7 @@ fn floor() -> f64 {
 const MOST: usize = 1 << 16;
 
 impl LogMel {
-    /// Eighty numbers every 160 samples, of 400 samples each.
+    /// 80 mel bands every 160 samples, from 400 samples each.
     pub fn new(tensor: impl Into<String>, rate: u32) -> Self {
         Self {
             tensor: tensor.into(),
@@ -148,7 +148,7 @@ impl LogMel {
         let window = self.window.unwrap_or(self.n_fft);
         let (low, high) = (self.low, self.high());
         let checks = [
-            (self.rate > 0, format!("rate: {} samples a second; there is at least one", self.rate)),
+            (self.rate > 0, format!("rate: {} samples per second; give 1 or more", self.rate)),
             (
                 (2..=MOST).contains(&self.n_fft) && self.n_fft.is_multiple_of(2),
                 format!("n_fft: {}; it is an even number, 2 to {MOST}", self.n_fft),

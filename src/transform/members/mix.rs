@@ -55,7 +55,10 @@ impl BatchTransform for Mix {
                 );
             }
             if !is_cut && !spec.dtype.is_float() {
-                return fault(name, format!("holds {}, but weighted sums are fractions: cast it before", spec.dtype));
+                return fault(
+                    name,
+                    format!("holds {}, but weighted sums need a floating point type: cast it before", spec.dtype),
+                );
             }
         }
         self.features.iter().chain(&self.labels).try_for_each(|name| tensors.change(name))
@@ -92,7 +95,7 @@ fn mix_tensor(batch: &mut BatchMut<'_>, name: &str, own: f64, scope: &Scope<'_>)
     with_float!(dtype, T => {
         mix_rows(batch.get_mut::<T>(name)?, rows, own, scope);
         Ok(())
-    }, else Err(Error::new(ErrorKind::Schema, "holds no fractions").at_column(name)))
+    }, else Err(Error::new(ErrorKind::Schema, "this needs a tensor of a floating point type; cast it first").at_column(name)))
 }
 
 pub(super) fn mix_rows<T: Float>(values: &mut [T], rows: usize, own: f64, scope: &Scope<'_>) {

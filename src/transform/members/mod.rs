@@ -1,4 +1,4 @@
-//! The transforms that Ringfeed brings along, as plain data.
+//! The built-in transforms, as plain data.
 
 mod about;
 mod augment;
@@ -46,8 +46,8 @@ use values::{Bins, Cast, Clip, Log1p, Normalise, OneHot, Quantile};
 
 /// One transform as plain data: a member of the list in settings.
 ///
-/// What changes numbers works on tensors of fractions, and leaves the padding of shorter samples as it is: where a tensor
-/// varies in length, a mask tells it from data.
+/// Transforms that change numbers work on floating point tensors, and leave the padding of shorter samples unchanged:
+/// if a tensor varies in length, its mask says what is padding.
 ///
 /// ```
 /// use ringfeed::transform::{Operation, clip, log1p};
@@ -68,20 +68,20 @@ use values::{Bins, Cast, Clip, Log1p, Normalise, OneHot, Quantile};
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum Operation {
-    /// Another element type. Fractions are rounded to the nearest; a number that is too large for the type, or that a type of
-    /// whole numbers does not have, makes its sample a bad record.
+    /// Converts to another element type, rounding to the nearest floating point number. A number that is too large for
+    /// the type, or that an integer type does not have, makes its sample a bad record.
     Cast {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
         /// The new type.
         dtype: DType,
     },
-    /// Indices of classes become rows of numbers, 1 at the class's place and 0 elsewhere: one dimension more. What is no class
-    /// makes its sample a bad record.
+    /// Turns class indices into rows of numbers, 1 at the index of the class and 0 elsewhere: adds one dimension. A
+    /// number that is not a class makes its sample a bad record.
     OneHot {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
-        /// How many classes there are; by default as many as have names.
+        /// Number of classes; by default the number of class names.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         classes: Option<usize>,
         /// Element type of the rows.
@@ -90,159 +90,160 @@ pub enum Operation {
     },
     /// `ln(1 + x)`. A number of -1 or less makes its sample a bad record.
     Log1p {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
     },
-    /// What is below `low` or above `high` becomes that.
+    /// Values below `low` become `low`, values above `high` become `high`.
     Clip {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
-        /// The smallest number that stays.
+        /// The lower limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         low: Option<f64>,
-        /// The largest number that stays.
+        /// The upper limit.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         high: Option<f64>,
     },
-    /// Scale and shift, by any [`Normaliser`](crate::Normaliser): of mean and deviation, of the range, or (robust scaling) of the median and the
-    /// distance of the quartiles, as a mean and a deviation. Where nothing before it looks at the tensor, that is done while
-    /// decoding, at no cost of its own.
+    /// Scales and shifts, by any [`Normaliser`](crate::Normaliser): by mean and deviation, by range, or (robust
+    /// scaling) with median and interquartile range as mean and deviation. If no earlier transform reads the tensor,
+    /// this happens while decoding, at no extra cost.
     Normalise {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
         /// The parameters, a file that [`Normaliser::save`](crate::Normaliser::save) wrote, `"imagenet"` or `"image_scale"`.
         normaliser: NormaliserConfig,
     },
-    /// The share of the training data's values that are below: from 0 to 1, by straight lines between the quantiles.
+    /// The share of the training data's values that are smaller, from 0 to 1, interpolated linearly between the
+    /// quantiles.
     Quantile {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
-        /// The values below which equal shares of the data lie, from the smallest to the largest value: at least two.
+        /// The quantiles, evenly spaced from the smallest to the largest value of the data: at least two.
         quantiles: Vec<f64>,
     },
-    /// The number of the bin: how many edges are equal or smaller. An `i64`.
+    /// The index of the bin, which is the number of edges that are equal or smaller, as `i64`.
     Bins {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
-        /// Where bins begin, in rising order; the first bin lies below all of them.
+        /// The lower edges of the bins, ascending; the first bin is below all of them.
         edges: Vec<f64>,
     },
-    /// Another order of an image's dimensions.
+    /// Changes the order of an image's dimensions.
     Layout {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
-        /// The order that it gets.
+        /// The new order.
         order: PixelOrder,
-        /// The order that it has. By default channels are where there are 1 to 4.
+        /// The current order. By default the channels are the dimension with 1 to 4 elements.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         from: Option<PixelOrder>,
     },
-    /// Mirrors those images left to right for which another tensor is not 0.
+    /// Mirrors the images left to right for which another tensor is not 0.
     Flip {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
-        /// The tensor that says so: one byte a sample.
+        /// The tensor that marks the images to mirror: one byte per sample.
         by: String,
-        /// The order of the image's dimensions. By default channels are where there are 1 to 4.
+        /// The order of the image's dimensions. By default the channels are the dimension with 1 to 4 elements.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         order: Option<PixelOrder>,
     },
-    /// The tensor holds the values of a sparse row, in 32 bits, one for each entry, and becomes the whole row. Entries with a
-    /// column that is not there are left out; of two with the same column, one is taken.
+    /// Turns the values of a sparse row, of 32 bits, one per entry, into the dense row. Entries with a column that does
+    /// not exist are left out; of two entries with the same column, one is used.
     Dense {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
         /// The tensor of the entries' columns: `u32`, `i32` or `i64`.
         indices: String,
-        /// How many columns a row has.
+        /// Number of columns of a row.
         columns: usize,
-        /// The tensor that tells entries from padding, one byte an entry. By default all of them count.
+        /// The tensor that is 0 for padding, one byte per entry. By default all entries count.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         mask: Option<String>,
         /// Element type of the rows: `f32`, `f16` or `bf16`.
         #[serde(default = "f32_type")]
         dtype: DType,
     },
-    /// Adds a normally distributed number of mean 0 to every element of a feature. For training alone.
+    /// Adds a normally distributed number with mean 0 to every element of a feature. For training only.
     Noise {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
         /// Standard deviation.
         deviation: f64,
-        /// How many of the samples.
+        /// The probability that a sample is changed, from 0 to 1.
         #[serde(default = "always")]
         probability: f64,
     },
-    /// Replaces elements of a feature, each by itself, with a fixed number. For training alone.
+    /// Replaces single elements of a feature at random with a fixed number. For training only.
     Masking {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
-        /// How many of the elements.
+        /// The probability that an element is replaced, from 0 to 1.
         probability: f64,
-        /// What stands there instead; 0 is the mean of standardised numbers.
+        /// The number that replaces them; 0 is the mean of standardised numbers.
         #[serde(default)]
         value: f64,
     },
-    /// Multiplies all elements of a feature by one number, drawn between `low` and `high`. For training alone.
+    /// Multiplies all elements of a feature by one number, drawn between `low` and `high`. For training only.
     Scale {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
         /// The smallest factor.
         low: f64,
         /// The largest factor.
         high: f64,
-        /// How many of the samples.
+        /// The probability that a sample is changed, from 0 to 1.
         #[serde(default = "always")]
         probability: f64,
     },
-    /// Pads the length that varies from sample to sample, with zeros: to `length`, or to a multiple of `multiple` numbers. It
-    /// holds for all tensors that have this length, such as the mask. A longer sample than `length` is a bad record.
+    /// Pads the length that varies from sample to sample with zeros: to `length`, or to a multiple of `multiple`. This
+    /// applies to all tensors with this length, such as the mask. A sample longer than `length` is a bad record.
     Pad {
-        /// A tensor that has the length.
+        /// A tensor with this length.
         tensor: String,
         /// The length of every sample.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         length: Option<u32>,
-        /// What the length of every batch is a multiple of.
+        /// The number of which the length of every batch is a multiple.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         multiple: Option<u32>,
     },
     /// The logarithm of a sound's mel spectrogram. Needs the feature `audio`.
     LogMel(LogMel),
-    /// Removes a tensor that others are made of.
+    /// Removes a tensor from which others are made.
     Remove {
-        /// Which tensor.
+        /// The name of the tensor.
         tensor: String,
     },
-    /// Replaces each sample by a weighted sum of itself and the one before it in the batch, labels, too (Zhang and others:
-    /// "mixup", 2018), as torchvision does. A label that is a class becomes one number for each class. Behind all
-    /// transforms of samples.
+    /// Replaces each sample by a weighted sum of itself and the previous one in the batch, including labels (Zhang and
+    /// others: "mixup", 2018), as torchvision does. A label that is a class becomes one number per class. Runs after
+    /// all transforms of samples.
     Mixup {
         /// Both parameters of the beta distribution that weights are drawn from, one for each batch.
         alpha: f64,
-        /// How many of the batches.
+        /// The probability that a batch is changed, from 0 to 1.
         #[serde(default = "always")]
         probability: f64,
-        /// Which features; by default all.
+        /// The features to mix; by default all.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         features: Vec<String>,
-        /// Which labels; by default all.
+        /// The labels to mix; by default all.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         labels: Vec<String>,
     },
-    /// Replaces a box of each image by that of the one before it in the batch, and weights labels by area (Yun and others:
-    /// "CutMix", 2019), as torchvision does. A label that is a class becomes one number for each class. Behind all
-    /// transforms of samples.
+    /// Replaces a box of each image by that of the previous one in the batch, and weights labels by area (Yun and
+    /// others: "CutMix", 2019), as torchvision does. A label that is a class becomes one number per class. Runs after
+    /// all transforms of samples.
     Cutmix {
         /// Both parameters of the beta distribution that areas are drawn from, one for each batch.
         alpha: f64,
-        /// How many of the batches.
+        /// The probability that a batch is changed, from 0 to 1.
         #[serde(default = "always")]
         probability: f64,
-        /// Which images; by default all features.
+        /// The images to mix; by default all features.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         features: Vec<String>,
-        /// Which labels; by default all.
+        /// The labels to mix; by default all.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         labels: Vec<String>,
     },

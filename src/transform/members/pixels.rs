@@ -1,4 +1,4 @@
-//! Images as they lie in memory: the order of their dimensions, and left and right.
+//! The memory layout of images: the order of dimensions, and mirroring.
 
 use std::borrow::Cow;
 

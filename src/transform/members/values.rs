@@ -307,7 +307,7 @@ impl Mapping for Bins {
     fn write(&self, from: TensorView<'_>, index: usize, into: &mut [u8]) -> Result<(), String> {
         let x = from.numbers().at(index);
         if x.is_nan() {
-            return Err("is no number, and belongs to no bin".to_owned());
+            return Err("is not a number, and belongs to no bin".to_owned());
         }
         let bin = self.edges.partition_point(|edge| *edge <= x) as i64;
         into.copy_from_slice(&bin.to_ne_bytes());

@@ -1,4 +1,4 @@
-//! What operations are called, the numbers that they draw under, and what is wrong with their settings.
+//! The names of operations, the keys of their random numbers, and what is wrong with their settings.
 
 use super::ImageAugment;
 use crate::decode::image::stored::MAX_SIDE;

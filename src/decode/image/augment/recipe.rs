@@ -1,13 +1,14 @@
-//! Lists of operations that are known by a name.
+//! Well-known lists of operations.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Edge, ImageAugment};
+use super::{Edge, ImageAugment, horizontal_flip, random_resized_crop};
 
-/// Operations that papers have made usual, by a name: in settings `augment = "simclr"` in place of a list.
+/// Well-known lists of operations from papers, by name: in settings `augment = "simclr"` instead of a list.
 ///
-/// Each field of a sample draws on its own (unless fields share a [geometry](crate::field::Image::geometry)), so that several
-/// fields of one image are several views of it. The image is decoded once for all of them.
+/// Each field of a sample draws its own random numbers (unless fields share a
+/// [geometry](crate::field::Image::geometry)), so that several fields of one image are several views of it. The image
+/// is decoded once for all of them.
 ///
 /// ```no_run
 /// use ringfeed::field::Image;
@@ -35,7 +36,7 @@ pub enum AugmentRecipe {
     /// The first global crop of DINO (Caron and others, 2021): 40 to 100 % of the area, always blurred. The paper resizes by a
     /// [bicubic](crate::images::ResizeFilter::Bicubic) filter; the blur's filter has the 9 taps of DINOv2.
     DinoGlobal,
-    /// The second one: seldom blurred, sometimes solarised.
+    /// The second global crop of DINO: rarely blurred, sometimes solarised.
     #[serde(rename = "dino_global_2")]
     DinoGlobal2,
     /// A local crop of DINO: 5 to 40 % of the area, usually of 96 x 96 pixels.
@@ -50,23 +51,23 @@ impl AugmentRecipe {
             let (brightness, contrast, saturation, hue) = (0.4, 0.4, 0.2, 0.1);
             vec![
                 crop(scale),
-                ImageAugment::horizontal_flip(),
+                horizontal_flip(),
                 ImageAugment::ColourJitter { brightness, contrast, saturation, hue, probability: 0.8 },
                 ImageAugment::RandomGrey { probability: 0.2 },
                 ImageAugment::GaussianBlur { kernel: Some(9), sigma: super::blur_sigma(), probability: blur },
             ]
         };
         match self {
-            Self::Imagenet => vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()],
+            Self::Imagenet => vec![random_resized_crop(), horizontal_flip()],
             Self::Cifar => {
                 let crop = ImageAugment::RandomCrop { padding: 4, edge: Edge::Constant, fill: [0; 3] };
-                vec![crop, ImageAugment::horizontal_flip()]
+                vec![crop, horizontal_flip()]
             }
             Self::Simclr => {
                 let (brightness, contrast, saturation, hue) = (0.8, 0.8, 0.8, 0.2);
                 vec![
-                    ImageAugment::random_resized_crop(),
-                    ImageAugment::horizontal_flip(),
+                    random_resized_crop(),
+                    horizontal_flip(),
                     ImageAugment::ColourJitter { brightness, contrast, saturation, hue, probability: 0.8 },
                     ImageAugment::RandomGrey { probability: 0.2 },
                     ImageAugment::GaussianBlur { kernel: None, sigma: super::blur_sigma(), probability: 0.5 },

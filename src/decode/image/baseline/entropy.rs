@@ -1,7 +1,7 @@
-//! Blocks of coefficients out of bits.
+//! Decodes blocks of coefficients from bits.
 //!
-//! This is where most of the time goes. Each symbol begins where the one before ended, so that nothing is faster than
-//! the chain *look up, shift*; everything else here (the value, its place) hangs beside the chain.
+//! Most of the time is spent here. Each symbol begins where the previous one ended, so nothing is faster than the chain
+//! *look up, shift*; everything else here (the value, its position) is kept out of that chain.
 
 use super::huffman::{AcTable, DcTable, Step, Symbol};
 use super::refusal::{NotOurs, Ours};

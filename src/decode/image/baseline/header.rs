@@ -1,4 +1,4 @@
-//! What stands before the entropy-coded data: sizes, sampling, and where the tables are (ITU-T T.81, annex B).
+//! The headers before the entropy-coded data: sizes, sampling, and where the tables are (ITU-T T.81, annex B).
 
 use super::refusal::{NotOurs, Ours};
 

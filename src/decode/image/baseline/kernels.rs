@@ -1,4 +1,4 @@
-//! Which code turns coefficients into pixels: the portable one, or that for the processor at hand.
+//! Chooses the code that turns coefficients into pixels: the portable one, or that for this processor.
 
 use super::entropy::Block;
 use super::portable::{self, Quantisation};

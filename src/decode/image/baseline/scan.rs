@@ -1,4 +1,4 @@
-//! Entropy-coded data without what markers put into it.
+//! Entropy-coded data without the bytes that markers put into it.
 
 use memchr::memchr;
 

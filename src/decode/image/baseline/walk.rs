@@ -1,4 +1,4 @@
-//! From MCU to MCU through the entropy-coded data.
+//! Goes from MCU to MCU through the entropy-coded data.
 
 use std::ops::Range;
 

@@ -1,7 +1,7 @@
-//! Blocks of coefficients out of arithmetic codes (ITU-T T.81, annex D and F.2.4).
+//! Decodes blocks of coefficients from arithmetic codes (ITU-T T.81, annex D and F.2.4).
 //!
-//! Each decision between two possibilities has a *bin*, which remembers what is more probable and how much so. Data that
-//! ends early is no damage here: zeros at the end may be left out.
+//! Each binary decision has a *bin*, which stores the more probable value and how probable it is. Data that ends early
+//! is no damage here: zeros at the end may be left out.
 
 use super::super::baseline::{Block, ZIGZAG};
 use super::entropy::Coding;

@@ -1,5 +1,5 @@
-//! Blocks of coefficients out of bits, in each of the ways that scans are coded. Nothing here is an error: what makes no
-//! sense has the meaning that it has in libjpeg.
+//! Decodes blocks of coefficients from bits, for each way in which scans are coded. Nothing here is an error: invalid
+//! data has the meaning that it has in libjpeg.
 
 use super::super::baseline::{Bits, Block, ZIGZAG};
 use super::huffman::{Table, number, plain};

@@ -1,4 +1,4 @@
-//! Sizes, sampling, colours and tables: what the segments say.
+//! Sizes, sampling, colours and tables, from the segments.
 
 use super::super::damage::{be16, damaged};
 use super::arithmetic::Conditioning;

@@ -1,4 +1,4 @@
-//! Huffman codes, also where the bits are none.
+//! Huffman codes, also for bits that are not a code.
 
 use super::super::baseline::Bits;
 

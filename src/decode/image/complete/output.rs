@@ -1,6 +1,7 @@
 //! From coefficients to samples, and from samples to pixels.
 
 use super::super::baseline::{Block, Kernels, Quantisation, factors::*};
+use super::super::samples::inked;
 use super::super::stored::Region;
 use super::frame::{Colours, Component};
 use crate::error::{Error, ErrorKind, Result};
@@ -135,11 +136,6 @@ impl Output {
             }
         }
     }
-}
-
-/// What is left of the light behind one ink and black. In files, 255 stands for no ink.
-fn inked(ink: u8, black: u8) -> u8 {
-    ((u16::from(ink) * u16::from(black) + 127) / 255) as u8
 }
 
 /// Makes the samples of row `y` of pixels.

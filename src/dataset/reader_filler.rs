@@ -1,0 +1,169 @@
+//! The shared half of a source of readers: fills the rows of batches from one or several of them.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::counters::DamageTally;
+use crate::error::{Location, Result};
+use crate::layout::TensorLayout;
+use crate::order::Order;
+use crate::read::{Job, RecordReader, Sample, Scratch};
+use crate::row::{Picked, RowMut, RowsMut};
+use crate::schema::{Extents, Schema};
+use crate::storage::Needs;
+
+use super::buckets::BucketLength;
+use super::contract::{BatchPlan, Filler};
+use super::fill::{caught, caught_each, decode_each};
+
+/// One of the composed readers, and which tensors and extents are its own.
+pub(super) struct Component {
+    pub(super) nth: usize,
+    pub(super) reader: Arc<dyn RecordReader>,
+    pub(super) part: Part,
+    pub(super) first_extent: usize,
+    pub(super) extents: usize,
+}
+
+/// Which of a sample's tensors are a reader's own.
+pub(super) enum Part {
+    /// So many one after another, from the first of these on.
+    Together(usize, usize),
+    /// Others stand between them, or they stand in another order.
+    Apart(Picked),
+}
+
+impl Part {
+    /// The tensors of `schema` at these places.
+    pub(super) fn of(places: &[usize], schema: &Schema) -> Self {
+        let first = places.first().copied().unwrap_or(0);
+        if places.iter().copied().eq(first..first + places.len()) {
+            return Self::Together(first, places.len());
+        }
+        Self::Apart(Picked::new(schema.tensors(), places))
+    }
+
+    fn of_rows<'a>(&'a self, all: &'a mut RowsMut<'_>, room: &'a mut Vec<TensorLayout>) -> RowsMut<'a> {
+        match self {
+            Self::Together(first, count) => all.part(*first, *count),
+            Self::Apart(picked) => all.picked(picked, room),
+        }
+    }
+}
+
+/// What a worker keeps for one of the readers.
+#[derive(Default)]
+struct Kept {
+    scratch: Scratch,
+    room: Vec<TensorLayout>,
+}
+
+/// Fills batches from readers: any row, on any thread.
+pub(super) struct ReaderFiller {
+    pub(super) schema: Arc<Schema>,
+    pub(super) components: Vec<Component>,
+    pub(super) order: Order,
+    /// The length by which batches are made, and what it is padded to.
+    pub(super) length: Option<BucketLength>,
+}
+
+/// What is kept for each component.
+fn kept(scratch: &mut Scratch, components: usize) -> &mut [Kept] {
+    let kept = scratch.of::<Vec<Kept>>();
+    if kept.len() < components {
+        kept.resize_with(components, Kept::default);
+    }
+    kept
+}
+
+impl Filler for ReaderFiller {
+    fn schema(&self) -> &Arc<Schema> {
+        &self.schema
+    }
+
+    fn need(&self, plan: &BatchPlan, needs: &mut Needs) {
+        for component in &self.components {
+            component.reader.need(&plan.samples, needs);
+        }
+    }
+
+    fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {
+        let mut all = Extents::default();
+        let kept = kept(scratch, self.components.len());
+        for (component, kept) in self.components.iter().zip(kept).filter(|(component, _)| component.extents > 0) {
+            let mut extents = component.reader.measure(plan.samples[row], &mut kept.scratch)?;
+            if let Some(length) = self.length.as_ref().filter(|length| length.reader == component.nth) {
+                length.pad(&mut extents.0[..component.extents]);
+            }
+            let range = component.first_extent..component.first_extent + component.extents;
+            all.0[range].copy_from_slice(&extents.0[..component.extents]);
+        }
+        Ok(all)
+    }
+
+    fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
+        let kept = kept(scratch, self.components.len());
+        // All are called, even if one fails: each must see where a job begins.
+        let calls = self.components.iter().zip(kept).map(|(component, kept)| {
+            caught(|| component.reader.fetch(&plan.samples[rows.clone()], nth, &mut kept.scratch))
+        });
+        calls.fold(Ok(()), Result::and)
+    }
+
+    fn fetch_all(&self, _: &BatchPlan, _: Range<usize>, job: &mut Job<'_>, scratch: &mut Scratch) {
+        for (component, kept) in self.components.iter().zip(kept(scratch, self.components.len())) {
+            job.read_again();
+            caught_each(job, |job| component.reader.fetch_all(job, &mut kept.scratch));
+        }
+    }
+
+    fn decode_all(
+        &self,
+        _: &BatchPlan,
+        _: Range<usize>,
+        job: &mut Job<'_>,
+        scratch: &mut Scratch,
+        out: &mut RowsMut<'_>,
+    ) {
+        let (mut damage, mut is_straight) = (DamageTally::default(), true);
+        for (component, Kept { scratch, room }) in self.components.iter().zip(kept(scratch, self.components.len())) {
+            job.decode_again();
+            let mut part = component.part.of_rows(out, room);
+            decode_each(job, |job| component.reader.decode_all(job, scratch, &mut part));
+            damage.add_all(scratch.take_damage());
+            is_straight &= job.is_straight();
+        }
+        job.came_straight(is_straight);
+        scratch.note_all(damage);
+    }
+
+    fn decode(
+        &self,
+        plan: &BatchPlan,
+        row: usize,
+        nth: usize,
+        scratch: &mut Scratch,
+        out: &mut RowMut<'_>,
+    ) -> Result<()> {
+        let id = plan.samples[row];
+        let sample = Sample { id, key: plan.key().with(id) };
+        let mut damage = DamageTally::default();
+        let mut components = self.components.iter().zip(kept(scratch, self.components.len()));
+        let decoded = components.try_for_each(|(component, Kept { scratch, room })| {
+            let mut rows = out.as_rows();
+            component.reader.decode(sample, nth, scratch, &mut component.part.of_rows(&mut rows, room).row(0))?;
+            damage.add_all(scratch.take_damage());
+            Ok(())
+        });
+        scratch.note_all(damage);
+        decoded
+    }
+
+    fn any_sample(&self, bits: u64) -> Option<u64> {
+        (self.order.len > 0).then(|| self.order.any(bits))
+    }
+
+    fn place(&self, plan: &BatchPlan, row: usize) -> Location {
+        self.components[0].reader.place(plan.samples[row])
+    }
+}

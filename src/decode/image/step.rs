@@ -1,0 +1,37 @@
+//! Where points and boxes of a picture are after one operation on it.
+
+/// One step of a picture's way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Step {
+    /// Where a point goes: `x' = m[0] x + m[1] y + m[2]`, `y' = m[3] x + m[4] y + m[5]`.
+    pub(crate) matrix: [f64; 6],
+    /// Width and height of the picture after it; what lies outside is gone.
+    pub(crate) size: (f64, f64),
+}
+
+impl Step {
+    fn moves(self, (x, y): (f64, f64)) -> (f64, f64) {
+        let [a, b, c, d, e, f] = self.matrix;
+        (a * x + b * y + c, d * x + e * y + f)
+    }
+
+    /// Where a point is after it; `None` if it has left the picture.
+    pub(crate) fn point(self, at: (f64, f64)) -> Option<(f64, f64)> {
+        let (x, y) = self.moves(at);
+        ((0.0..=self.size.0).contains(&x) && (0.0..=self.size.1).contains(&y)).then_some((x, y))
+    }
+
+    /// Where a box is after it, as left, top, right and bottom: the smallest box around its four corners, cut off at the picture's
+    /// edges. `None` if nothing of it is left. So do torchvision's `tv_tensors.BoundingBoxes`.
+    pub(crate) fn enclosing(self, [left, top, right, bottom]: [f64; 4]) -> Option<[f64; 4]> {
+        let corners = [(left, top), (right, top), (right, bottom), (left, bottom)].map(|corner| self.moves(corner));
+        let range = |values: [f64; 4], most: f64| {
+            let least = values.into_iter().fold(f64::INFINITY, f64::min);
+            let greatest = values.into_iter().fold(f64::NEG_INFINITY, f64::max);
+            (least.clamp(0.0, most), greatest.clamp(0.0, most))
+        };
+        let (left, right) = range(corners.map(|(x, _)| x), self.size.0);
+        let (top, bottom) = range(corners.map(|(_, y)| y), self.size.1);
+        (left < right && top < bottom).then_some([left, top, right, bottom])
+    }
+}

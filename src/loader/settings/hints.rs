@@ -1,0 +1,46 @@
+//! What to write instead, for settings that are often guessed at.
+
+use crate::tree::Step;
+
+/// Settings that are tables, and what such a table may hold.
+const TABLES: [(&str, &str); 7] = [
+    ("augment", "augment = { features = [{ kind = \"noise\", deviation = 0.1 }] }, a list for each tensor"),
+    ("bucket", "bucket = { by = \"ids\", bounds = [64, 128] }"),
+    ("fetch_limit", "fetch_limit = { time_ms = 1000, replacements = 4 }"),
+    ("memory", "memory = { budget_bytes = 1_000_000_000 }"),
+    (
+        "normalise",
+        "normalise = { image = { kind = \"channels\", mean = [0.5, 0.5, 0.5], deviation = [0.2, 0.2, 0.2] } }",
+    ),
+    ("split", "split = { train = 0.8, validation = 0.2, part = \"train\" }"),
+    ("windows", "windows = { length = 48, horizon = 12 }"),
+];
+
+/// What settings are called elsewhere, and what stands for them here.
+const ELSEWHERE: [(&str, &str); 11] = [
+    ("num_workers", "workers, which are threads"),
+    ("drop_last", "last_batch = \"drop\""),
+    ("prefetch_factor", "prefetch, the number of batches ahead"),
+    ("sampler", "shuffle, shard, weight_by, class_balanced or filter"),
+    ("batch_sampler", "batch_size and bucket"),
+    ("timeout", "fetch_limit"),
+    ("seed", "shuffle, the seed of the order"),
+    ("validation_split", "split = { train = 0.8, validation = 0.2, part = \"train\" }"),
+    ("label", "a field: [fields] label = \"class\", or labels = { from = \"NAME\", numbers = \"i64\" }"),
+    ("labels", "a field: [fields] labels = { from = \"NAME\", numbers = \"i64\" }"),
+    ("path", "source = { path = \"...\" }"),
+];
+
+/// What to add to what is wrong with the setting at `path`, if anything.
+pub(super) fn hint(path: &[Step], text: &str) -> Option<String> {
+    let [Step::Key(key)] = path else { return None };
+    let named = |names: &[(&str, &'static str)]| names.iter().find(|(name, _)| name == key).map(|(_, hint)| *hint);
+    if text.starts_with("there is no setting ") {
+        return named(&ELSEWHERE).map(|hint| format!("; here it is {hint}"));
+    }
+    match key.as_str() {
+        "shuffle" => Some("; it is the seed of the order: shuffle = 42".to_owned()),
+        _ if text.starts_with("expected a table") => named(&TABLES).map(|hint| format!("; write {hint}")),
+        _ => None,
+    }
+}

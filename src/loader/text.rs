@@ -1,0 +1,60 @@
+//! Texts by which samples are chosen. A missing value is an empty text, as the container defines it: in CSV also by
+//! `missing_tokens`, which a tensor of text does not know.
+
+use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::{Outside, OutsideCodec, Value};
+use crate::row::RowMut;
+use crate::schema::{Role, TensorSpec};
+
+/// Longest text that is compared, in bytes.
+const MAX_TEXT: usize = 1024;
+
+/// Writes a field's text as u8 `[MAX_TEXT]`, and its length.
+pub(super) fn codec(name: &str) -> OutsideCodec {
+    let text = TensorSpec::new(name, Role::Feature, DType::U8, &[MAX_TEXT]);
+    OutsideCodec::new(Compared([text, TensorSpec::new(format!("{name}_len"), Role::Feature, DType::I64, &[])]))
+}
+
+/// What [`codec`] wrote.
+pub(super) fn read(row: &mut RowMut<'_>) -> Result<String> {
+    let len = usize::try_from(row.tensor(1).as_mut_slice::<i64>()?[0]).unwrap_or_default();
+    Ok(String::from_utf8_lossy(&row.tensor(0).bytes_mut()[..len]).into_owned())
+}
+
+struct Compared([TensorSpec; 2]);
+
+impl Outside for Compared {
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn write(&self, _: usize, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
+        let text = text_of(&value)?.as_bytes();
+        let mut written = row.tensor(0);
+        let Some(room) = written.bytes_mut().get_mut(..text.len()) else {
+            let message = format!("a text of {} bytes; samples are chosen by texts of at most {MAX_TEXT}", text.len());
+            return Err(Error::new(ErrorKind::Data, message));
+        };
+        room.copy_from_slice(text);
+        row.tensor(1).as_mut_slice::<i64>()?[0] = text.len() as i64;
+        Ok(())
+    }
+}
+
+/// # Errors
+///
+/// [`ErrorKind::Data`] for what is no text.
+pub(super) fn text_of<'a>(value: &Value<'a>) -> Result<&'a str> {
+    let text = match value {
+        Value::Missing => "",
+        Value::Text(text) | Value::Decimal(text) => text,
+        Value::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|error| {
+            let (at, found) = (error.valid_up_to(), bytes[error.valid_up_to()]);
+            Error::new(ErrorKind::Data, format!("byte {at} of the text is {found:#04x}: not UTF-8; set encoding"))
+        })?,
+        value => return Err(Error::new(ErrorKind::Data, format!("expected text, found {}", value.describe()))),
+    };
+    // Blanks are missing to a recipe, too.
+    Ok(if text.trim().is_empty() { "" } else { text })
+}

@@ -1,0 +1,233 @@
+//! Single records in memory, by the fields and transforms of a loader: the bytes that the loader gives.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::path::{Path, PathBuf};
+
+use ringfeed::field::{Audio, Category, Class, Field, Image, Numbers, Text};
+use ringfeed::formats::Images;
+use ringfeed::images::{CropFit, PixelOrder, ResizeFilter, horizontal_flip};
+use ringfeed::prepare::{Mean, Recipe, category, number};
+use ringfeed::read::Value;
+use ringfeed::serve::{Served, ServedRow};
+use ringfeed::settings::SourceConfig;
+use ringfeed::transform::{cast, clip, layout, mixup, noise, one_hot, pad_to, pad_to_multiple};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser, Role, TensorSpec};
+
+const FILES: [&str; 4] = ["china.jpg", "chelsea.png", "coffee.png", "astronaut.png"];
+
+/// A folder of two classes with photographs of both formats, one of them turned by its header.
+fn photos() -> (tempfile::TempDir, Vec<PathBuf>) {
+    let folder = tempfile::tempdir().unwrap();
+    for (nth, name) in FILES.into_iter().enumerate() {
+        let class = folder.path().join(["cat", "dog"][nth % 2]);
+        std::fs::create_dir_all(&class).unwrap();
+        std::fs::copy(Path::new("fixtures/photos").join(name), class.join(name)).unwrap();
+    }
+    std::fs::copy("fixtures/images/orientation-6.jpg", folder.path().join("dog/turned.jpg")).unwrap();
+    let mut paths = Vec::new();
+    for class in ["cat", "dog"] {
+        let files = std::fs::read_dir(folder.path().join(class)).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<PathBuf> = files.collect();
+        files.sort_unstable();
+        paths.extend(files);
+    }
+    (folder, paths)
+}
+
+/// The name, shape and bytes of each tensor.
+type Tensors = Vec<(String, Vec<usize>, Vec<u8>)>;
+
+fn tensors(row: &ServedRow) -> Tensors {
+    row.tensors().map(|tensor| (tensor.name().to_owned(), tensor.shape().to_vec(), tensor.bytes().to_vec())).collect()
+}
+
+/// The same of each sample of a loader, features and their masks alone.
+fn loaded(loader: &Loader, labels: &[&str]) -> Vec<Tensors> {
+    let batches = loader.clone().batch_size(1).build().unwrap();
+    let of = |batch: ringfeed::Result<ringfeed::DataSet>| {
+        let batch = batch.unwrap();
+        let features = batch.tensors().filter(|tensor| !labels.contains(&tensor.name()));
+        features
+            .map(|tensor| (tensor.name().to_owned(), tensor.shape()[1..].to_vec(), tensor.bytes().to_vec()))
+            .collect()
+    };
+    batches.map(of).collect()
+}
+
+fn serve_all(served: &Served, paths: &[PathBuf], field: &str) -> Vec<Tensors> {
+    let mut row = served.row();
+    let of = |path: &PathBuf| {
+        served.apply([(field, Value::Bytes(&std::fs::read(path).unwrap()))], &mut row).unwrap();
+        tensors(&row)
+    };
+    paths.iter().map(of).collect()
+}
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn the_bytes_of_an_image_file_give_what_a_validation_loader_gives() {
+    let (folder, paths) = photos();
+    let crop = Image::rgb(96, 128).fit(CropFit::CenterCrop { shorter: 140 }).resize(ResizeFilter::Bicubic);
+    let images: [(Image, Loader); 5] = [
+        (Image::rgb(96, 128), Loader::images(folder.path()).normalise("image", Normaliser::imagenet())),
+        (crop.clone().dtype(DType::F16), Loader::images(folder.path()).normalise("image", Normaliser::imagenet())),
+        (
+            Image::grey(40, 30).dtype(DType::F32).order(PixelOrder::Nhwc),
+            Loader::images(folder.path())
+                .transform(clip("image", 20.0, 200.0))
+                .normalise("image", Normaliser::image_scale())
+                .transform(cast("image", DType::Bf16))
+                .transform(layout("image", PixelOrder::Nchw))
+                .transform(one_hot("label")),
+        ),
+        (Image::of_any_size().dtype(DType::U8), Loader::images(folder.path())),
+        (
+            crop,
+            Loader::images(folder.path())
+                .map(TensorSpec::new("mean", Role::Feature, DType::F32, &[]), |row, out, scope| {
+                    let pixels = row.f32("image")?;
+                    let halves = scope.zeros::<f32>([pixels.len()]);
+                    halves.iter_mut().zip(pixels).for_each(|(half, pixel)| *half = pixel / 2.0);
+                    out.f32()?[0] = halves.iter().sum::<f32>() / pixels.len() as f32;
+                    Ok(())
+                })
+                .remove("image"),
+        ),
+    ];
+    for (nth, (image, loader)) in images.into_iter().enumerate() {
+        let loader = loader.field("image", image).field("label", Class);
+        let expected = loaded(&loader, &["label"]);
+        assert_eq!(expected.len(), 5);
+        let served = loader.serve().unwrap();
+        assert_eq!(served.field_names().collect::<Vec<_>>(), ["image"]);
+        assert!(serve_all(&served, &paths, "image") == expected, "images {nth}");
+        // From several threads, each with a row of its own.
+        std::thread::scope(|scope| {
+            for turn in 0..if nth < 2 { 3 } else { 0 } {
+                let (served, expected, paths) = (served.clone(), &expected, &paths);
+                scope.spawn(move || {
+                    let mut order: Vec<usize> = (0..paths.len()).collect();
+                    order.rotate_left(turn);
+                    let paths: Vec<PathBuf> = order.iter().map(|nth| paths[*nth].clone()).collect();
+                    let all = serve_all(&served, &paths, "image");
+                    order.iter().zip(all).for_each(|(nth, tensors)| assert!(tensors == expected[*nth]));
+                });
+            }
+        });
+    }
+    // The usual fields of a folder, and those of settings whose data is elsewhere.
+    let usual = Loader::images(folder.path());
+    assert!(serve_all(&usual.serve().unwrap(), &paths, "image") == loaded(&usual, &["label"]));
+    let settings = r#"{
+        "source": { "path": "PATH" },
+        "fields": { "image": { "image": [32, 32] }, "label": "class" },
+        "normalise": { "image": "imagenet" }
+    }"#;
+    let of = |path: &str| Loader::from(LoaderConfig::from_json(&settings.replace("PATH", path)).unwrap());
+    let here = of(folder.path().to_str().unwrap());
+    assert!(serve_all(&of("/nowhere/at/all").serve().unwrap(), &paths, "image") == loaded(&here, &["label"]));
+}
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn a_record_of_several_fields_is_served_whole() {
+    let (folder, paths) = photos();
+    let table = folder.path().join("table.jsonl");
+    let row = |(nth, path): (usize, &PathBuf)| {
+        let city = ["Oslo", "Bonn"][nth % 2];
+        format!(
+            "{{\"photo\": {path:?}, \"age\": {nth}, \"city\": \"{city}\", \"note\": \"n{nth}\", \"ids\": [{nth}, 7]}}\n"
+        )
+    };
+    std::fs::write(&table, paths.iter().enumerate().map(row).collect::<String>()).unwrap();
+    let recipe = Recipe::new().column("age", number().impute(Mean).standardise()).column("city", category().unknown());
+    let rows = Loader::open(&table).unwrap();
+    let prepared = recipe.fit(&rows).unwrap();
+    let file: fn(u32) -> Field = |side| Image::rgb(side, side).from("photo").file();
+    let loader = rows
+        .prepare(&prepared)
+        .field("small", file(24))
+        .field("large", file(48))
+        .field("note", Text::new(8))
+        .field("ids", Numbers::i64().shape(&[2]))
+        .field("age", Numbers::f32().from("age").role(Role::Label));
+    let expected = loaded(&loader, &["age"]);
+    let served = loader.serve().unwrap();
+    let mut row = served.row();
+    for (nth, path) in paths.iter().enumerate() {
+        let (file, note) = (std::fs::read(path).unwrap(), format!("n{nth}"));
+        let ids = [nth as i64, 7];
+        let values = [
+            ("photo", Value::Bytes(&file)),
+            ("age", Value::I64(nth as i64)),
+            ("city", Value::Text(["Oslo", "Bonn"][nth % 2])),
+            ("note", Value::Text(&note)),
+            ("ids", Value::Numbers(ringfeed::tensor::Numbers::I64(&ids))),
+        ];
+        served.apply(values, &mut row).unwrap();
+        assert!(tensors(&row) == expected[nth], "record {nth}");
+    }
+    // What is not given is missing.
+    let error = served.apply([("note", Value::Text("n"))], &mut row).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+    assert!(error.location().column.is_some(), "{error}");
+}
+
+#[test]
+fn a_sound_is_served_as_it_is_loaded() {
+    let sound = PathBuf::from("fixtures/small/sound.wav");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir(folder.path().join("a")).unwrap();
+    std::fs::copy(&sound, folder.path().join("a/a.wav")).unwrap();
+    let loader = Loader::open(folder.path()).unwrap().field("audio", Audio::new(8000));
+    let padded = |transform| loader.clone().transform(transform);
+    for loader in [&loader, &padded(pad_to("audio", 1000)), &padded(pad_to_multiple("audio", 64))] {
+        let expected = loaded(loader, &["label"]);
+        assert!(serve_all(&loader.serve().unwrap(), std::slice::from_ref(&sound), "audio") == expected);
+    }
+}
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn what_cannot_serve_is_refused_by_name() {
+    let images = || Loader::images("nowhere");
+    let flipped = Image::rgb(8, 8).augment([horizontal_flip()]);
+    let image = || images().field("image", Image::rgb(8, 8));
+    let mut two = SourceConfig::new(Images, "nowhere", Default::default());
+    two.fields = vec![("image".to_owned(), Image::rgb(8, 8).into())];
+    let refused: [(Loader, &str); 7] = [
+        (images().field("image", flipped), "random operations are for training"),
+        (image().transform(mixup(0.2)), "for training alone"),
+        (image().transform(noise("image", 0.1)), "one of image is for training alone"),
+        (image().map_batch(|_, _| Ok(())), "whole batches"),
+        (Loader::csv("nowhere.csv").field("city", Category::new()), "list them"),
+        (Loader::csv("nowhere.csv").field("x", Numbers::f32().from([0, 1])), "name the field"),
+        (Loader::csv("nowhere.csv"), "fields: "),
+    ];
+    for (loader, message) in refused {
+        let error = loader.serve().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.to_string().contains(message), "{error}");
+    }
+    let ragged = Loader::csv("nowhere.csv").field("x", Numbers::f32().ragged());
+    assert_eq!(ragged.serve().unwrap_err().kind(), ErrorKind::Unsupported);
+
+    let served = Loader::new(two).serve().unwrap();
+    let (mut row, mut other) = (served.row(), image().serve().unwrap().row());
+    let file = std::fs::read("fixtures/photos/china.jpg").unwrap();
+    assert_eq!(served.apply([("image", Value::Bytes(&file))], &mut other).unwrap_err().kind(), ErrorKind::Schema);
+    let error = served.apply([("imag", Value::Bytes(&file))], &mut row).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(error.message().contains("did you mean \"image\"?"), "{error}");
+    for bytes in [&b"no image"[..], &file[..2000], b""] {
+        let error = served.apply([("image", Value::Bytes(bytes))], &mut row).unwrap_err();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Format, Some("image")), "{error}");
+    }
+    let error = served.apply([], &mut row).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+    // A bad record leaves nothing behind.
+    served.apply([("image", Value::Bytes(&file))], &mut row).unwrap();
+    let again = tensors(&row);
+    served.apply([("image", Value::Bytes(&file))], &mut row).unwrap();
+    assert!(tensors(&row) == again);
+}
