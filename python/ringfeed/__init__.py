@@ -15,7 +15,8 @@ function of seed and epoch alone. NumPy, PyTorch and JAX see that memory itself:
 :func:`open` makes a :class:`Loader` of a path, :class:`Loader` one of settings, :func:`from_table` one of a table in
 memory, :func:`from_reader` one of your own data set, and :func:`mix` one of several paths; :func:`verify`
 names every bad sample of a data set, and :func:`inspect` says what lies at a path. :class:`Recipe` and
-:class:`Prepared` are preprocessing of tables that is fitted once, and serves single records as it did training.
+:class:`Prepared` are preprocessing of tables that is fitted once, and serves single records as it did training;
+:func:`serve` does the same for images and whatever else fields and transforms make tensors of.
 ``device="cuda:0"`` gives tensors on a GPU, and :mod:`ringfeed.ray` has loaders for the workers of Ray Train.
 ``python -m ringfeed`` is the command.
 """
@@ -44,6 +45,7 @@ from ._errors import (
 from ._loader import Loader, Report, from_iterable, from_reader, from_table, inspect, mix, open, verify
 from ._progress import progress
 from ._ringfeed import Batch, RunReport, Tensor, __version__
+from ._serve import Served, serve
 from ._transform import Map
 from .fields import (
     Array,
@@ -96,6 +98,7 @@ __all__ = [
     "Report",
     "RunReport",
     "SchemaError",
+    "Served",
     "Tensor",
     "Text",
     "TimedOutError",
@@ -111,5 +114,6 @@ __all__ = [
     "mix",
     "open",
     "progress",
+    "serve",
     "verify",
 ]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import html
+import math
 import struct
 import zlib
 from collections.abc import Mapping
@@ -83,10 +84,14 @@ def _picture(tensor: Tensor, number: int, channels: int, height: int, width: int
     flat = memoryview(tensor).cast("B").cast("B" if tensor.dtype == "u8" else "f")
     values: list[int] = flat[number * size : (number + 1) * size].tolist()
     if tensor.dtype == "f32":
-        low, high = min(values), max(values)
+        finite = [value for value in values if math.isfinite(value)] or [0]
+        low, high = min(finite), max(finite)
         if low < 0 or high > 255 or high <= 1:
-            values = [int(255 * (value - low) / ((high - low) or 1)) for value in values]
-        values = [int(value) for value in values]
+            top, span = 255, (high - low) or 1
+        else:
+            low, top, span = 0, 1, 1
+        # What is no number is black.
+        values = [int(top * (value - low) / span) if math.isfinite(value) else 0 for value in values]
     pixels = bytearray(size)
     if channels_first:
         for channel in range(channels):

@@ -9,8 +9,8 @@ import os
 import sys
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
 
 from . import _ringfeed
 from ._errors import EndedError
@@ -21,11 +21,15 @@ from ._ringfeed import Engine, Epoch, RunReport
 from ._table import Table, is_table
 from ._transform import Map
 
+if TYPE_CHECKING:
+    from ._serve import Served
+
 Settings = Mapping[str, Any]
 Shard = Literal["auto"] | tuple[int, int] | Mapping[str, int] | None
 Yields = Literal["dict", "tuple"] | Callable[[_ringfeed.Batch], Any]
+ViewYields = Literal["dict", "tuple"] | Callable[[dict[str, Any]], Any]
 
-# What PyTorch's `DataLoader` calls it.
+# What PyTorch and others call it.
 _ELSEWHERE = {
     "num_workers": "workers, which are threads",
     "drop_last": 'last_batch="drop"',
@@ -34,9 +38,12 @@ _ELSEWHERE = {
     "persistent_workers": "always so",
     "collate_fn": "yields, a function of a batch; samples are put into it by the loader",
     "generator": "shuffle, the seed of the order",
-    "sampler": "shuffle, shard, class_balanced or filter",
+    "sampler": "shuffle, shard, weight_by, class_balanced or filter",
     "batch_sampler": "batch_size and bucket",
     "timeout": "fetch_limit",
+    "seed": "shuffle, the seed of the order",
+    "validation_split": 'split={"train": 0.8, "validation": 0.2, "part": "train"}',
+    "epochs": "a loop of yours; each loop over the loader is one epoch",
 }
 
 # Threads end before the interpreter does.
@@ -94,6 +101,8 @@ def _text(settings: Settings) -> str:
 def _shard_of(shard: Shard) -> dict[str, int] | None:
     if shard is None or isinstance(shard, Mapping):
         return dict(shard) if shard is not None else None
+    if shard != "auto" and not (isinstance(shard, Sequence) and len(shard) == 2):
+        raise config_error(f'shard: expected (index, count), such as (0, 4), or "auto", found {shard!r}')
     index, count = _ringfeed.shard_from_env() if shard == "auto" else shard
     # A worker of PyTorch's DataLoader is a process of its own, with a part of its rank's part.
     worker = sys.modules.get("torch.utils.data")
@@ -121,8 +130,8 @@ class Loader:
     ``hold``: how many batches may be kept beside the one in hand without a copy. ``on_hold``: what becomes of
     further ones: ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises
     :class:`ExhaustedError`.
-    ``yields``: what a loop gives: ``"dict"`` a :class:`Batch`, ``"tuple"`` its tensors in the order of the fields, a
-    function what that makes of a batch.
+    ``yields``: what a loop gives: ``"dict"`` a :class:`Batch`, a mapping of names to tensors; ``"tuple"`` the tensors
+    in the order of the fields, as ``for x, y in loader`` needs them; a function what that makes of a batch.
     ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see
     :class:`Map`, and :meth:`map` for new tensors.
     ``device``: ``"cuda:0"`` and so on uploads batches ahead of the trainer, and gives tensors there. PyTorch's current
@@ -161,6 +170,11 @@ class Loader:
     ) -> None:
         if isinstance(config, (str, os.PathLike)):
             config = _ringfeed.load_settings(config)
+        elif config is not None and not isinstance(config, Mapping):
+            raise TypeError(
+                f"a loader takes a table of settings or the path of a file of them, and not a {type(config).__name__}: "
+                "from_reader takes what has a length and [i], open a path or a table in memory"
+            )
         if on_hold not in ("copy", "error"):
             raise ValueError(f'on_hold: {on_hold!r}; it is "copy" or "error"')
         for name in settings:
@@ -187,6 +201,8 @@ class Loader:
         self._shard = shard
         self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
         steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
+        if isinstance(steps, str) or not isinstance(steps, Iterable):
+            raise TypeError(f"transform: expected a function of a sample, or a list of them, found {transform!r}")
         self._terms["transforms"] = [step if isinstance(step, Map) else Map(None, step) for step in steps]
         self._terms["source"] = self._source
         self._terms["device"] = None if device is None else str(device)
@@ -212,6 +228,18 @@ class Loader:
     def remove(self, name: str) -> Loader:
         """Removes a tensor that functions needed, but the trainer does not. Gives the loader itself."""
         return self._and(Map(None, None, remove=name))
+
+    def filter_by(self, fields: str | Sequence[str], fn: Callable[[dict[str, Any]], object]) -> Loader:
+        """Takes only samples for which ``fn(row)`` is true, where the conditions of ``filter`` say too little.
+
+        ``row`` is a dict of these fields of the record: numbers, texts, or ``None`` for what is missing. In CSV and
+        JSON files numbers are texts as well, as they are written there. It is called once for each record, when the
+        loader is opened; an exception is that of opening. Several functions must all agree. Gives the loader itself.
+        For loaders of which nothing was asked yet::
+
+            ringfeed.open("rows.csv").filter_by(["x", "y"], lambda row: float(row["x"]) < float(row["y"]))
+        """
+        return self._and(Map(None, fn, keeps=[fields] if isinstance(fields, str) else fields))
 
     def _and(self, step: Map) -> Loader:
         if "_opened" in self.__dict__:
@@ -240,16 +268,19 @@ class Loader:
         """The batches of the epoch that has not begun, or else of the next."""
         return self._engine.iterate(self._yields)
 
-    def numpy(self, yields: Yields = "tuple") -> View:
-        """Loops that give NumPy arrays on the loader's memory: tuples in the order of the fields, or dicts."""
+    def numpy(self, yields: ViewYields = "tuple") -> View:
+        """Loops that give NumPy arrays on the loader's memory: tuples in the order of the fields, dicts by name
+        (``"dict"``), or what a function makes of such a dict."""
         return View(self, "numpy", yields)
 
-    def torch(self, yields: Yields = "tuple") -> View:
-        """Loops that give PyTorch tensors on the loader's memory: tuples in the order of the fields, or dicts."""
+    def torch(self, yields: ViewYields = "tuple") -> View:
+        """Loops that give PyTorch tensors on the loader's memory: tuples in the order of the fields, dicts by name
+        (``"dict"``), or what a function makes of such a dict."""
         return View(self, "torch", yields)
 
-    def jax(self, yields: Yields = "tuple") -> View:
-        """Loops that give JAX arrays on the loader's memory: tuples in the order of the fields, or dicts."""
+    def jax(self, yields: ViewYields = "tuple") -> View:
+        """Loops that give JAX arrays on the loader's memory: tuples in the order of the fields, dicts by name
+        (``"dict"``), or what a function makes of such a dict."""
         return View(self, "jax", yields)
 
     def __len__(self) -> int:
@@ -320,7 +351,8 @@ class Loader:
         return self._engine.bad_records()
 
     def plan(self) -> dict[str, Any]:
-        """What a run will do: samples, batches, tensors, memory. No data is decoded."""
+        """What a run will do: samples, batches, tensors, memory. With ``device``, tensors are as they are there, and
+        the ring's bytes those that travel; the device is not opened. No data is decoded."""
         return self._engine.plan()
 
     def report(self, **about: object) -> RunReport:
@@ -339,8 +371,18 @@ class Loader:
         finally:
             end()
 
+    def serve(self) -> Served:
+        """What makes tensors of single records in memory by this loader's fields and transforms: the bytes that it
+        gives. See :func:`ringfeed.serve`, which does the same where the data is not."""
+        from ._serve import Served
+
+        return Served(self._engine.serve())
+
     def _fit(self, recipe: str) -> _ringfeed.Fitted:
         return self._engine.fit(recipe)
+
+    def _count(self, counted: _ringfeed.Counted) -> None:
+        self._engine.count(counted)
 
     def close(self) -> None:
         """Ends the loader's threads. Batches that are held stay as they are; so it is when nothing refers to the
@@ -387,7 +429,8 @@ def _restore(loader: type[Loader], settings: Settings, terms: Mapping[str, Any],
 class View:
     """A loader's loops in another form. Epochs, places and all else are the loader's own."""
 
-    def __init__(self, loader: Loader, framework: str, yields: Yields) -> None:
+    def __init__(self, loader: Loader, framework: str, yields: ViewYields) -> None:
+        loader._unopened.check(yields)
         self.loader = loader
         self._form = (yields, framework)
 

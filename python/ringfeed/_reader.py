@@ -18,7 +18,9 @@ class Source:
 
     def __init__(self, reader: Any, names: Sequence[str] | None = None) -> None:
         if not hasattr(reader, "__len__"):
-            raise TypeError(f"a reader has a length, which {type(reader).__name__} has not")
+            raise TypeError(
+                f"a reader has a length, which {type(reader).__name__} has not: from_iterable takes what gives samples"
+            )
         read = getattr(reader, "read", None) or getattr(reader, "__getitem__", None)
         if read is None:
             raise TypeError(f"a reader has read(i) or [i], and {type(reader).__name__} has neither")
@@ -43,7 +45,8 @@ class Source:
         fields: dict[str, Any] = {}
         for name, kind, shape in self.fields:
             if kind in ("text", "bytes", "other"):
-                raise ValueError(f"{name!r} holds {kind}: say in `fields` what becomes of it, such as Image(224, 224)")
+                such_as = {"text": "Text(80) or Class()", "bytes": "Image(224, 224)"}.get(kind, "Numbers()")
+                raise ValueError(f"{name!r} holds {kind}: say in `fields` what becomes of it, such as {such_as}")
             fields[name] = {"numbers": kind, "shape": shape} if shape else {"numbers": kind}
         return fields
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from .fields import element_type
+
 if TYPE_CHECKING:
     import numpy
 
@@ -33,8 +35,12 @@ class Map:
         dtype: str = "f32",
         role: str = "feature",
         remove: str | None = None,
+        keeps: Sequence[str] | None = None,
     ) -> None:
-        self.name, self.fn, self.dtype, self.role, self.remove = name, fn, dtype, role, remove
+        self.name, self.fn, self.role, self.remove = name, fn, role, remove
+        # Fields of a record, by which it is chosen.
+        self.keeps = None if keeps is None else list(keeps)
+        self.dtype = element_type(dtype)
         self.shape = None if shape is None else [int(dim) for dim in shape]
         if remove is None and not callable(fn):
             raise TypeError(f"a transform is a function of a sample, and not {fn!r}")

@@ -6,12 +6,14 @@ does as well.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
 from typing import Any
 
 __all__ = [
     "Array",
+    "Audio",
     "Boxes",
     "Category",
     "Class",
@@ -50,8 +52,17 @@ class Field:
         return f"{type(self).__name__}({self.settings()!r})"
 
 
+def element_type(dtype: Any) -> Any:
+    """An element type by the name that settings have for it, whether NumPy, PyTorch or JAX calls it otherwise:
+    ``"f32"`` for ``"float32"``, ``numpy.float32`` or ``torch.float32``."""
+    name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
+    kind = re.fullmatch(r"(?:torch\.)?(uint|int|float|bfloat)(8|16|32|64)", str(name or dtype))
+    return dtype if kind is None else {"uint": "u", "int": "i", "float": "f", "bfloat": "bf"}[kind[1]] + kind[2]
+
+
 def _table(table: Mapping[str, Any]) -> dict[str, Any]:
     said: dict[str, Any] = {key: value for key, value in table.items() if value is not None}
+    said |= {key: element_type(said[key]) for key in ("dtype", "numbers", "stored") if key in said}
     common: dict[str, Any] = {key: said.pop(key) for key in ("from", "except", "role") if key in said}
     return {**common, "file": said} if said.pop("file", False) else {**common, **said}
 
@@ -269,18 +280,26 @@ class Tokens(Field):
 
 class Array(Field):
     """An array: of a file of arrays each record as it is; elsewhere from the bytes of an NPY file, of the ``shape`` of
-    the first record's (``[]`` too means that) unless it is said."""
+    the first record's (``[]`` too means that) unless it is said.
+
+    ``stored``: the bytes have no header and are elements of this type alone (``"u8"``, ``"f32"``), row-major and as
+    many as ``shape`` has (``[]``: a single one), as ``numpy.ndarray.tobytes`` gives them; ``endian``: which byte of an
+    element comes first, ``"little"`` or ``"big"``.
+    """
 
     def __init__(
         self,
         shape: Sequence[int] = (),
         *,
         dtype: str | None = None,
+        stored: str | None = None,
+        endian: str | None = None,
         from_: _From = None,
         file: bool = False,
         role: str | None = None,
     ) -> None:
-        self.table = {"array": list(shape), "dtype": dtype, "from": from_, "file": file, "role": role}
+        self.table = {"array": list(shape), "dtype": dtype, "stored": stored, "endian": endian}
+        self.table |= {"from": from_, "file": file, "role": role}
 
 
 class Text(Field):

@@ -26,8 +26,9 @@ from typing import Any, Literal
 from . import _ringfeed
 from ._errors import ConfigError
 from ._loader import Loader
+from ._transform import _dtype
 
-__all__ = ["Prepared", "Recipe", "category", "date", "hashed", "number"]
+__all__ = ["Prepared", "Recipe", "RecipeFit", "category", "date", "hashed", "number"]
 
 Column = dict[str, Any]
 Impute = Literal["mean", "median", "most_frequent"] | float | str
@@ -153,6 +154,66 @@ class Recipe:
         return f"Recipe({self._table['columns']!r})"
 
 
+class RecipeFit:
+    """What a recipe counts on its way to a :class:`Prepared`, where several processes read a part of the data each::
+
+        fit = RecipeFit(recipe)
+        fit.observe_all(ringfeed.open("train.csv", shard="auto"))
+        torch.distributed.all_gather_object(fits, fit)  # or save it to a file, and load it elsewhere
+        whole = RecipeFit(recipe)
+        for part in fits:
+            whole.merge(part)
+        prepared = whole.finish()
+
+    The result is that of one process that read all of the data.
+    """
+
+    def __init__(self, recipe: Recipe) -> None:
+        self._counted = _ringfeed.Counted(json.dumps(recipe.settings()))
+
+    def observe_all(self, rows: Loader) -> None:
+        """Counts the samples of ``rows``, each once, as :meth:`Recipe.fit`. If that fails, nothing is counted."""
+        rows._count(self._counted)
+
+    def merge(self, other: RecipeFit) -> None:
+        """Counts what ``other``, of the same recipe, has counted."""
+        self._counted.merge(other._counted)
+
+    @property
+    def records(self) -> int:
+        """How many records were counted."""
+        return self._counted.records()
+
+    def finish(self) -> Prepared:
+        """What becomes of records, by everything that was counted."""
+        return Prepared(self._counted.finish())
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> RecipeFit:
+        """Reads a file that :meth:`save` or the library wrote."""
+        return _counted_by(_ringfeed.Counted.load(path))
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes one file of JSON, whole or not at all."""
+        self._counted.save(path)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _counted_of, (self._counted.to_json(),)
+
+    def __repr__(self) -> str:
+        return f"RecipeFit({self.records} records counted)"
+
+
+def _counted_by(counted: _ringfeed.Counted) -> RecipeFit:
+    fit = RecipeFit.__new__(RecipeFit)
+    fit._counted = counted
+    return fit
+
+
+def _counted_of(text: str) -> RecipeFit:
+    return _counted_by(_ringfeed.Counted.from_json(text))
+
+
 class Prepared:
     """A fitted recipe: give it to a loader as ``prepared=``, and apply it to single records. Any threads may do so at
     once."""
@@ -226,7 +287,7 @@ class Prepared:
         found = {}
         for tensor, written_bytes in zip(self._tensors, written):
             shape = [*([] if records is None else [records]), *tensor["shape"]]
-            found[tensor["name"]] = _array(written_bytes, tensor["dtype"], shape)
+            found[tensor["name"]] = _array(bytearray(written_bytes), tensor["dtype"], shape)
         return found
 
     def __eq__(self, other: object) -> bool:
@@ -245,16 +306,18 @@ def _of_json(text: str) -> Prepared:
     return Prepared(_ringfeed.Fitted.from_json(text))
 
 
-_FORMATS: dict[str, Literal["f", "d", "q"]] = {"f32": "f", "f64": "d", "i64": "q"}
+# Those of `struct`, which a memoryview is cast to.
+_FORMATS: dict[str, Any] = {"u8": "B", "i8": "b", "u16": "H", "i16": "h", "u32": "I", "i32": "i", "i64": "q"}
+_FORMATS |= {"f16": "e", "bf16": "H", "f32": "f", "f64": "d"}
 
 
-def _array(written: bytes, dtype: str, shape: list[int]) -> Any:
-    """An array on a copy that may be written."""
+def _array(written: bytearray, dtype: str, shape: list[int]) -> Any:
+    """An array that may be written."""
     if _has_numpy():
         import numpy
 
-        return numpy.frombuffer(bytearray(written), {"f32": "f4", "f64": "f8", "i64": "i8"}[dtype]).reshape(shape)
-    return memoryview(bytearray(written)).cast(_FORMATS[dtype], shape)
+        return numpy.frombuffer(written, _dtype(dtype)).reshape(shape)
+    return memoryview(written).cast(_FORMATS[dtype], shape)
 
 
 @functools.cache

@@ -6,8 +6,10 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyIterator, PyList};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyDict, PyIterator, PyList, PyTuple};
 use ringfeed::memory::Reservation;
 use ringfeed::tensor::Schema;
 use ringfeed::{DType, DataSet, Error, ErrorKind, Result, State, TensorSpec};
@@ -17,7 +19,8 @@ use crate::engine::{json, to_batch};
 use crate::epoch::by_name;
 use crate::errors::{exception, raise};
 use crate::fork;
-use crate::tensor::{Framework, MAX_DIMS, Tensor};
+use crate::framework::Framework;
+use crate::tensor::{MAX_DIMS, Tensor};
 
 /// A batch's memory: lives as long as any view of it, whoever has that, and goes back to the ring when the last one dies, on
 /// whatever thread, attached or not. So nothing of Python's is in it.
@@ -195,8 +198,9 @@ impl Drop for Shared {
 
 /// A batch: its tensors by name, in the order of the fields.
 ///
-/// A mapping of names to :class:`Tensor`. The memory is the loader's own, and stays as it is for as long as the batch, a tensor
-/// of it, or an array made from one lives, and belongs to whoever has it: it may be written.
+/// A mapping of names to :class:`Tensor`: a loop over it gives names. To unpack it as ``x, y = batch`` is an error, because that would
+/// give names as well; ``yields="tuple"``, or a loop over ``loader.torch()``, gives tuples. The memory is the loader's own, and stays
+/// as it is for as long as the batch, a tensor of it, or an array made from one lives, and belongs to whoever has it: it may be written.
 #[pyclass(frozen, mapping, weakref, module = "ringfeed._ringfeed")]
 pub(crate) struct Batch {
     shared: Arc<Shared>,
@@ -222,6 +226,15 @@ impl Batch {
 
 #[pymethods]
 impl Batch {
+    /// Some trainers put mappings together anew.
+    #[new]
+    #[pyo3(signature = (*_values, **_named))]
+    fn new_from(_values: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
+        let message = "only a loader makes a batch: where a trainer puts batches together anew, give it loader.torch(), or \
+                       loader.torch(\"dict\")";
+        Err(PyTypeError::new_err(message))
+    }
+
     fn __len__(&self) -> usize {
         self.shared.tensors().len()
     }
@@ -231,10 +244,20 @@ impl Batch {
     }
 
     fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        self.names(py)?.try_iter()
+        static REFUSE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let names = self.names(py)?;
+        REFUSE.import(py, "ringfeed._unpacking", "refuse")?.call1((&names,))?;
+        names.try_iter()
     }
 
-    fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Tensor> {
+    fn __getitem__(&self, py: Python<'_>, name: &Bound<'_, PyAny>) -> PyResult<Tensor> {
+        let Ok(name) = name.extract::<&str>() else {
+            let names: Vec<&str> = self.shared.tensors().iter().map(|spec| spec.name.as_str()).collect();
+            let first = names.first().copied().unwrap_or_default();
+            return Err(PyTypeError::new_err(format!(
+                "a batch has tensors by name, {names:?}, and a tensor its samples: batch[{first:?}][0]"
+            )));
+        };
         let index = self.shared.index_of(name).map_err(|error| {
             let raised = exception(py, &error);
             // What a mapping raises, so that `get` and `in` of other libraries work.
@@ -261,7 +284,7 @@ impl Batch {
     }
 
     /// The tensor of this name, or `default`.
-    #[pyo3(signature = (name, default=None))]
+    #[pyo3(signature = (name, default=None, /))]
     fn get(&self, py: Python<'_>, name: &str, default: Option<Py<PyAny>>) -> PyResult<Py<PyAny>> {
         match self.shared.tensors().iter().position(|spec| spec.name == name) {
             Some(index) => Ok(Py::new(py, self.tensor(index))?.into_any()),
@@ -343,7 +366,12 @@ impl Batch {
     fn text(&self, py: Python<'_>, name: &str) -> PyResult<Vec<String>> {
         let texts = || {
             let data = self.shared.data()?;
-            let (bytes, lengths) = (data.tensor(name)?, data.tensor(&format!("{name}_len"))?);
+            let bytes = data.tensor(name)?;
+            let Ok(lengths) = data.tensor(&format!("{name}_len")) else {
+                let message =
+                    format!("{name:?} holds no text, as a field `Text` gives it; `batch[{name:?}].classes` has names");
+                return Err(Error::new(ErrorKind::Schema, message).at_column(name));
+            };
             let width = bytes.shape().get(1).copied().unwrap_or(0);
             let (bytes, lengths) = (bytes.as_slice::<u8>()?, lengths.numbers());
             let text = |row: usize| {

@@ -22,7 +22,7 @@ use crate::running::{MOST_HELD, Made, Running, Target};
 use crate::table::Table;
 use crate::turn::{Course, Place, Turn, check_generation};
 use crate::wait::{LOOK_UP, closed, drop_in_time, ends, patiently};
-use crate::{fork, loads, prepare, reader, samples, transform, verify};
+use crate::{fork, loads, prepare, reader, samples, serve, transform, verify};
 
 /// The part of a loader that is not Python: settings, and the iterator once something of it is needed.
 #[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
@@ -138,15 +138,17 @@ impl Engine {
     }
 }
 
+/// What is wrong with a text of one line, which says nothing.
+fn in_a_line(error: &serde_json::Error) -> String {
+    error.to_string().split(" at line ").next().unwrap_or_default().to_owned()
+}
+
 /// Where batches go, by a device's name and a text of JSON with a conversion for each tensor that has one.
 fn target(device: Option<&str>, convert: Option<&str>, hold: usize) -> Result<Option<Target>> {
     let fault = |message: String| Err(Error::new(ErrorKind::Config, message));
     let conversions = match convert.map(serde_json::from_str::<BTreeMap<String, Conversion>>).transpose() {
         Ok(conversions) => conversions.unwrap_or_default().into_iter().collect::<Vec<_>>(),
-        // The text has one line, which says nothing.
-        Err(error) => {
-            return fault(format!("convert: {}", error.to_string().split(" at line ").next().unwrap_or_default()));
-        }
+        Err(error) => return fault(format!("convert: {}", in_a_line(&error))),
     };
     match device {
         None if conversions.is_empty() => Ok(None),
@@ -248,8 +250,9 @@ impl Engine {
 
     /// Goes on behind a state, given as a text of JSON.
     fn load_state(&self, py: Python<'_>, state: &str) -> PyResult<()> {
-        let state: State = serde_json::from_str(state)
-            .map_err(|error| raise(py, ErrorKind::Config, format!("this is no state of a loader: {error}")))?;
+        let state: State = serde_json::from_str(state).map_err(|error| {
+            raise(py, ErrorKind::Config, format!("this is no state of a loader: {}", in_a_line(&error)))
+        })?;
         self.with(py, move |running| running.seek(&state))?;
         self.place.here().course.go_on(state.position > 0);
         Ok(())
@@ -340,8 +343,12 @@ impl Engine {
 
     /// What a run will do, without decoding data.
     fn plan(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let loader = self.loader.clone();
-        let plan = patiently(py, move || loader.plan())?;
+        let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
+        let plan = patiently(py, move || match target {
+            Some(target) => loader.plan_upload(target.device, target.conversions),
+            // On a device there are places for batches that are kept, and none of the ring's.
+            None => Ok(loader.plan()?.holding(hold)),
+        })?;
         json(py, &plan)
     }
 
@@ -354,6 +361,16 @@ impl Engine {
     /// Fits a recipe, given as a text of JSON, to its samples.
     fn fit(&self, py: Python<'_>, recipe: &str) -> PyResult<prepare::Fitted> {
         prepare::fit(py, self.loader.clone(), recipe)
+    }
+
+    /// Has its samples counted for a recipe.
+    fn count(&self, py: Python<'_>, mut counted: PyRefMut<'_, prepare::Counted>) -> PyResult<()> {
+        counted.observe(py, self.loader.clone())
+    }
+
+    /// What makes tensors of single records as this loader does.
+    fn serve(&self, py: Python<'_>) -> PyResult<serve::Served> {
+        serve::of_loader(py, &self.loader)
     }
 
     /// Ends its threads. Batches that are held stay as they are.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use pyo3::types::{PyDict, PyString, PyTuple};
+use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::batch::{Batch, Shared};
 use crate::engine::Engine;
-use crate::tensor::{Framework, Tensor};
+use crate::framework::Framework;
+use crate::tensor::Tensor;
 
 /// What a loop gives for each batch.
 pub(crate) struct Form {
@@ -24,9 +25,14 @@ enum Yields {
 
 impl Form {
     pub(crate) fn new(yields: &Bound<'_, PyAny>, framework: Option<&str>) -> PyResult<Self> {
+        let is_type = |of: Bound<'_, PyType>| yields.is(of);
+        let py = yields.py();
         let yields = match yields.cast::<PyString>() {
             Ok(name) if name == "dict" => Yields::Dict,
             Ok(name) if name == "tuple" => Yields::Tuple,
+            // As functions of a batch they would make something of its names.
+            Err(_) if is_type(py.get_type::<PyDict>()) => Yields::Dict,
+            Err(_) if is_type(py.get_type::<PyTuple>()) => Yields::Tuple,
             Err(_) if yields.is_callable() => Yields::Callable(yields.clone().unbind()),
             _ => {
                 let message =
@@ -40,7 +46,8 @@ impl Form {
     fn of(&self, py: Python<'_>, shared: Arc<Shared>) -> PyResult<Py<PyAny>> {
         match (&self.yields, self.framework) {
             (Yields::Dict, None) => Ok(Py::new(py, Batch::new(shared))?.into_any()),
-            (Yields::Callable(function), _) => function.call1(py, (Batch::new(shared),)),
+            (Yields::Callable(function), None) => function.call1(py, (Batch::new(shared),)),
+            (Yields::Callable(function), Some(framework)) => function.call1(py, (by_name(py, &shared, framework)?,)),
             (Yields::Tuple, framework) => {
                 let tensors = (0..shared.tensors().len()).map(|index| {
                     let tensor = Bound::new(py, Tensor::new(shared.clone(), index))?;

@@ -8,6 +8,7 @@ mod engine;
 mod epoch;
 mod errors;
 mod fork;
+mod framework;
 mod hold;
 mod inspect;
 mod prepare;
@@ -15,6 +16,7 @@ mod reader;
 mod report;
 mod running;
 mod samples;
+mod serve;
 mod settings;
 mod table;
 mod tensor;
@@ -55,8 +57,10 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<batch::Batch>()?;
     module.add_class::<engine::Engine>()?;
     module.add_class::<epoch::Epoch>()?;
+    module.add_class::<prepare::Counted>()?;
     module.add_class::<prepare::Fitted>()?;
     module.add_class::<report::RunReport>()?;
+    module.add_class::<serve::Served>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<tensor::Tensor>()?;
     module.add_function(wrap_pyfunction!(settings::load_settings, module)?)?;
@@ -66,6 +70,7 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(command, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(prepare::recipe_faults, module)?)?;
+    module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
     module.add_function(wrap_pyfunction!(wait::finish, module)?)?;
     Ok(())

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use ringfeed::prepare::{PreparedRow, Recipe};
+use ringfeed::prepare::{PreparedRow, Recipe, RecipeFit};
 use ringfeed::{ErrorKind, Loader, LoaderConfig, Result};
 
 use crate::engine::json;
@@ -35,6 +35,62 @@ pub(crate) fn recipe_faults(py: Python<'_>, recipe: &str) -> PyResult<Vec<String
 pub(crate) fn fit(py: Python<'_>, loader: Loader, recipe: &str) -> PyResult<Fitted> {
     let recipe = recipe_of(py, recipe)?;
     patiently(py, move || recipe.fit(&loader)).map(Fitted::new)
+}
+
+/// What a recipe counted of some of the data.
+#[pyclass(module = "ringfeed._ringfeed")]
+pub(crate) struct Counted(RecipeFit);
+
+impl Counted {
+    /// Counts the samples of a loader: all of them, or, if that fails, none.
+    pub(crate) fn observe(&mut self, py: Python<'_>, loader: Loader) -> PyResult<()> {
+        let mut fit = self.0.clone();
+        self.0 = patiently(py, move || fit.observe_all(&loader).map(|()| fit))?;
+        Ok(())
+    }
+}
+
+#[pymethods]
+impl Counted {
+    #[new]
+    fn new(py: Python<'_>, recipe: &str) -> PyResult<Self> {
+        RecipeFit::new(&recipe_of(py, recipe)?).map(Self).map_err(|error| exception(py, &error))
+    }
+
+    /// Reads a file that was saved.
+    #[staticmethod]
+    fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
+        RecipeFit::load(path).map(Self).map_err(|error| exception(py, &error))
+    }
+
+    /// What a text of JSON says that was made of one.
+    #[staticmethod]
+    fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
+        RecipeFit::from_json(text).map(Self).map_err(|error| exception(py, &error))
+    }
+
+    fn to_json(&self, py: Python<'_>) -> PyResult<String> {
+        self.0.to_json().map_err(|error| exception(py, &error))
+    }
+
+    fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
+        self.0.save(path).map_err(|error| exception(py, &error))
+    }
+
+    /// Counts what another one counted.
+    fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
+        // It may be the same object.
+        let other = other.try_borrow()?.0.clone();
+        slf.try_borrow_mut()?.0.merge(&other).map_err(|error| exception(slf.py(), &error))
+    }
+
+    fn records(&self) -> u64 {
+        self.0.records()
+    }
+
+    fn finish(&self, py: Python<'_>) -> PyResult<Fitted> {
+        self.0.finish().map(Fitted::new).map_err(|error| exception(py, &error))
+    }
 }
 
 impl Fitted {

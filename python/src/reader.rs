@@ -26,7 +26,7 @@ pub(crate) struct Reader {
 struct Fetched(Vec<Result<Vec<Owned>>>);
 
 /// A value without anything of Python's.
-enum Owned {
+pub(crate) enum Owned {
     Missing,
     Bool(bool),
     I64(i64),
@@ -38,7 +38,7 @@ enum Owned {
 }
 
 /// An array of numbers.
-struct Array {
+pub(crate) struct Array {
     dtype: DType,
     words: Vec<u64>,
     /// Its bytes.
@@ -68,7 +68,7 @@ impl List for Array {
 }
 
 impl Owned {
-    fn new(value: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn new(value: &Bound<'_, PyAny>) -> PyResult<Self> {
         if value.is_none() {
             Ok(Self::Missing)
         } else if let Ok(bytes) = value.cast::<PyBytes>() {
@@ -92,7 +92,7 @@ impl Owned {
         }
     }
 
-    fn value(&self) -> Value<'_> {
+    pub(crate) fn value(&self) -> Value<'_> {
         match self {
             Self::Missing => Value::Missing,
             Self::Bool(value) => Value::Bool(*value),

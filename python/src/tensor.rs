@@ -3,10 +3,10 @@
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
 
-use pyo3::exceptions::{PyBufferError, PyValueError};
+use pyo3::basic::CompareOp;
+use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyDict, PyIterator, PyTuple};
 use pyo3::{ffi, intern};
 use ringfeed::device::DeviceName;
 use ringfeed::tensor::MAX_RANK;
@@ -16,12 +16,16 @@ use crate::batch::{Place, Shared};
 use crate::device::{Consumer, OnDevice};
 use crate::dlpack::{HOST, export};
 use crate::errors::{exception, raise};
+use crate::framework::Framework;
 
 /// Most dimensions of a tensor, with that of the batch.
 pub(crate) const MAX_DIMS: usize = MAX_RANK + 1;
 
 /// One tensor of a batch. Array libraries take it over without a copy: ``numpy.asarray(t)``, ``torch.from_dlpack(t)``,
 /// ``jax.dlpack.from_dlpack(t)``, ``memoryview(t)``, or ``t.numpy()``, ``t.torch()``, ``t.jax()``.
+///
+/// It computes nothing by itself. To look at it, ``t[0]``, ``t[:, 1]``, loops over it, comparisons, ``float(t)`` and ``t.item()`` are
+/// those of its NumPy array, where NumPy is installed.
 #[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
 pub(crate) struct Tensor {
     shared: Arc<Shared>,
@@ -78,7 +82,7 @@ impl Tensor {
     }
 
     /// An error unless the host may read it, which is so from now on.
-    fn on_host(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn on_host(&self, py: Python<'_>) -> PyResult<()> {
         let Some(device) = self.shared.device() else { return Ok(()) };
         if device.dlpack() == HOST {
             return lend(py, device, &Consumer::Unordered);
@@ -100,6 +104,16 @@ impl Tensor {
 
     fn spec(&self) -> &ringfeed::TensorSpec {
         &self.shared.tensors()[self.index]
+    }
+
+    /// Itself in NumPy's hands, which does what is asked of it as of an array.
+    fn array<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
+        if slf.py().import("numpy").is_err() {
+            let message = "a tensor is indexed, compared and converted by NumPy, which is not installed: take it as torch() or \
+                           jax(), as memoryview(tensor), or as lists by tolist()";
+            return Err(raise(slf.py(), ErrorKind::Unsupported, message));
+        }
+        Framework::Numpy.take(slf)
     }
 }
 
@@ -124,62 +138,6 @@ fn format(dtype: DType) -> Option<&'static CStr> {
         DType::F64 => c"d",
         _ => return None,
     })
-}
-
-/// An array library that tensors are handed to.
-#[derive(Clone, Copy)]
-pub(crate) enum Framework {
-    Numpy,
-    Torch,
-    Jax,
-}
-
-impl Framework {
-    pub(crate) fn named(name: &str) -> PyResult<Self> {
-        match name {
-            "numpy" => Ok(Self::Numpy),
-            "torch" => Ok(Self::Torch),
-            "jax" => Ok(Self::Jax),
-            other => Err(PyValueError::new_err(format!("no framework {other:?}: there are numpy, torch and jax"))),
-        }
-    }
-
-    /// The framework's array on the tensor's memory.
-    pub(crate) fn take<'py>(self, tensor: &Bound<'py, Tensor>) -> PyResult<Bound<'py, PyAny>> {
-        static NUMPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        static TORCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        static JAX: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-        let py = tensor.py();
-        match self {
-            Self::Numpy if tensor.get().dtype == DType::Bf16 => {
-                tensor.get().on_host(py)?;
-                bf16_in_numpy(tensor)
-            }
-            Self::Numpy => {
-                tensor.get().on_host(py)?;
-                NUMPY.import(py, "numpy", "asarray")?.call1((tensor,))
-            }
-            // PyTorch takes a capsule, too, and asks the tensor for one in some ten steps of Python.
-            Self::Torch if tensor.get().dlpack() == HOST => {
-                tensor.get().on_host(py)?;
-                let capsule = export(py, tensor.get(), false, false)?;
-                TORCH.import(py, "torch", "from_dlpack")?.call1((capsule,))
-            }
-            Self::Torch => TORCH.import(py, "torch", "from_dlpack")?.call1((tensor,)),
-            Self::Jax => JAX.import(py, "jax.dlpack", "from_dlpack")?.call1((tensor,)),
-        }
-    }
-}
-
-/// NumPy has no such type of its own; the package `ml_dtypes`, which comes with JAX, gives it one.
-fn bf16_in_numpy<'py>(tensor: &Bound<'py, Tensor>) -> PyResult<Bound<'py, PyAny>> {
-    let py = tensor.py();
-    let Ok(ml_dtypes) = py.import("ml_dtypes") else {
-        let message = "NumPy has no bf16: install ml_dtypes, or take the bits as view(\"u16\")";
-        return Err(raise(py, ErrorKind::Unsupported, message));
-    };
-    let bits = Bound::new(py, tensor.get().view(py, "u16")?)?;
-    Framework::Numpy.take(&bits)?.call_method1("view", (ml_dtypes.getattr("bfloat16")?,))
 }
 
 #[pymethods]
@@ -246,8 +204,52 @@ impl Tensor {
         self.shape[0] as usize
     }
 
+    fn __getitem__<'py>(slf: Bound<'py, Self>, at: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(&slf)?.get_item(at)
+    }
+
+    fn __setitem__(slf: Bound<'_, Self>, at: Bound<'_, PyAny>, value: Bound<'_, PyAny>) -> PyResult<()> {
+        Self::array(&slf)?.set_item(at, value)
+    }
+
+    fn __iter__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyIterator>> {
+        Self::array(&slf)?.try_iter()
+    }
+
+    fn __richcmp__<'py>(slf: Bound<'py, Self>, other: Bound<'py, PyAny>, op: CompareOp) -> PyResult<Bound<'py, PyAny>> {
+        Self::array(&slf)?.rich_compare(other, op)
+    }
+
+    fn __hash__(slf: Bound<'_, Self>) -> usize {
+        slf.as_ptr().addr()
+    }
+
+    fn __bool__(slf: Bound<'_, Self>) -> PyResult<bool> {
+        Self::array(&slf)?.is_truthy()
+    }
+
+    fn __int__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        Self::item(slf.clone())?.call_method0(intern!(slf.py(), "__int__"))
+    }
+
+    fn __float__(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        Self::item(slf.clone())?.call_method0(intern!(slf.py(), "__float__"))
+    }
+
+    /// Its only element as a number of Python's.
+    fn item(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
+        Self::array(&slf)?.call_method0(intern!(slf.py(), "item"))
+    }
+
+    fn __getattr__(&self, name: &str) -> PyResult<()> {
+        Err(PyAttributeError::new_err(format!(
+            "a Tensor is a batch's memory and computes nothing, so that it has no {name:?}: take it as .numpy(), .torch() or \
+             .jax() first"
+        )))
+    }
+
     /// The same memory as elements of another type with as many bytes, such as ``"u16"`` for the bits of ``"bf16"``.
-    fn view(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
+    pub(crate) fn view(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
         let of = || -> Result<DType> {
             let of: DType = dtype.parse()?;
             if of.bytes() != self.dtype.bytes() {
@@ -355,6 +357,12 @@ impl Tensor {
             return Err(PyBufferError::new_err(message));
         };
         let asks = |flag: c_int| flags & flag == flag;
+        if !asks(ffi::PyBUF_ND) {
+            // As `torch.asarray` does, which then makes numbers of another type of them.
+            let message = "bytes without a shape are asked for, which lose what they are: take the tensor as .torch() or .numpy(), \
+                           or its bytes as memoryview(tensor)";
+            return Err(PyBufferError::new_err(message));
+        }
         let buffer = ffi::Py_buffer {
             buf: tensor.data().cast::<c_void>(),
             len: tensor.bytes() as isize,
@@ -363,7 +371,7 @@ impl Tensor {
             ndim: tensor.rank as c_int,
             format: if asks(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { std::ptr::null_mut() },
             // Python promises not to write them, and the tensor outlives the view.
-            shape: if asks(ffi::PyBUF_ND) { tensor.shape.as_ptr().cast_mut() } else { std::ptr::null_mut() },
+            shape: tensor.shape.as_ptr().cast_mut(),
             strides: if asks(ffi::PyBUF_STRIDES) { tensor.strides.as_ptr().cast_mut() } else { std::ptr::null_mut() },
             suboffsets: std::ptr::null_mut(),
             internal: std::ptr::null_mut(),

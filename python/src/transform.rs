@@ -6,6 +6,7 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyList};
+use ringfeed::source::Chosen;
 use ringfeed::transform::{Outputs, Row, Scope, Tensors, Transform};
 use ringfeed::{Error, ErrorKind, Loader, Result, Role, TensorSpec};
 
@@ -15,12 +16,37 @@ use crate::wait::{attach, interrupted};
 pub(crate) fn add(py: Python<'_>, mut loader: Loader, list: &[Py<PyAny>]) -> PyResult<Loader> {
     for item in list {
         let item = item.bind(py);
-        loader = match item.getattr("remove")?.extract::<Option<String>>()? {
-            Some(name) => loader.remove(name),
-            None => loader.transform_by(Function::new(item)?),
+        let fields: Option<Vec<String>> = item.getattr("keeps")?.extract()?;
+        let removed: Option<String> = item.getattr("remove")?.extract()?;
+        loader = match (fields, removed) {
+            (Some(fields), _) => {
+                let keep = item.getattr("fn")?.unbind();
+                loader.try_filter_by(fields.clone(), move |chosen| is_kept(&keep, &fields, chosen))
+            }
+            (None, Some(name)) => loader.remove(name),
+            (None, None) => loader.transform_by(Function::new(item)?),
         };
     }
     Ok(loader)
+}
+
+/// Whether a function of a dict of these fields takes a record.
+fn is_kept(keep: &Py<PyAny>, fields: &[String], chosen: &Chosen<'_>) -> Result<bool> {
+    let called = attach(|py| {
+        let call = || {
+            let row = PyDict::new(py);
+            for field in fields {
+                match (chosen.text(field), chosen.integer(field)) {
+                    (Some(text), _) => row.set_item(field, text)?,
+                    (None, Some(integer)) => row.set_item(field, integer)?,
+                    (None, None) => row.set_item(field, chosen.number(field))?,
+                }
+            }
+            keep.bind(py).call1((row,))?.is_truthy()
+        };
+        call().map_err(|raised| raised_by_user(py, raised))
+    });
+    called.unwrap_or_else(|| Err(interrupted()))
 }
 
 /// A function that writes one tensor, or changes all of them.

@@ -141,6 +141,7 @@ pub(crate) fn closed(py: Python<'_>) -> PyErr {
 /// Closes all loaders before the interpreter ends, and waits until nothing is at work that somebody has not waited for,
 /// lest it end under it; but not for ever, as code of the user's may be stuck.
 #[pyfunction]
+#[pyo3(signature = (open, /))]
 pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
     ENDS.store(true, Ordering::Release);
     open.iter().for_each(|engine| engine.get().leave());

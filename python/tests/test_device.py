@@ -161,6 +161,24 @@ def test_the_end_of_the_list_of_transforms_is_done_on_the_device() -> None:
     assert uploaded["bytes"] / uploaded["samples"] < 1.5 * 3 * 16 * 24 and uploaded["samples"] >= samples
 
 
+@pytest.mark.parametrize("device", ["host", "cuda:7"])
+def test_a_plan_says_what_tensors_are_on_the_device(device: str) -> None:
+    fields = {"image": Image(16, 24, dtype="u8")}
+    cast = [{"kind": "cast", "tensor": "image", "dtype": "f16"}]
+    bytes_travel = ringfeed.open(FIXTURES / "photos", fields=fields, batch_size=2).plan()["slot_bytes"]
+    by_list = ringfeed.open(FIXTURES / "photos", fields=fields, batch_size=2, transforms=cast, device=device).plan()
+    convert = {"image": {"image": "f32", "order": "nhwc"}}
+    by_table = ringfeed.open(FIXTURES / "photos", fields=fields, batch_size=2, device=device, convert=convert).plan()
+    for plan, dtype, shape in ((by_list, "f16", [2, 3, 16, 24]), (by_table, "f32", [2, 16, 24, 3])):
+        [tensor] = plan["tensors"]
+        assert (plan["device"], tensor["dtype"], tensor["shape"]) == (device, dtype, shape)
+        assert plan["slot_bytes"] == bytes_travel
+    plain = ringfeed.open(FIXTURES / "photos", fields=fields, batch_size=2, transforms=cast).plan()
+    assert plain["device"] is None and plain["tensors"][0]["dtype"] == "f16" and plain["slot_bytes"] > bytes_travel
+    with pytest.raises(ringfeed.SchemaError, match="an image has three dimensions"):
+        ringfeed.open(FIXTURES / "iris.csv", device=device, convert={"features": "f16"}).plan()
+
+
 def test_what_makes_no_sense_is_said_where_it_is_written(numbers: Make) -> None:
     for settings, message in (
         ({"device": "gpu"}, 'no device "gpu"; there are `host` and `cuda:0`'),

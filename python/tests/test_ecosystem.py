@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -72,14 +73,37 @@ dist.destroy_process_group()
     assert done.returncode == 0 and "every sample once" in done.stdout, done.stderr
 
 
-def test_a_compiled_step_takes_the_tensors(numbers: Make) -> None:
+@pytest.mark.parametrize("backend", ["aot_eager", "inductor"])
+def test_a_compiled_step_takes_the_tensors(
+    numbers: Make, backend: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     torch = pytest.importorskip("torch")
+    if backend == "inductor":
+        if shutil.which(os.environ.get("CXX", "g++")) is None:
+            pytest.skip("it compiles by a compiler of C++")
+        from torch._inductor import config
 
-    def step(x: Any) -> Any:
-        return (x * 2).sum()
+        monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", os.fspath(tmp_path / "cache"))
+        monkeypatch.setattr(config, "compile_threads", 1)
+    layer = torch.nn.Linear(2, 1)
 
-    compiled = torch.compile(step, backend="eager")
-    assert [float(compiled(x)) for x, _ in numbers().torch()] == [0.0] * 10
+    def loss(x: Any, y: Any) -> Any:
+        return torch.nn.functional.mse_loss(layer(x).flatten(), y.float())
+
+    def step(function: Callable[..., Any], x: Any, y: Any) -> list[Any]:
+        layer.zero_grad()
+        value = function(x, y)
+        value.backward()
+        return [value.detach(), *(parameter.grad.clone() for parameter in layer.parameters())]
+
+    compiled = torch.compile(loss, backend=backend, fullgraph=True)
+    loader = numbers(shuffle=3)
+    losses = set()
+    for x, y in loader.torch():
+        expected = step(loss, x, y)
+        torch.testing.assert_close(step(compiled, x, y), expected)
+        losses.add(float(expected[0]))
+    assert len(losses) == 10 and loader.stats()["copied"] == 0
 
 
 def test_lightning_fits_validates_and_goes_on_in_the_middle_of_an_epoch(numbers: Make, tmp_path: Path) -> None:

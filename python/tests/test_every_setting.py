@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from collections import Counter
@@ -14,7 +15,7 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Class, Image, Numbers, _ringfeed
+from ringfeed import Array, Class, Image, Numbers, _ringfeed
 
 IRIS = FIXTURES / "iris-species.csv"
 SIZES = {"sizes": Numbers("f32", from_=[0, 1, 2, 3])}
@@ -75,6 +76,11 @@ def fields(folder: Path) -> None:
     assert list(batch) == ["photo", "photo_mask"] and batch["photo"].shape[:2] == (2, 3)
     with pytest.raises(ringfeed.Error, match="max_pixels"):
         next(iter(ringfeed.open(FIXTURES / "photos", fields={"photo": Image(max_pixels=9)})))
+    path = FIXTURES / "raw" / "raw.tfrecord"
+    both = {name: Array((2, 3), stored="f32", endian=name, from_=f"f32-{name}") for name in ("little", "big")}
+    batch = next(iter(ringfeed.open(path, fields=both)))
+    assert batch["big"].numpy().dtype == np.float32 and batch["big"].shape == (3, 2, 3)
+    np.testing.assert_array_equal(batch["big"].numpy(), batch["little"].numpy())
 
 
 def prepared(folder: Path) -> None:
@@ -101,6 +107,8 @@ def mix(folder: Path) -> None:
     both = [{"format": "csv", "path": few}, {"format": "csv", "path": many}]
     other = ringfeed.Loader(sources=both, mix=[0.75, 0.25], shuffle=5, **settings)
     assert ids(other) == ids(ringfeed.mix([(few, 3), (many, 1)], seed=5, **settings))
+    named = ringfeed.Loader(mix={str(few): 0.75, str(many): 0.25}, shuffle=5, **settings)
+    assert ids(named) == ids(ringfeed.mix([(few, 3), (many, 1)], seed=5, **settings))
     parts = [ids(ringfeed.mix([(few, 3), (many, 1)], seed=5, shard=(rank, 4), **settings)) for rank in range(4)]
     assert sorted(sum(parts, [])) == sorted(ids(other))
     with pytest.raises(ringfeed.ConfigError, match="mix: 1 weights for 2 sources"):
@@ -138,6 +146,10 @@ def folds(folder: Path) -> None:
 
 def filter_(folder: Path) -> None:
     assert species(iris(filter="species != 'setosa' and petal_length >= 1.5")) == {"versicolor": 50, "virginica": 50}
+    assert species(iris(filter="len(species) > 9")) == {"versicolor": 50}
+    (folder / "lists.jsonl").write_text('{"ids": [1, 2, 3]}\n{"ids": []}\n{"ids": [4]}\n')
+    lists = ringfeed.open(folder / "lists.jsonl", fields={"ids": Numbers("i64")}, filter="len(ids) > 0")
+    assert next(iter(lists))["ids"].numpy().tolist() == [[1, 2, 3], [4, 0, 0]]
 
 
 def stratify(folder: Path) -> None:
@@ -165,6 +177,16 @@ def class_balanced(folder: Path) -> None:
     )
     drawn = Counter(code for batch in loader for code in batch["kind"].tolist())
     assert 850 < drawn[0] < 1150
+
+
+def weight_by(folder: Path) -> None:
+    path = table(folder, ["x,often", *(f"{at},{at % 4}" for at in range(200))])
+    loader = ringfeed.open(path, weight_by="often", shuffle=1, samples_per_epoch=6000, batch_size=100)
+    drawn = Counter(sample % 4 for sample in ids(loader))
+    assert drawn[0] == 0 and 800 < drawn[1] < 1200 and 2800 < drawn[3] < 3200
+    assert loader.plan()["weight_by"] == "often"
+    with pytest.raises(ringfeed.ConfigError, match="weight_by: .* seed"):
+        ringfeed.open(path, weight_by="often")
 
 
 def bucket(folder: Path) -> None:
@@ -269,7 +291,10 @@ def worker_nice(folder: Path) -> None:
     loader = iris(worker_nice=3)
     loop = iter(loader)
     next(loop)
-    nices = [os.getpriority(os.PRIO_PROCESS, int(thread)) for thread in os.listdir("/proc/self/task")]
+    nices = []
+    for thread in os.listdir("/proc/self/task"):
+        with contextlib.suppress(ProcessLookupError):  # It may have ended meanwhile.
+            nices.append(os.getpriority(os.PRIO_PROCESS, int(thread)))
     assert 3 in nices and 150 - 32 == sum(batch.size for batch in loop)
 
 
@@ -378,6 +403,7 @@ TESTS: dict[str, Callable[[Path], None]] = {
     "stratify": stratify,
     "group": group,
     "class_balanced": class_balanced,
+    "weight_by": weight_by,
     "bucket": bucket,
     "samples_per_epoch": samples_per_epoch,
     "shard": shard,

@@ -7,11 +7,13 @@ import gc
 import itertools
 import threading
 import warnings
+import zlib
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
-from helpers import FIXTURES
+from helpers import FIXTURES, run
 
 import ringfeed
 
@@ -343,6 +345,119 @@ def test_a_batch_is_a_mapping_that_says_what_it_is(numbers: Make) -> None:
         import pickle
 
         pickle.dumps(batch)
+
+
+def test_unpacking_a_batch_is_an_error_that_says_what_to_say(numbers: Make) -> None:
+    """A mapping gives its names: `for x, y in loader` would silently have two strings in place of two tensors."""
+    loader = numbers()
+    for unpack in (
+        lambda: [x for x, y in loader],
+        lambda: [x for (x, y), _ in zip(loader, loader)],
+        lambda: [x for x, *_ in loader],
+    ):
+        with pytest.raises(TypeError, match=r"""the names, 'x', 'y': say yields="tuple", take loader.torch\(\)"""):
+            unpack()
+    batch = next(iter(loader))
+    with pytest.raises(TypeError, match="batch.values"):
+        x, y = batch
+    x, y = batch.values()
+    assert (x.name, y.name) == ("x", "y")
+    # All else that goes through a mapping has its names.
+    assert [name for name in batch] == list(batch) == sorted(batch) == [*batch] == ["x", "y"]
+    assert dict(batch).keys() == {**batch}.keys() == {"x", "y"} and max(batch) == "y"
+    first, second = iter(batch)
+    assert (first, second) == ("x", "y")
+    for yields in ("tuple", tuple):
+        for x, y in numbers(yields=yields):
+            assert (x.name, y.name) == ("x", "y")
+    assert isinstance(next(iter(numbers(yields=dict))), ringfeed.Batch)
+
+
+def test_a_batch_says_how_it_is_taken(numbers: Make) -> None:
+    batch = next(iter(numbers()))
+    with pytest.raises(
+        TypeError, match=r"""tensors by name, \["x", "y"\], and a tensor its samples: batch\["x"\]\[0\]"""
+    ):
+        batch[0]
+    with pytest.raises(ringfeed.SchemaError, match='"y" holds no text'):
+        batch.text("y")
+    # As trainers do that change the tensors of a mapping.
+    with pytest.raises(TypeError, match=r"give it loader.torch\(\)"):
+        type(batch)(dict(batch.items()))
+
+
+def test_a_function_gets_what_its_loop_gives(numbers: Make) -> None:
+    assert next(iter(numbers(yields=lambda batch: batch["y"].name))) == "y"
+    sums = [total for total in numbers().numpy(yields=lambda arrays: arrays["y"].sum())]
+    assert sums == [45 + 100 * index for index in range(10)]
+    with pytest.raises(ValueError, match="yields"):
+        numbers().torch("list")  # type: ignore[arg-type]
+
+
+def test_a_tensor_is_looked_at_as_its_array_is(numbers: Make) -> None:
+    batch = next(iter(numbers()))
+    x, y = batch.values()
+    assert len(x) == 10 and x.shape == (10, 2) and x.ndim == 2
+    np.testing.assert_array_equal(x[3], [3, -3])
+    assert x[3, 1] == -3 and y[-1] == 9 and y[2:4].tolist() == [2, 3] and x[..., 0].shape == (10,)
+    assert address(x[0]) == x.data_ptr, "without a copy"
+    np.testing.assert_array_equal(y[y > 7], [8, 9])
+    assert [row.tolist() for row in x][:2] == [[0, 0], [1, -1]] and list(y) == list(range(10))
+    assert (y == 3).sum() == 1 and (y != np.arange(10)).sum() == 0 and (x < y[:, None]).any()
+    assert len({x, y, x}) == 2
+    x[0] = 7
+    assert x.numpy()[0].tolist() == [7, 7]
+    one = next(iter(numbers(batch_size=1)))["y"]
+    assert (float(one), int(one), one.item(), bool(one)) == (0.0, 0, 0, False) and type(one.item()) is int
+    for several in (float, int, bool, lambda tensor: tensor.item()):
+        with pytest.raises((TypeError, ValueError)):
+            several(y)
+    with pytest.raises(IndexError):
+        y[10]
+    for name in ("mean", "to", "reshape"):
+        with pytest.raises(AttributeError, match=f'"{name}": take it as .numpy'):
+            getattr(x, name)
+    assert not hasattr(x, "cuda")
+
+
+def test_tensors_go_into_other_libraries_functions(numbers: Make) -> None:
+    batch = next(iter(numbers()))
+    x, y = batch.values()
+    assert (np.arange(10) + y).tolist() == list(range(0, 20, 2)) and np.sum(y) == 45
+    assert np.concatenate([x, x]).shape == (20, 2) and np.array(y).tolist() == list(range(10))
+    torch = pytest.importorskip("torch")
+    for taken in (torch.as_tensor(x), torch.tensor(x)):
+        assert taken.dtype == torch.float32 and taken.shape == (10, 2) and taken[3].tolist() == [3, -3]
+    with pytest.raises(RuntimeError, match="buffer"):
+        torch.asarray(x)  # It would make one dimension of two.
+
+
+def test_bytes_go_by_a_memoryview(numbers: Make, tmp_path: Path) -> None:
+    """Whoever asks for bytes alone does not learn their shape and type, and makes something else of them."""
+    x = next(iter(numbers()))["x"]
+    with pytest.raises(BufferError, match=r"take the tensor as .torch\(\) or .numpy\(\), or its bytes as memoryview"):
+        zlib.crc32(x)
+    assert zlib.crc32(memoryview(x)) == zlib.crc32(x.numpy().tobytes()) == zlib.crc32(bytes(x))
+    (tmp_path / "x").write_bytes(memoryview(x))
+    assert (tmp_path / "x").read_bytes() == bytes(x)
+
+
+def test_without_numpy_a_tensor_says_what_it_needs_it_for() -> None:
+    run(
+        """
+sys.modules["numpy"] = None
+import ringfeed
+fields = {"v": ringfeed.Numbers(from_=[0, 1])}
+batch = next(iter(ringfeed.open(FIXTURES + "/iris-species.csv", fields=fields, batch_size=2)))
+for ask in (lambda: batch["v"][0], lambda: list(batch["v"]), lambda: float(batch["v"]), lambda: batch["v"] == 1):
+    try:
+        ask()
+        assert False
+    except ringfeed.UnsupportedError as error:
+        assert "by NumPy, which is not installed: take it as torch()" in str(error), error
+assert len(batch["v"]) == 2 and len(batch["v"].tolist()[0]) == 2
+"""
+    )
 
 
 def test_classes_have_their_names() -> None:

@@ -16,7 +16,7 @@ from helpers import FIXTURES, run
 
 import ringfeed
 from ringfeed import Numbers
-from ringfeed.prepare import Prepared, Recipe, category, date, hashed, number
+from ringfeed.prepare import Prepared, Recipe, RecipeFit, category, date, hashed, number
 
 JUDGED = FIXTURES / "prepare"
 
@@ -61,6 +61,54 @@ def test_what_is_fitted_trains_and_serves_the_same_bytes(people: Path, tmp_path:
             assert one["features"].tolist() == features[0].tolist() and one["features"].shape == (4,)
             seen += len(records)
         assert seen == 200
+
+
+def test_parts_that_are_counted_apart_are_fitted_as_the_whole(people: Path, tmp_path: Path) -> None:
+    whole, merged = recipe().fit(ringfeed.open(people)), RecipeFit(recipe())
+    for index in range(3):
+        fit = RecipeFit(recipe())
+        fit.observe_all(ringfeed.open(people, shard=(index, 3)))
+        assert fit.records in (66, 67)
+        fit.save(tmp_path / "counted.json")
+        for copy in (RecipeFit.load(tmp_path / "counted.json"), pickle.loads(pickle.dumps(fit))):
+            assert copy.finish() == fit.finish() != whole
+        merged.merge(pickle.loads(pickle.dumps(fit)))
+    assert merged.records == 200 and merged.finish() == whole
+    merged.merge(merged)
+    assert merged.records == 400
+    with pytest.raises(ringfeed.ConfigError, match="different recipes"):
+        merged.merge(RecipeFit(Recipe(age=number())))
+    with pytest.raises(ringfeed.DataError, match="no record"):
+        RecipeFit(recipe()).finish()
+    failing = RecipeFit(Recipe(city=number(), age=number(impute=0)))
+    with pytest.raises(ringfeed.DataError):
+        failing.observe_all(ringfeed.open(people))
+    assert failing.records == 0
+
+
+def test_hashes_are_those_that_anybody_can_compute(tmp_path: Path) -> None:
+    whole = 2**64 - 1
+
+    def mixed(z: int) -> int:
+        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9 & whole
+        z = (z ^ z >> 27) * 0x94D049BB133111EB & whole
+        return z ^ z >> 31
+
+    def code(name: str, buckets: int) -> int:
+        text = name.encode()
+        last = len(text) // 8 * 8
+        found = 0x9E3779B97F4A7C15
+        for word in [*(text[at : at + 8] for at in range(0, last, 8)), text[last:].ljust(8, b"\0")]:
+            found = mixed(((found << 29 | found >> 35) & whole) ^ int.from_bytes(word, "little"))
+        return 1 + (mixed(found ^ len(text)) * buckets >> 64)
+
+    names = ["a", "Oslo", "Tromsø", "12345678", "123456789", "3", "x" * 100, "日本語のテキスト", "-0.5"]
+    path = tmp_path / "names.csv"
+    path.write_text("name\n" + "\n".join(names) + "\n")
+    for buckets in (1, 8, 1000, 1_000_003):
+        prepared = Recipe(name=hashed(buckets)).fit(ringfeed.open(path))
+        served = prepared.apply([{"name": name} for name in [*names, None]])["categories"][:, 0].tolist()
+        assert served == [*(code(name, buckets) for name in names), 0]
 
 
 def test_columns_are_joined_derived_and_filtered(people: Path, tmp_path: Path) -> None:

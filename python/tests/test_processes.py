@@ -18,9 +18,10 @@ def make(**settings):
     return ringfeed.Loader(sources=[source], **{"batch_size": 10, "workers": 2, **settings})
 def values(batches):
     return [value for batch in batches for value in batch["y"].tolist()]
-gate = threading.Event()
+gate, reached = threading.Event(), threading.Event()
 def wait(sample):
     if sample["y"] >= 50:
+        reached.set()
         gate.wait()
 def interrupted(work, after=0.3):
     # All of it may be late where other programs have the processor.
@@ -96,7 +97,7 @@ loader = make(transform=wait)
 state = loader.state_dict()
 loop = iter(loader)
 for _ in range(5): next(loop)
-time.sleep(0.1)
+reached.wait()
 assert interrupted(lambda: {ask})
 gate.set()
 if {ask!r} != "loader.close()":
@@ -112,10 +113,13 @@ def test_one_thread_waits_for_another_and_can_be_interrupted() -> None:
 loader = make(transform=wait)
 loop = iter(loader)
 for _ in range(5): next(loop)
-found = []
-other = threading.Thread(target=lambda: found.append(next(loop)["y"].tolist()))
+found, entered = [], threading.Event()
+def take():
+    entered.set()
+    found.append(next(loop)["y"].tolist())
+other = threading.Thread(target=take)
 other.start()
-time.sleep(0.2)
+entered.wait()
 assert interrupted(lambda: next(loop)), "the other thread has the iterator"
 gate.set()
 other.join()
@@ -165,6 +169,8 @@ assert next(loop)["y"].tolist() == list(range(50, 60)) and len(ticks) == 20
     [
         "loop = iter(make()); next(loop)",
         "kept = [next(iter(make())) for _ in range(3)]",
+        "def batches(): yield from make()\nabandoned = batches(); next(abandoned)",
+        "loop = iter(ringfeed.from_iterable(({'i': i} for i in range(10**9)), batch_size=4)); next(loop)",
         "loader = make(transform=lambda s: None); next(iter(loader))",
         "loader = make(transform=lambda s: time.sleep(0.001)); next(iter(loader))",
         "array = next(iter(make()))['y'].numpy()",
@@ -219,9 +225,9 @@ def test_code_that_never_returns_keeps_no_process(made: str, stuck: str, left: s
         + f"""
 loader = {made.format(stuck=stuck)}
 def waiting():
-    loop = iter(loader)
-    threading.Thread(target=lambda: next(loop), daemon=True).start()
-    time.sleep(0.2)
+    loop, entered = iter(loader), threading.Event()
+    threading.Thread(target=lambda: (entered.set(), next(loop)), daemon=True).start()
+    entered.wait()
 loader.state_dict()
 called.wait()
 {left}
@@ -342,10 +348,9 @@ if __name__ == "__main__":
 
 
 def test_ten_thousand_loaders_leave_nothing() -> None:
-    cycles = int(os.environ.get("RINGFEED_CYCLES", "600"))
     done = run(
         MAKE
-        + f"""
+        + """
 def figures():
     gc.collect()
     # A thread that was joined is counted until the kernel has let it go.
@@ -368,7 +373,7 @@ def cycle(number):
 for number in range(200):
     kept = cycle(number)
 before = figures()
-for number in range({cycles}):
+for number in range(10_000):
     kept = cycle(number)
 after = figures()
 print(before, after)

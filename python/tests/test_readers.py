@@ -180,8 +180,10 @@ def test_an_unsigned_number_that_i64_does_not_hold_is_a_bad_record(dtype: str) -
 
 
 def test_what_is_no_reader_is_refused_at_once() -> None:
-    with pytest.raises(TypeError, match="length"):
+    with pytest.raises(TypeError, match="length, which list_iterator has not: from_iterable takes"):
         ringfeed.from_reader(iter([1]))
+    with pytest.raises(ValueError, match="'name' holds text: .* such as Text"):
+        ringfeed.from_reader([{"name": "a"}])
     with pytest.raises(TypeError, match="read"):
         ringfeed.from_reader(type("Empty", (), {"__len__": lambda self: 3})())
     with pytest.raises(ValueError, match="holds bytes: say in `fields`"):
@@ -190,7 +192,7 @@ def test_what_is_no_reader_is_refused_at_once() -> None:
         ringfeed.from_reader(Photos(), names=["image", "name"])
     with pytest.raises(ringfeed.NotFoundError, match='did you mean "part"'):
         len(ringfeed.from_reader(Rows(), fields={"z": Numbers(from_="prt")}))
-    with pytest.raises(ringfeed.ConfigError, match="already"):
+    with pytest.raises(ringfeed.ConfigError, match="samples of your own"):
         ringfeed.from_reader(Rows(), source={"path": FIXTURES / "iris.csv"})
     with pytest.raises(ringfeed.ConfigError, match="did you mean"):
         ringfeed.from_reader(Rows(), batchsize=3)

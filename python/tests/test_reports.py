@@ -6,10 +6,13 @@ import html
 import io
 import json
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from browser import measured
+from helpers import FIXTURES
 
 import ringfeed
 
@@ -67,3 +70,46 @@ def test_a_bar_over_a_stream_has_no_end(monkeypatch: pytest.MonkeyPatch) -> None
     shown = io.StringIO()
     loader = ringfeed.from_iterable(lambda: range(25), names=["x"], batch_size=10)
     assert sum(1 for _ in ringfeed.progress(loader, file=shown)) == 3 and "3batch" in shown.getvalue()
+
+
+# How it stands on the page: widths, texts that are larger than their place, pictures that can't be shown.
+OF_A_NOTEBOOK = """(() => {
+  const frame = document.querySelector("iframe"), inside = frame.contentDocument;
+  return {
+    wide: document.documentElement.scrollWidth, width: innerWidth,
+    frame: [frame.clientWidth, frame.clientHeight, inside.documentElement.scrollWidth],
+    verdict: inside.querySelector(".verdict").innerText,
+    charts: [...inside.querySelectorAll("svg")].map(svg => svg.getBoundingClientRect().width),
+    pictures: [...document.querySelectorAll("img")].map(img => [img.complete, img.naturalWidth, img.width]),
+    tables: [...document.querySelectorAll("table")].map(table => table.innerText),
+    requests: performance.getEntriesByType("resource")
+      .map(entry => entry.name).filter(name => !name.startsWith("data:")),
+  };
+})()"""
+
+
+@pytest.mark.parametrize("width", [900, 500])
+def test_a_person_sees_reports_and_batches_in_a_notebook(numbers: Make, tmp_path: Path, width: int) -> None:
+    loader = numbers(1000)
+    taken = 0
+    for _ in range(3):
+        for batch in loader:
+            taken += batch.size
+            # A step: charts are of runs that last.
+            time.sleep(0.001)
+    assert taken == 3000
+    photos = ringfeed.open(FIXTURES / "photos", fields={"image": ringfeed.Image(64, 64)}, batch_size=4)
+    batch = next(iter(photos))
+    report = loader.report()
+    page = report._repr_html_() + batch._repr_html_()
+    seen = measured(page, OF_A_NOTEBOOK, tmp_path, width=width)
+    assert seen["wide"] <= seen["width"], "nothing is beside the screen"
+    across, down, needed = seen["frame"]
+    assert needed <= across and across > 0.8 * seen["width"] and down >= 300, seen["frame"]
+    # Laid out in two parts, the head and the sentence.
+    assert report.verdict.split(": ")[0] in seen["verdict"]
+    assert len(seen["charts"]) == 3 and all(chart > 300 for chart in seen["charts"])
+    assert len(seen["pictures"]) == batch.size
+    assert all(complete and natural == 64 and shown > 0 for complete, natural, shown in seen["pictures"])
+    assert "4 samples" in seen["tables"][0] and "image" in seen["tables"][0]
+    assert seen["requests"] == [], "nothing comes from elsewhere"

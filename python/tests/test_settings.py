@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
@@ -33,6 +34,17 @@ IRIS = FIXTURES / "iris-species.csv"
 
 def ids(loader: ringfeed.Loader) -> list[int]:
     return [sample for batch in loader for sample in batch.sample_ids]
+
+
+def test_a_wrong_type_says_what_is_expected() -> None:
+    with pytest.raises(ringfeed.ConfigError, match=r"shard: expected \(index, count\).* found 3"):
+        len(ringfeed.open(IRIS, shard=3))  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="transform: expected a function of a sample, or a list of them, found 3"):
+        ringfeed.open(IRIS, transform=3)  # type: ignore[arg-type]
+    with pytest.raises(ringfeed.ConfigError, match='"float32" is not allowed; did you mean "f32"'):
+        len(ringfeed.open(IRIS, fields={"x": {"from": "petal_length", "numbers": "float32"}}))
+    with pytest.raises(ringfeed.ConfigError, match="split: expected a table, found a list of 2; write split = { train"):
+        ringfeed.open(IRIS, split=[0.8, 0.2])
 
 
 def test_a_wrong_name_says_what_may_be_meant() -> None:
@@ -175,6 +187,7 @@ def test_fields_are_short_for_tables() -> None:
         (Tokens(8, pad=0), {"tokens": 8, "pad": 0}),
         (Array(), {"array": []}),
         (Array((2, 3), dtype="f16", file=True), {"file": {"array": [2, 3], "dtype": "f16"}}),
+        (Array((), stored="u16", endian="big"), {"array": [], "stored": "u16", "endian": "big"}),
     ]
     for made, table in pairs:
         assert json.loads(json.dumps(made.settings())) == table
@@ -182,6 +195,33 @@ def test_fields_are_short_for_tables() -> None:
     other = ringfeed.open(IRIS, fields={"species": "class", "size": {"from": [0, 1], "numbers": "f32"}}, batch_size=150)
     for name in ("species", "size"):
         np.testing.assert_array_equal(next(iter(loader))[name], next(iter(other))[name])
+
+
+def test_element_types_go_by_the_names_of_array_libraries(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("a,b\n1,2\n")
+    names: list[object] = ["f16", "float16", np.float16, np.dtype("float16")]
+    if importlib.util.find_spec("torch"):
+        import torch
+
+        names += [torch.float16, "torch.float16"]
+    for name in names:
+        fields = {"x": Numbers(name, from_="a"), "y": Array(dtype=name)}  # type: ignore[arg-type]
+        assert (fields["x"].table["numbers"], fields["x"].settings()["numbers"]) == (name, "f16")
+        assert fields["y"].settings()["dtype"] == "f16"
+        loader = ringfeed.open(tmp_path / "t.csv", fields={"x": fields["x"]})
+        loader.map("z", lambda sample: 1, shape=(), dtype=name)  # type: ignore[arg-type]
+        assert [tensor["dtype"] for tensor in loader.tensors] == ["f16", "f16"]
+    assert [Numbers(name).settings()["numbers"] for name in ("uint8", "int64", "bfloat16")] == ["u8", "i64", "bf16"]
+    with pytest.raises(ringfeed.ConfigError, match='"float31" is not allowed; it is "u8"'):
+        ringfeed.open(tmp_path / "t.csv", fields={"x": Numbers("float31", from_="a")})
+
+
+def test_what_others_call_a_setting_is_answered_by_what_it_is_here() -> None:
+    for there, here in (("seed", "shuffle"), ("validation_split", "split="), ("epochs", "one epoch")):
+        with pytest.raises(ringfeed.ConfigError, match=f"{there}: there is no such setting; here it is .*{here}"):
+            ringfeed.open(IRIS, **{there: 1})  # type: ignore[arg-type]
+    with pytest.raises(TypeError, match="not a list: from_reader takes what has a length"):
+        ringfeed.Loader([1, 2, 3])  # type: ignore[arg-type]
 
 
 def test_lists_may_lie_one_behind_another(tmp_path: Path) -> None:
@@ -240,6 +280,11 @@ def test_a_plan_says_what_a_run_will_do() -> None:
     assert plan["samples"] == 150 and plan["samples_per_shard"] == 75 and plan["batches_per_epoch"] == 2
     plan = ringfeed.open(IRIS, batch_size=64).plan()
     assert plan["batches_per_epoch"] == 3 and plan["tensors"][0]["dtype"] == "f32"
+    loader = ringfeed.open(IRIS, batch_size=64, hold=5)
+    list(loader.numpy(yields=lambda arrays: None))
+    planned = loader.plan()
+    assert planned["ring_slots"] == plan["ring_slots"] + 3 == loader.stats()["ring"]["slots"]
+    assert planned["ring_bytes"] == planned["ring_slots"] * planned["slot_bytes"]
 
 
 def test_verify_names_every_bad_sample(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 import threading
 import traceback
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,40 @@ def test_a_function_changes_arrays_where_they_are(numbers: Make) -> None:
     batch = next(iter(replaced))
     np.testing.assert_array_equal(batch["x"].numpy()[:, 0], np.arange(10) / 2 + 1)
     np.testing.assert_array_equal(batch["y"].numpy(), -np.arange(10))
+
+
+def is_wanted(row: dict[str, Any]) -> bool:
+    return row["kind"] == "cat" and row["n"] is not None and int(row["n"]) % 3 == 1
+
+
+def test_a_function_chooses_samples_by_their_fields(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    rows = [{"n": n if n != 4 else None, "kind": "cat" if n % 2 == 0 else "dog", "x": n / 4} for n in range(30)]
+    path.write_text("\n".join(map(json.dumps, rows)))
+
+    def open_rows() -> ringfeed.Loader:
+        return ringfeed.open(path, fields={"x": ringfeed.Numbers()}, batch_size=4)
+
+    def ids(loader: ringfeed.Loader) -> list[int]:
+        return [sample for batch in loader for sample in batch.sample_ids]
+
+    chosen = open_rows().filter_by(["n", "kind"], is_wanted)
+    assert chosen.plan()["samples"] == 4 and ids(chosen) == [10, 16, 22, 28]
+    assert ids(pickle.loads(pickle.dumps(chosen))) == [10, 16, 22, 28]
+    both = open_rows().filter_by(["n", "kind"], is_wanted).filter_by("x", lambda row: float(row["x"]) > 4)
+    assert ids(both) == [22, 28]
+    seen: list[Any] = []
+    assert ids(open_rows().filter_by(["n", "x", "kind"], lambda row: seen.append(tuple(row.values())))) == []
+    assert seen == [(None if row["n"] is None else str(row["n"]), str(row["x"]), row["kind"]) for row in rows]
+    with pytest.raises(ringfeed.DataError, match="record 0.*raised TypeError") as caught:
+        list(open_rows().filter_by("n", lambda row: row["n"] > 3))
+    assert isinstance(caught.value.__cause__, TypeError)
+    with pytest.raises(ringfeed.Error, match='did you mean "kind"'):
+        list(open_rows().filter_by("kin", is_wanted))
+    with pytest.raises(RuntimeError, match="open already"):
+        chosen.filter_by("n", is_wanted)
+    with pytest.raises(TypeError):
+        open_rows().filter_by("n", "n > 3")  # type: ignore[arg-type]
 
 
 def test_a_function_gives_a_tensor(numbers: Make) -> None:
@@ -74,18 +110,31 @@ def test_randomness_is_that_of_the_sample(numbers: Make) -> None:
 
 
 def test_functions_run_a_job_at_a_time_in_the_workers(numbers: Make) -> None:
-    threads = set()
+    def threads_of(**settings: Any) -> set[int]:
+        # A loader may have begun its next epoch when another one is at work.
+        threads: set[int] = set()
 
-    def spy(sample: dict[str, np.ndarray]) -> None:
-        threads.add(threading.get_ident())
+        def spy(sample: dict[str, np.ndarray]) -> None:
+            threads.add(threading.get_ident())
 
-    for _ in numbers(transform=spy):
-        pass
+        for _ in numbers(transform=spy, **settings):
+            pass
+        return threads
+
+    threads = threads_of()
     assert threading.get_ident() not in threads and 1 <= len(threads) <= 2
-    threads.clear()
-    for _ in numbers(transform=spy, shield=True):
-        pass
-    assert threads == {threading.get_ident()}, "under the trainer's own call, where breakpoints work"
+    assert threads_of(shield=True) == {threading.get_ident()}, "under the trainer's own call, where breakpoints work"
+
+
+def test_functions_that_let_go_of_the_lock_run_side_by_side(numbers: Make) -> None:
+    both, inside = threading.Barrier(2), threading.local()
+
+    def waits_for_another(sample: dict[str, np.ndarray]) -> None:
+        if not hasattr(inside, "was"):
+            inside.was = True
+            both.wait(120)
+
+    assert sum(batch.size for batch in numbers(transform=waits_for_another, workers=2)) == 100
 
 
 def fails_at_23(sample: dict[str, np.ndarray]) -> None:

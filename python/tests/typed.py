@@ -18,6 +18,9 @@ def good() -> None:
     ringfeed.Loader({"sources": []}, yields=lambda batch: batch.size + count)
     for image, label in loader.torch():
         print(image, label)
+    first: float = float(table["image"]) + table["image"][0, 0].sum() + len([row for row in table["label"]])
+    for arrays in loader.numpy(yields=lambda arrays: arrays["image"]):
+        print(arrays, first, table["label"] == 3)
     ringfeed.mix({"web": 0.7, "books": 0.3}, seed=42).report(note=1).save("run.html")
     for batch in ringfeed.progress(ringfeed.from_table(object())):
         print(batch)

@@ -1,0 +1,70 @@
+"""Single records in memory, by the fields and transforms of a loader."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from . import _ringfeed
+from ._loader import Settings, _text
+from ._reader import _plain
+from ._transform import Map
+from .prepare import _array
+
+
+def serve(
+    config: Settings | str | os.PathLike[str] | None = None,
+    /,
+    *,
+    transform: Callable[..., Any] | Map | Sequence[Callable[..., Any] | Map] = (),
+    **settings: Any,
+) -> Served:
+    """What makes tensors of single records in memory, by the settings of a validation loader: the bytes that it gives.
+
+    ``config``, ``transform`` and ``**settings`` are those of :class:`Loader`, of which ``fields``, ``prepared``,
+    ``normalise`` and ``transforms`` count. The data need not be there::
+
+        served = ringfeed.serve("valid.toml")  # or fields={"image": Image(224, 224)}, normalise={"image": "imagenet"}
+        image = served.apply(image=request.body)["image"]  # f32 [3, 224, 224]
+
+    Labels are left out, and so are transforms of labels. Random operations are a :class:`ConfigError`, and so is what
+    only the data tell, such as names of categories that are not listed. Lists of numbers need a ``shape`` or a
+    ``max_len``.
+    """
+    if isinstance(config, (str, os.PathLike)):
+        config = _ringfeed.load_settings(config)
+    steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
+    maps = [step if isinstance(step, Map) else Map(None, step) for step in steps]
+    return Served(_ringfeed.serve(_text({**(config or {}), **settings}), maps))
+
+
+class Served:
+    """Fields and transforms, applied to single records: see :func:`serve` and :meth:`Loader.serve`. Any threads may do
+    so at once; images are decoded without the interpreter's lock."""
+
+    def __init__(self, served: _ringfeed.Served) -> None:
+        self._served = served
+
+    @property
+    def tensors(self) -> list[dict[str, Any]]:
+        """Name and dtype of each tensor of a record."""
+        return self._served.tensors()
+
+    @property
+    def field_names(self) -> list[str]:
+        """The fields of a record that they are made of."""
+        return self._served.field_names()
+
+    def apply(self, record: Mapping[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
+        """The tensors of one record, by name, without a dimension for a batch.
+
+        Values are bytes of files (also where a field names a file), numbers, texts, arrays and ``None``, by the names
+        of their fields; those that a record does not have are missing. Gives NumPy arrays where NumPy is there,
+        otherwise memoryviews. What a loader would have called a bad record is an error of the same kind.
+        """
+        values = [(name, _plain(value)) for name, value in {**(record or {}), **more}.items()]
+        return {name: _array(data, dtype, shape) for name, dtype, shape, data in self._served.apply(values)}
+
+    def __repr__(self) -> str:
+        return f"Served({self.field_names!r})"

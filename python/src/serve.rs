@@ -1,0 +1,73 @@
+//! Single records in memory, by the fields and transforms of a loader.
+
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::prelude::*;
+use pyo3::types::PyByteArray;
+use ringfeed::read::Value;
+use ringfeed::serve::ServedRow;
+use ringfeed::{Loader, LoaderConfig};
+
+use crate::engine::json;
+use crate::errors::{caught, exception, raise};
+use crate::reader::Owned;
+use crate::transform;
+
+/// What makes tensors of single records, and rows to be used again by whichever threads apply it.
+#[pyclass(frozen, module = "ringfeed._ringfeed")]
+pub(crate) struct Served {
+    served: ringfeed::serve::Served,
+    rows: Mutex<Vec<ServedRow>>,
+}
+
+/// What serves by these settings, a text of JSON, and functions of the user's own.
+#[pyfunction]
+pub(crate) fn serve(py: Python<'_>, settings: &str, transforms: Vec<Py<PyAny>>) -> PyResult<Served> {
+    let config = LoaderConfig::from_json(settings).map_err(|error| raise(py, error.kind(), error.message()))?;
+    of_loader(py, &transform::add(py, Loader::from(config), &transforms)?)
+}
+
+pub(crate) fn of_loader(py: Python<'_>, loader: &Loader) -> PyResult<Served> {
+    let served = py.detach(|| caught(|| loader.serve())).map_err(|error| exception(py, &error))?;
+    Ok(Served { served, rows: Mutex::default() })
+}
+
+/// A tensor: its name, element type, shape and bytes.
+type Made<'py> = (String, &'static str, Vec<usize>, Bound<'py, PyByteArray>);
+
+#[pymethods]
+impl Served {
+    /// The tensors of the record that these values are.
+    fn apply<'py>(&self, py: Python<'py>, record: Vec<(String, Bound<'py, PyAny>)>) -> PyResult<Vec<Made<'py>>> {
+        let owned = record.into_iter().map(|(name, value)| Ok((name, Owned::new(&value)?)));
+        let owned = owned.collect::<PyResult<Vec<_>>>()?;
+        let kept = self.rows.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let applied = py.detach(|| {
+            caught(|| {
+                let values: Vec<(&str, Value<'_>)> =
+                    owned.iter().map(|(name, value)| (name.as_str(), value.value())).collect();
+                let mut row = kept.unwrap_or_else(|| self.served.row());
+                self.served.apply(values.iter().copied(), &mut row)?;
+                Ok(row)
+            })
+        });
+        let row = applied.map_err(|error| exception(py, &error))?;
+        let made = row.tensors().map(|tensor| {
+            let bytes = PyByteArray::new(py, tensor.bytes());
+            (tensor.name().to_owned(), tensor.dtype().as_str(), tensor.shape().to_vec(), bytes)
+        });
+        let made = made.collect();
+        self.rows.lock().unwrap_or_else(PoisonError::into_inner).push(row);
+        Ok(made)
+    }
+
+    /// A table for each tensor: its name and element type.
+    fn tensors(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let table = |spec: &ringfeed::TensorSpec| serde_json::json!({"name": spec.name, "dtype": spec.dtype});
+        json(py, &self.served.tensors().iter().map(table).collect::<Vec<_>>())
+    }
+
+    fn field_names(&self) -> Vec<String> {
+        self.served.field_names().map(str::to_owned).collect()
+    }
+}

@@ -1,0 +1,100 @@
+"""Single records in memory, by the fields and transforms of a loader."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from helpers import FIXTURES
+
+import ringfeed
+from ringfeed import Category, Class, Image, Numbers
+
+FIELDS = {"image": Image(48, 64), "label": Class()}
+NORMALISE = {"image": {"kind": "channels", "mean": [0.485, 0.456, 0.406], "deviation": [0.229, 0.224, 0.225]}}
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for kind, name in (("space", "rocket.jpg"), ("people", "astronaut.png"), ("people", "chelsea.png")):
+        (tmp_path / "photos" / kind).mkdir(parents=True, exist_ok=True)
+        shutil.copy(FIXTURES / "photos" / name, tmp_path / "photos" / kind)
+    return tmp_path / "photos"
+
+
+def files(folder: Path) -> list[bytes]:
+    return [path.read_bytes() for path in sorted(folder.rglob("*.*"))]
+
+
+def loaded(loader: ringfeed.Loader, name: str) -> list[Any]:
+    return [image.copy() for batch in loader for image in batch[name].numpy()]
+
+
+def test_the_bytes_of_an_image_are_those_that_the_loader_gives(photos: Path) -> None:
+    valid = ringfeed.open(photos, fields=FIELDS, normalise=NORMALISE)
+    expected = loaded(valid, "image")
+    elsewhere = ringfeed.serve({"source": {"path": "nowhere"}}, fields=FIELDS, normalise=NORMALISE)
+    for served in (valid.serve(), elsewhere):
+        assert served.field_names == ["image"] and served.tensors == [{"name": "image", "dtype": "f32"}]
+        for file, image in zip(files(photos), expected):
+            for given in (file, bytearray(file), memoryview(file)):
+                found = served.apply(image=given)["image"]
+                assert found.tobytes() == image.tobytes() and found.shape == (3, 48, 64)
+                found += 1  # it is a copy
+
+
+def test_many_threads_serve_at_once(photos: Path) -> None:
+    valid = ringfeed.open(photos, fields=FIELDS, normalise=NORMALISE)
+    expected, served = loaded(valid, "image"), valid.serve()
+    wrong: list[int] = []
+
+    def ask(turn: int) -> None:
+        for nth in range(12):
+            at = (nth + turn) % 3
+            if served.apply({"image": files(photos)[at]})["image"].tobytes() != expected[at].tobytes():
+                wrong.append(at)
+
+    threads = [threading.Thread(target=ask, args=(turn,)) for turn in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_functions_and_other_fields_serve_too(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text("".join(json.dumps({"x": [at, 2 * at], "n": at, "y": at % 2}) + "\n" for at in range(5)))
+    fields = {"x": Numbers("f32", shape=[2]), "n": Numbers("i64"), "y": Class()}
+    sums = ringfeed.Map("sum", lambda sample: sample["x"].sum(keepdims=True), shape=[1])
+    loader = ringfeed.open(path, fields=fields, transform=sums, batch_size=5)
+    served = ringfeed.serve(fields=fields, transform=sums)
+    batch = next(iter(loader))
+    for at in range(5):
+        row = served.apply({"x": np.array([at, 2 * at]), "n": at})
+        for name in ("x", "n", "sum"):
+            assert row[name].tolist() == batch[name].numpy()[at].tolist()
+    assert list(loader.serve().apply(x=[1, 2], n=3)) == ["x", "n", "sum"]
+
+
+def test_what_cannot_be_served_says_why(photos: Path) -> None:
+    with pytest.raises(ringfeed.ConfigError, match="random operations are for training"):
+        ringfeed.serve(fields={"image": Image(8, 8, augment=["horizontal_flip"])})
+    with pytest.raises(ringfeed.ConfigError, match="list them"):
+        ringfeed.serve(fields={"city": Category()})
+    with pytest.raises(ringfeed.ConfigError, match="batchsize"):
+        ringfeed.serve(fields=FIELDS, batchsize=3)
+    served = ringfeed.serve(fields=FIELDS)
+    with pytest.raises(ringfeed.NotFoundError, match='did you mean "image"'):
+        served.apply(imag=b"")
+    for wrong in (b"no image", files(photos)[0][:1000]):
+        with pytest.raises(ringfeed.FormatError) as caught:
+            served.apply(image=wrong)
+        assert caught.value.column == "image"
+    with pytest.raises(ringfeed.DataError):
+        served.apply()
