@@ -17,7 +17,7 @@ use bare_images::{Crop, Taken};
 use common::{Case, Options, Table};
 use machine::{cores, cpu_seconds};
 use ringfeed::field::{Class, Image};
-use ringfeed::images::{CropFit, ImageAugment, ImageOptions, JpegDecoder, PixelOrder};
+use ringfeed::images::{CropFit, ImageOptions, JpegDecoder, PixelOrder, horizontal_flip, random_resized_crop};
 use ringfeed::{DType, DataSetIterator, Loader, LoaderConfig, Normaliser, Shard};
 
 const ABOUT: &str = "\
@@ -104,7 +104,7 @@ fn pipelines(folder: &Path, crop: Crop) -> Vec<(&'static str, &'static str, Load
 fn settings(folder: &Path, crop: Crop, options: ImageOptions) -> LoaderConfig {
     let mut options = ImageOptions { size: Some((bare_images::SIDE, bare_images::SIDE)), ..options };
     match crop {
-        Crop::Random => options.augment = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()],
+        Crop::Random => options.augment = vec![random_resized_crop(), horizontal_flip()],
         Crop::Middle => options.fit = CropFit::CenterCrop { shorter: 256 },
     }
     let is_f32 = options.dtype == DType::F32;

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use ringfeed::arrays::{IdxOptions, IdxReader, RawOptions, RawReader, StoredType};
 use ringfeed::csv::{CsvOptions, CsvReader};
 use ringfeed::field::{Field, Numbers};
-use ringfeed::images::{ImageAugment, ImageFolder, ImageOptions};
+use ringfeed::images::{ImageFolder, ImageOptions, horizontal_flip, random_resized_crop};
 use ringfeed::order::RandomKey;
 use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::tensor::{Extents, Layout, Schema};
@@ -172,7 +172,7 @@ fn reader(stage: &str, folder: &Path) -> Result<Box<dyn RecordReader>> {
     let image = |options: ImageOptions| -> Result<Box<dyn RecordReader>> {
         Ok(Box::new(ImageFolder::open(file("photos"), &ImageOptions { size: Some((224, 224)), ..options })?))
     };
-    let train = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
+    let train = vec![random_resized_crop(), horizontal_flip()];
     match stage {
         "idx digit, u8 to f32" => {
             Ok(Box::new(IdxReader::open_as(file("digits.idx"), "features", Numbers::f32(), &IdxOptions::default())?))

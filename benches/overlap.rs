@@ -10,7 +10,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::images::{ImageAugment, ImageFolder, ImageOptions};
+use ringfeed::images::{ImageFolder, ImageOptions, horizontal_flip, random_resized_crop};
 use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
 use sleeper::Sleeper;
 
@@ -65,7 +65,7 @@ fn main() -> ringfeed::Result<()> {
     let mut cases = Vec::new();
     for workers in [1, 2] {
         for ratio in [0.5, 1.0, 2.0] {
-            let augment = vec![ImageAugment::random_resized_crop(), ImageAugment::horizontal_flip()];
+            let augment = vec![random_resized_crop(), horizontal_flip()];
             let options = ImageOptions { size: Some((224, 224)), augment, ..ImageOptions::default() };
             let source = ReaderSource::new(ImageFolder::open(folder.path(), &options)?).batch_size(IMAGES);
             let workspace = Workspace::builder().workers(workers).across_epochs(false).build()?;

@@ -2,8 +2,8 @@
 //! that calls the others too, so that all meet the same machine. It prints one line of JSON.
 //!
 //! Workloads: `image-{train,eval}-{u8,f32}`, `csv`, `csv-mixed`, `fixed-{u8,f32}`, `tokens`, `wav`, `parquet`, `parquet-zstd`,
-//! `parquet-shuffled`, `jsonl`, `tfrecord-images`, `png`, `png-small`, `jpeg-large`, `jpeg-progressive`, over a folder of data made
-//! for all of them. What a workload gives is what the others give: the same tensors, element types and shapes, checked
+//! `parquet-shuffled`, `jsonl`, `tfrecord`, `tfrecord-images`, `png`, `png-small`, `jpeg-large`, `jpeg-progressive`, over a folder of
+//! data made for all of them. What a workload gives is what the others give: the same tensors, element types and shapes, checked
 //! in the first batch.
 //!
 //! A variant is a change of the settings, `--set KEY=VALUE`: of the loader, as `--set shuffle=7`, or of its sources'

@@ -45,7 +45,7 @@ while [ $# -gt 0 ] && [ "$1" != -- ]; do
 done
 [ "${1:-}" = -- ] && shift
 : "${workloads:=image-train-u8 image-train-f32 image-eval-u8 csv csv-mixed fixed-f32 fixed-u8 tokens wav
-    parquet parquet-zstd parquet-shuffled jsonl tfrecord-images png png-small jpeg-large jpeg-progressive}"
+    parquet parquet-zstd parquet-shuffled jsonl tfrecord tfrecord-images png png-small jpeg-large jpeg-progressive}"
 
 # Name and settings of our variants: settings that the workload does not have would be an error.
 variants() {

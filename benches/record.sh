@@ -5,6 +5,7 @@
 #     benches/record.sh NAME [ARGUMENTS OF THE BENCHMARK..]
 #
 #     benches/record.sh autotune    what `auto` finds, against a sweep by hand, and what verdicts foretell: about seven minutes a round
+#     benches/record.sh manners     what pinning, niceness, a share of the cores and SCHED_BATCH do for the trainer: five minutes
 set -eu
 cd "$(dirname "$0")/.."
 name=${1:?names a benchmark: see benches/}

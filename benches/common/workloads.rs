@@ -58,6 +58,7 @@ impl Workload {
             ["parquet"] | ["parquet", "shuffled"] => parquet(data, "snappy"),
             ["parquet", "zstd"] => parquet(data, "zstd"),
             ["jsonl"] => json_lines(data),
+            ["tfrecord"] => examples(data),
             ["tfrecord", "images"] => example_images(data),
             ["png"] | ["jpeg", "large" | "progressive"] => folder(data, name, SIDE),
             ["png", "small"] => folder(data, name, SMALL_SIDE),
@@ -66,11 +67,11 @@ impl Workload {
         let batch = match name {
             "png-small" => 256,
             "jpeg-large" => 16,
-            _ if matches!(parts[0], "image" | "png" | "jpeg" | "tfrecord") => 64,
+            _ if matches!(parts[0], "image" | "png" | "jpeg") || name == "tfrecord-images" => 64,
             _ => 256,
         };
         let mut config = json!({ "batch_size": batch, "across_epochs": false, "sources": sources });
-        if !matches!(name, "csv" | "csv-mixed" | "parquet" | "parquet-zstd" | "jsonl") {
+        if !matches!(name, "csv" | "csv-mixed" | "parquet" | "parquet-zstd" | "jsonl" | "tfrecord") {
             config["shuffle"] = json!(20);
         }
         if name == "parquet-shuffled" {
@@ -153,6 +154,19 @@ fn folder(data: &Path, name: &str, side: usize) -> (Value, Tensors) {
     }
     let source = json!({ "format": "images", "path": data.join(name), "fields": { "image": image, "label": "class" } });
     (json!([source]), vec![(DType::U8, vec![3, side, side]), (DType::I64, vec![])])
+}
+
+/// Raw bytes in examples of TensorFlow.
+fn examples(data: &Path) -> (Value, Tensors) {
+    let fields = json!({
+        "image": { "array": [NUMBERS], "stored": "u8" },
+        "label": { "role": "label", "numbers": "i64" },
+    });
+    let path = data.join("tfrecord/*.tfrecord");
+    (
+        json!([{ "format": "tfrecord", "path": path, "fields": fields }]),
+        vec![(DType::U8, vec![NUMBERS]), (DType::I64, vec![])],
+    )
 }
 
 /// Pictures in examples of TensorFlow.
