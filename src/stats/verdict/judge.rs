@@ -325,7 +325,9 @@ impl<'a> Judge<'a> {
             trainer.batches.saturating_sub(trainer.epochs) as f64,
         );
         let is_more = trainer.edge_wait_seconds >= 3.0 * others * trainer.epochs as f64;
-        if trainer.epochs < 2 || of_waits < 0.5 || !is_more || stats.upload.is_some() {
+        // Where each epoch is one batch, waiting for all of them says nothing; workers that are never idle then do.
+        let is_each_one = trainer.batches <= trainer.epochs && self.busy >= SATURATED;
+        if trainer.epochs < 2 || of_waits < 0.5 || !is_more || is_each_one || stats.upload.is_some() {
             return None;
         }
         let each = Seconds(trainer.edge_wait_seconds / trainer.epochs as f64);

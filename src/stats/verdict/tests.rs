@@ -259,6 +259,10 @@ fn the_beginning_of_epochs_is_told_from_all_other_waiting() {
     for part in ["90 % of that for the first batch of an epoch, 270.0 ms for each of 10 epochs", "`across_epochs`"] {
         assert!(indexed.to_string().contains(part), "{indexed}");
     }
+    let of_one_batch = with(run(9.0, 0.99), |stats| {
+        (stats.trainer.batches, stats.trainer.epochs, stats.trainer.edge_wait_seconds) = (100, 100, 9.0);
+    });
+    assert_eq!((of_one_batch.limit, of_one_batch.stage), (Limit::Workers, Some("decode")), "{of_one_batch}");
     let tiny_epochs = with(run(9.0, 0.99), |stats| {
         (stats.trainer.epochs, stats.trainer.edge_wait_seconds) = (50, 5.0);
     });
