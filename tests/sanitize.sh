@@ -19,7 +19,7 @@ fi
 cd "$(dirname "$0")/.."
 features="tokio,cuda"
 memory=(--lib --test device --test device_contract --test device_convert --test dlpack --test leases --test workspace
-    --test faults --test arrays --test tokens --test images --test cuda)
+    --test faults --test formats --test images --test cuda)
 threads=(--lib --test device --test device_contract --test dlpack --test leases --test workspace --test faults --test cuda)
 # Few cases of property tests: each is many times slower.
 export PROPTEST_CASES=8 PROPTEST_RNG_SEED=2026 RUST_BACKTRACE=0

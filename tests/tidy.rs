@@ -327,7 +327,7 @@ fn unsafe_code_lives_in_the_files_whose_promises_are_written_down() {
 #[test]
 fn tests_sleep_where_that_is_said_alone() {
     // A browser that does not end, and how long the causes of a verdict take.
-    const MAY: [&str; 4] = ["common/latency.rs", "common/until.rs", "page.rs", "verdict.rs"];
+    const MAY: [&str; 4] = ["common/latency.rs", "common/until.rs", "formats/page.rs", "verdict.rs"];
     let sleeps = ["thread::", "sleep"].concat();
     let of = |folder: &str, may: &[&str]| {
         let files = code_in(folder).into_iter().filter(|(name, _)| !name.starts_with("cuda_driver/"));

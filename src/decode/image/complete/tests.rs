@@ -1,4 +1,4 @@
-//! The judge is Pillow, in `tests/jpeg.rs`. Here are what needs more than files: other processors, and rules one by one.
+//! The judge is Pillow, in `tests/images/jpeg.rs`. Here are what needs more than files: other processors, and rules one by one.
 
 use super::huffman::Table;
 use super::*;

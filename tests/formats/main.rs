@@ -1,0 +1,58 @@
+//! Formats, their files, and fields of any of them.
+
+#[path = "../common/mod.rs"]
+mod common;
+#[path = "../common/latency.rs"]
+mod latency;
+#[path = "../common/pairs.rs"]
+mod pairs;
+#[path = "../common/records.rs"]
+#[expect(unreachable_pub, reason = "several test files share it")]
+mod records;
+#[path = "../common/formats.rs"]
+mod samples;
+
+mod array_sets;
+mod arrays;
+mod audio;
+#[cfg(feature = "audio")]
+mod audio_packed;
+#[cfg(all(feature = "images", feature = "parquet"))]
+mod columns;
+#[cfg(feature = "parquet")]
+mod columns_hostile;
+mod csv;
+mod csv_numbers;
+mod every_format;
+mod every_order;
+#[cfg(feature = "images")]
+mod fields;
+mod halves;
+mod hostile;
+mod jsonl;
+mod libsvm;
+mod many_files;
+mod old_settings;
+mod own_format;
+#[cfg(feature = "images")]
+mod pack;
+mod packed;
+#[cfg(unix)]
+mod page;
+mod ragged;
+#[cfg(feature = "images")]
+mod saved_listing;
+mod sequences;
+#[cfg(feature = "images")]
+mod shards;
+#[cfg(unix)]
+mod special_files;
+mod tar;
+#[cfg(feature = "images")]
+mod tfrecord;
+#[cfg(feature = "tokenizers")]
+mod tokenizers;
+mod tokens;
+mod windows;
+#[cfg(feature = "zstd")]
+mod zstd;

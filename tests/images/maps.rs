@@ -1,0 +1,238 @@
+//! Segmentation maps: values as NumPy and Pillow read and resize them, and the same geometry as the pictures.
+
+#![expect(clippy::unwrap_used, reason = "helpers of tests fail where they unwrap")]
+
+use std::fs;
+use std::path::Path;
+
+use crate::common::{Seen, fixture, see, see_all};
+use ringfeed::field::{Class, Image};
+use ringfeed::formats::{FolderOptions, Images};
+use ringfeed::images::{
+    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, horizontal_flip, random_crop, vertical_flip,
+};
+use ringfeed::settings::SourceConfig;
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result, Role};
+use serde_json::Value;
+
+fn expected() -> Value {
+    serde_json::from_slice(&fs::read(fixture("maps/expected.json")).unwrap()).unwrap()
+}
+
+fn numbers<T: serde::de::DeserializeOwned>(value: &Value) -> Vec<T> {
+    serde_json::from_value(value.clone()).unwrap()
+}
+
+fn index(options: ImageOptions) -> ImageOptions {
+    ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..options }
+}
+
+fn sized(size: &Value) -> ImageOptions {
+    let size = numbers::<u32>(size);
+    index(ImageOptions { size: Some((size[0], size[1])), ..ImageOptions::default() })
+}
+
+/// The first batch of a file or folder.
+fn load(path: &Path, options: ImageOptions) -> Result<Seen> {
+    let mut iterator = Loader::images(path).field("image", Image::with(options)).batch_size(8).build()?;
+    Ok(see(&iterator.next().unwrap()?))
+}
+
+fn values(path: &Path, options: ImageOptions) -> Vec<i64> {
+    bytemuck::pod_collect_to_vec(&load(path, options).unwrap().tensors[0])
+}
+
+#[test]
+fn every_file_holds_the_values_that_numpy_reads() {
+    let expected = expected();
+    for (name, values_expected) in expected["files"].as_object().unwrap() {
+        let path = fixture("maps").join(name);
+        let batch = load(&path, index(ImageOptions::default())).unwrap();
+        assert_eq!(batch.shapes[0], [1, 9, 13], "{name}");
+        let found: Vec<i64> = bytemuck::pod_collect_to_vec(&batch.tensors[0]);
+        assert_eq!(found, numbers::<i64>(values_expected), "{name}");
+    }
+}
+
+#[test]
+fn resizing_takes_the_pixels_that_pillow_takes() {
+    let expected = expected();
+    let path = fixture("maps/grey-16.png");
+    for case in expected["resized"].as_array().unwrap() {
+        assert_eq!(values(&path, sized(&case["size"])), numbers::<i64>(&case["values"]), "{}", case["size"]);
+    }
+    for case in expected["center_crop"].as_array().unwrap() {
+        let shorter = case["shorter"].as_u64().unwrap() as u32;
+        let options = ImageOptions { fit: CropFit::CenterCrop { shorter }, ..sized(&case["size"]) };
+        assert_eq!(values(&path, options), numbers::<i64>(&case["values"]), "{shorter} to {}", case["size"]);
+    }
+    for (nth, case) in expected["turned"].as_array().unwrap().iter().enumerate() {
+        let path = fixture(&format!("maps/orientation-{}.png", nth + 1));
+        assert_eq!(values(&path, sized(&case["size"])), numbers::<i64>(&case["values"]), "orientation {}", nth + 1);
+    }
+}
+
+/// A picture of a ramp in red (2 a column) and green (2 a row), and the map `100 y + x`, in a folder each.
+fn ramps(root: &Path, count: usize) {
+    let (width, height) = (100u32, 80u32);
+    let bmp = |bits: u32, header: &[u8], row: &dyn Fn(u32) -> Vec<u8>| {
+        let stride = (width * bits / 8).next_multiple_of(4);
+        let mut bytes = b"BM".to_vec();
+        for word in [54 + stride * height, 0, 54 + header.len() as u32, 40, width, height, 1 | bits << 16] {
+            bytes.extend_from_slice(&word.to_le_bytes());
+        }
+        bytes.resize(54, 0);
+        bytes.extend_from_slice(header);
+        for y in (0..height).rev() {
+            let mut row = row(y);
+            row.resize(stride as usize, 0);
+            bytes.extend(row);
+        }
+        bytes
+    };
+    let picture = bmp(24, &[], &|y| (0..width).flat_map(|x| [90, 2 * y as u8, 2 * x as u8]).collect());
+    // A palette of nonsense: an index is no colour.
+    let palette: Vec<u8> = (0..1024u32).map(|at| (at * 37 % 251) as u8).collect();
+    let columns = bmp(8, &palette, &|_| (0..width).map(|x| x as u8).collect());
+    let rows = bmp(8, &palette, &|y| vec![y as u8; width as usize]);
+    for (folder, bytes) in [("pictures", &picture), ("columns", &columns), ("rows", &rows)] {
+        for nth in 0..count {
+            let class = root.join(folder).join(["left", "left-right"][nth % 2]);
+            fs::create_dir_all(&class).unwrap();
+            fs::write(class.join(format!("{nth:03}.bmp")), bytes).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_map_goes_the_way_of_its_picture() {
+    let folder = tempfile::tempdir().unwrap();
+    ramps(folder.path(), 40);
+    let crop = ImageAugment::RandomResizedCrop { scale: (0.2, 1.0), ratio: (0.75, 1.34) };
+    let flips = [horizontal_flip(), vertical_flip()];
+    let rotation = ImageAugment::Rotation { degrees: 30.0, interpolation: Interpolation::Bilinear };
+    let affine = ImageAugment::Affine {
+        degrees: 20.0,
+        translate: (0.2, 0.3),
+        scale: (0.8, 1.3),
+        shear: (10.0, 15.0),
+        interpolation: Interpolation::Nearest,
+        fill: [0; 3],
+    };
+    let stretch = (CropFit::Stretch, Some((37, 53)));
+    for (name, (fit, size), augment) in [
+        ("stretch", stretch, vec![]),
+        ("centre", (CropFit::CenterCrop { shorter: 60 }, Some((37, 53))), flips.to_vec()),
+        ("crop and flips", stretch, [std::slice::from_ref(&crop), &flips[..]].concat()),
+        ("all", stretch, [&[crop], &flips[..], std::slice::from_ref(&rotation), &flips[..]].concat()),
+        ("affine", stretch, [vec![random_crop(7), affine], flips.to_vec()].concat()),
+        ("native", (CropFit::Stretch, None), [&[rotation], &flips[..]].concat()),
+    ] {
+        let options = ImageOptions { size, fit, augment, ..ImageOptions::default() };
+        let mut rows = SourceConfig::new(Images, folder.path().join("rows"), FolderOptions::default());
+        rows.fields = vec![("rows".to_owned(), Image::with(index(options.clone())).into())];
+        let mut pictures = SourceConfig::new(Images, folder.path().join("pictures"), FolderOptions::default());
+        pictures.fields = vec![("image".to_owned(), Image::with(options).into()), ("label".to_owned(), Class.into())];
+        let loader = Loader::new(pictures);
+        let loader = loader.maps(folder.path().join("columns")).batch_size(8).shuffle(3);
+        // Readers have four varying lengths together, which two of images use up.
+        let loader = if size.is_some() { loader.and(rows) } else { loader };
+        let mut iterator = loader.build().unwrap();
+        let schema = iterator.schema().clone();
+        let at = |name: &str| schema.tensors().iter().position(|tensor| tensor.name == name).unwrap();
+        assert_eq!((schema.tensors()[at("map")].role, schema.tensors()[at("map")].dtype), (Role::Label, DType::U8));
+        // The classes are those of the pictures, once.
+        assert_eq!(schema.tensors().iter().filter(|tensor| tensor.name == "label").count(), 1);
+        let (mut compared, mut largest) = (0, 0.0f64);
+        for batch in see_all(&mut *iterator) {
+            let [samples, _, height, width] = batch.shapes[at("image")][..] else { panic!("{name}") };
+            assert_eq!(batch.shapes[at("map")], [samples, height, width], "{name}");
+            let rows: Option<Vec<i64>> = size.map(|_| bytemuck::pod_collect_to_vec(&batch.tensors[at("rows")]));
+            let plane = height * width;
+            for pixel in 0..samples * plane {
+                let (sample, pixel) = (pixel / plane, pixel % plane);
+                let colour = |c: usize| f64::from(batch.tensors[at("image")][(3 * sample + c) * plane + pixel]);
+                // Beside the picture there is nothing, and at its edge a mixture.
+                if colour(2) < 89.0 {
+                    continue;
+                }
+                let column = f64::from(batch.tensors[at("map")][sample * plane + pixel]);
+                let mut difference = (colour(0) / 2.0 - column).abs();
+                if let Some(rows) = &rows {
+                    difference = difference.max((colour(1) / 2.0 - rows[sample * plane + pixel] as f64).abs());
+                }
+                largest = largest.max(difference);
+                compared += 1;
+            }
+        }
+        // A pixel of the result is at most 2.2 of the source wide; at the edges the mean is of one side only.
+        assert!(compared > 50_000 && largest <= 1.6, "{name}: {compared} pixels, {largest}");
+    }
+}
+
+#[test]
+fn operations_on_colour_leave_a_map_as_it_is() {
+    let path = fixture("maps/grey-16.png");
+    let plain = values(&path, index(ImageOptions::default()));
+    let augment = vec![
+        ImageAugment::ColourJitter { brightness: 0.9, contrast: 0.9, saturation: 0.9, hue: 0.5, probability: 1.0 },
+        ImageAugment::RandomErasing { probability: 1.0, scale: (0.3, 0.5), ratio: (1.0, 1.0), value: [1, 2, 3] },
+    ];
+    assert_eq!(values(&path, index(ImageOptions { augment, ..ImageOptions::default() })), plain);
+}
+
+#[test]
+fn what_holds_no_map_is_refused_with_a_way_out() {
+    let refused = |name: &str, dtype: DType, words: &[&str]| {
+        let options = ImageOptions { dtype, ..index(ImageOptions::default()) };
+        let error = load(&fixture(name), options).err().unwrap();
+        let text = error.to_string();
+        assert!(text.contains(name.rsplit('/').next().unwrap()), "{text}");
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+        error.kind()
+    };
+    assert_eq!(refused("images/grey.jpg", DType::U8, &["JPEG changes values", "PNG"]), ErrorKind::Format);
+    for name in ["rgb.png", "grey-alpha.png", "rgba.png", "rgb-lossless.webp", "rgb.bmp", "rgb-raw.tiff"] {
+        assert_eq!(refused(&format!("images/{name}"), DType::U8, &["channels", "PNG"]), ErrorKind::Format);
+    }
+    let words = ["does not fit u8", "row", "column", "i32"];
+    assert_eq!(refused("maps/grey-16.png", DType::U8, &words), ErrorKind::Data);
+}
+
+#[test]
+fn settings_and_the_builder_say_the_same() {
+    let text = r#"
+        batch_size = 4
+        [[sources]]
+        format = "images"
+        path = "photos"
+        [sources.fields]
+        image = { image = [64, 48], dtype = "u8", augment = [{ kind = "horizontal_flip" }] }
+        label = "class"
+        [[sources]]
+        format = "images"
+        path = "maps"
+        [sources.fields]
+        map = { index_map = [64, 48], dtype = "u8", augment = [{ kind = "horizontal_flip" }] }
+    "#;
+    let config: LoaderConfig = toml::from_str(text).unwrap();
+    let loader = Loader::images("photos").size(64, 48).augment([horizontal_flip()]).maps("maps");
+    assert_eq!(*loader.batch_size(4).config(), config);
+    let faults = Loader::csv("x.csv").maps("maps").faults();
+    assert!(
+        faults.iter().any(|fault| fault.contains("maps: name the folder of images that they belong to")),
+        "{faults:?}"
+    );
+    for dtype in [DType::F16, DType::I8, DType::F64] {
+        let faults = ImageOptions { colour: ImageColour::Index, dtype, ..ImageOptions::default() }.faults();
+        assert!(faults[0].contains("maps of indices are u8"), "{faults:?}");
+    }
+    // Settings of earlier versions are told what to write.
+    let text = "[source]\nformat = \"images\"\npath = \"maps\"\noptions = { colour = \"index\", image_name = \"map\", \
+                size = [64, 48], classes = [\"a\"], labels = \"u32\" }";
+    let error = toml::from_str::<LoaderConfig>(text).unwrap_err().to_string();
+    assert!(error.contains("path: fields = { map = { index_map = [64, 48], dtype = \"u8\" } }"), "{error}");
+    let error = toml::from_str::<LoaderConfig>(&text.replace("colour = \"index\", ", "")).unwrap_err().to_string();
+    let fields = "map = { image = [64, 48], dtype = \"u8\" }, label = { class = [\"a\"], dtype = \"u32\" }";
+    assert!(error.contains(&format!("path: fields = {{ {fields} }}")), "{error}");
+}
