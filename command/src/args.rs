@@ -412,7 +412,7 @@ pub(crate) struct BenchArgs {
     /// Number of threads that fill batches, or `auto` to tune it during the run [default: one per core]
     #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 1))]
     pub(crate) workers: Option<Amount>,
-    /// Number of batches to load ahead of the trainer, or `auto` [default: 2, or two samples per worker]
+    /// Number of batches to load ahead of the trainer, or `auto` [default: 2, or two samples per worker; up to 8 small batches]
     #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 0))]
     pub(crate) prefetch: Option<Amount>,
     /// Write the settings to FILE (TOML or JSON), with the tuned numbers instead of `auto`

@@ -333,7 +333,8 @@ impl Loader {
         self
     }
 
-    /// Number of finished batches that may wait for the trainer, or [`Amount::Auto`] to tune it during the run. Default: 2.
+    /// Number of finished batches that may wait for the trainer, or [`Amount::Auto`] to tune it during the run. Default: 2,
+    /// and more if batches are small; see [`prefetch`](crate::workspace::WorkspaceBuilder::prefetch).
     #[must_use]
     pub fn prefetch(mut self, batches: impl Into<Amount>) -> Self {
         self.config.prefetch = Some(batches.into());

@@ -157,8 +157,8 @@ pub struct LoaderConfig {
     /// [`WorkspaceBuilder::worker_share`](crate::workspace::WorkspaceBuilder::worker_share).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worker_share: Option<f64>,
-    /// Number of finished batches that may wait for the trainer; by default 2, and more if batches are so small that
-    /// workers would have no samples (see [`LoaderConfig::prefetch_batches`]). `"auto"` tunes it during the run.
+    /// Number of finished batches that may wait for the trainer; by default 2, and more if batches are small (see
+    /// [`LoaderConfig::prefetch_batches`]). `"auto"` tunes it during the run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prefetch: Option<Amount>,
     /// Whether prefetch continues into the next epoch when all batches of an epoch are planned.
@@ -339,7 +339,8 @@ impl LoaderConfig {
     }
 
     /// Number of finished batches that may wait for the trainer: the number that is set, otherwise enough for two
-    /// samples per worker, and at least 2. `"auto"` begins with 2.
+    /// samples per worker, and at least 2. `"auto"` begins with 2. If no number is set and batches are small, there are more, as
+    /// their bytes allow ([`WorkspaceBuilder::prefetch`](crate::workspace::WorkspaceBuilder::prefetch)).
     pub fn prefetch_batches(&self) -> usize {
         let samples = 2 * self.worker_threads();
         match self.prefetch {

@@ -35,16 +35,18 @@ impl Loader {
     pub fn workspace_builder(&self) -> Result<WorkspaceBuilder> {
         self.check()?;
         let memory = &self.config.memory;
-        let number = |setting: Option<Amount>, number| setting.unwrap_or(Amount::Exactly(number));
         let mut builder = Workspace::builder()
-            .workers(number(self.config.workers, self.config.worker_threads()))
+            .workers(self.config.workers.unwrap_or(Amount::Exactly(self.config.worker_threads())))
             .worker_cores(self.config.worker_cores.iter().copied())
             .worker_nice(self.config.worker_nice)
-            .prefetch(number(self.config.prefetch, self.config.prefetch_batches()))
+            .least_prefetch(self.config.prefetch_batches())
             .across_epochs(self.config.across_epochs)
             .overflow(memory.overflow)
             .lease_wait(Duration::from_millis(memory.lease_wait_ms))
             .close_wait(Duration::from_millis(memory.close_wait_ms));
+        if let Some(prefetch) = self.config.prefetch {
+            builder = builder.prefetch(prefetch);
+        }
         if let Some(share) = self.config.worker_share {
             builder = builder.worker_share(share);
         }

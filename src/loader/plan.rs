@@ -11,6 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::order::{Deal, Remainder, Shard};
+use crate::prefetch::default_prefetch;
 use crate::read::{Concat, DecodedBytes, Foretold, RecordReader, SourceConfig};
 use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};
 use crate::storage::FetchLimit;
@@ -140,7 +141,7 @@ impl Loader {
     ///
     /// ```
     /// let plan = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(10).plan()?;
-    /// assert_eq!((plan.samples, plan.batches_per_epoch, plan.ring_slots), (Some(150), Some(15), 4));
+    /// assert_eq!((plan.samples, plan.batches_per_epoch, plan.ring_slots), (Some(150), Some(15), 10));
     /// # Ok::<(), ringfeed::Error>(())
     /// ```
     ///
@@ -214,6 +215,13 @@ impl Loader {
             }
             None => None,
         };
+        let prefetch = match (config.prefetch, &schema, slot_bytes) {
+            (None, Some(schema), Some(bytes)) => {
+                let budget = config.memory.budget_bytes.unwrap_or(u64::MAX);
+                default_prefetch(config.prefetch_batches(), schema, bytes, budget)
+            }
+            _ => config.prefetch_batches(),
+        };
         let planned = |(source, outline): (&SourceConfig, &Foretold)| PlannedSource {
             format: source.format(),
             path: source.path().to_owned(),
@@ -241,11 +249,11 @@ impl Loader {
             device: to.map(|(device, _)| device),
             tensors: given.map(|given| given.tensors().iter().map(|spec| self.planned_tensor(spec)).collect()),
             workers: if config.shield { 0 } else { config.worker_threads() },
-            prefetch: config.prefetch_batches(),
+            prefetch,
             across_epochs: config.across_epochs,
             fetch_limit: config.fetch_limit,
             shield: config.shield,
-            ring_slots: config.prefetch_batches() + 2,
+            ring_slots: prefetch + 2,
             slot_bytes,
             ring_bytes: None,
             held_bytes: outlines.iter().map(|outline| outline.held_bytes).sum(),

@@ -17,7 +17,7 @@ use super::planning::Planning;
 use super::scheduling::Schedule;
 use super::session::{Session, SessionParts};
 use super::steps::Begin;
-use super::tune::{Found, Tuner};
+use super::tune::{Amounts, Found, Tuner};
 use super::tuning::Tuning;
 use super::workspace::Workspace;
 
@@ -68,9 +68,10 @@ impl AsyncDataSetIterator {
         if let Some(within_limit) = &within_limit {
             opened.filler = within_limit.clone();
         }
-        let (ring, first) = workspace.prepare(&mut opened)?;
+        let (ring, first, prefetch) = workspace.prepare(&mut opened)?;
         let pool = workspace.pool()?;
         let (begin, bounds) = workspace.amounts();
+        let begin = Amounts { prefetch, ..begin };
         let is_tuned = [bounds.workers, bounds.prefetch].map(|most| most.is_some());
         let found = Arc::new(Found::new(begin, is_tuned));
         let schedule = Arc::<Schedule>::default();

@@ -8,6 +8,7 @@ mod amount;
 mod async_iterator;
 mod background;
 mod delivery;
+mod depth;
 mod fetchers;
 mod figures;
 mod gate;
@@ -33,6 +34,7 @@ mod workspace;
 
 pub use amount::Amount;
 pub use async_iterator::AsyncDataSetIterator;
+pub(crate) use depth::default_prefetch;
 pub(crate) use manners::Manners;
 pub use shield::{AsyncShieldDataSetIterator, Shielded, shield, wrap};
 #[cfg(feature = "tokio")]

@@ -96,7 +96,7 @@ impl AsyncShieldDataSetIterator {
     /// What the source objects to; [`ErrorKind::Budget`](crate::ErrorKind::Budget) if the ring does not fit.
     pub fn new(source: impl Source, workspace: &Workspace) -> Result<Self> {
         let mut opened = Box::new(source).open()?;
-        let (ring, planned) = workspace.prepare(&mut opened)?;
+        let (ring, planned, _) = workspace.prepare(&mut opened)?;
         let counters = Arc::new(Counters::new(workspace.config().tracer()));
         Ok(Self {
             delivery: Delivery::new(&opened, counters.clone()),

@@ -6,7 +6,7 @@ use crate::counters::Tracer;
 use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, caught, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes};
+use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes, whole_pages};
 use crate::read::Scratch;
 use crate::ring::{Overflow, Ring, RingConfig, RingStats};
 use crate::stats::Trace;
@@ -15,6 +15,7 @@ use crate::sync::{Condvar, Mutex};
 use crate::tree::{no_faults, under};
 
 use super::amount::Amount;
+use super::depth::default_prefetch;
 use super::manners::Manners;
 use super::scheduling::cores;
 use super::session::Session;
@@ -79,7 +80,9 @@ impl Drop for Turn<'_> {
 pub struct WorkspaceBuilder {
     /// As many as the manners allow, unless something is asked for.
     workers: Option<Amount>,
-    prefetch: Amount,
+    /// As many as suit the first batch, unless something is asked for.
+    prefetch: Option<Amount>,
+    least_prefetch: usize,
     hold: usize,
     budget: MemoryBudget,
     pages: Arc<dyn PageSource>,
@@ -97,7 +100,7 @@ pub struct WorkspaceBuilder {
 }
 
 impl Default for Workspace {
-    /// One worker for each core, two batches ahead, unbounded anonymous memory.
+    /// One worker for each core, two batches ahead (more if they are small), unbounded anonymous memory.
     fn default() -> Self {
         Self::builder().finish()
     }
@@ -108,7 +111,8 @@ impl Workspace {
     pub fn builder() -> WorkspaceBuilder {
         WorkspaceBuilder {
             workers: None,
-            prefetch: Amount::Exactly(LEAST_PREFETCH),
+            prefetch: None,
+            least_prefetch: LEAST_PREFETCH,
             hold: 0,
             budget: MemoryBudget::unlimited(),
             pages: Arc::new(AnonymousPages),
@@ -135,9 +139,13 @@ impl Workspace {
         self.0.begin.workers
     }
 
-    /// Number of finished batches that may wait; with [`Amount::Auto`], the number that each iterator begins with.
+    /// Number of finished batches that may wait; with [`Amount::Auto`], the number that each iterator begins with. Where
+    /// none is set, the first batch decides, and before it this is the least.
     pub fn prefetch(&self) -> usize {
-        self.0.begin.prefetch
+        match (self.0.config.prefetch, &*self.0.ring.lock()) {
+            (None, Some(ring)) => ring.slots().saturating_sub(self.0.config.other_slots()).max(self.0.begin.prefetch),
+            _ => self.0.begin.prefetch,
+        }
     }
 
     /// What iterators begin with, and how far they may go from there.
@@ -205,8 +213,9 @@ impl Workspace {
         Ok(self.0.pool.get_or_init(|| pool))
     }
 
-    /// The ring, sized by the first batch of `opened` if there is none yet, and that batch's plan.
-    pub(super) fn prepare(&self, opened: &mut Opened) -> Result<(Ring<Batch>, Option<BatchPlan>)> {
+    /// The ring, sized by the first batch of `opened` if there is none yet, that batch's plan, and how many batches like it
+    /// may wait.
+    pub(super) fn prepare(&self, opened: &mut Opened) -> Result<(Ring<Batch>, Option<BatchPlan>, usize)> {
         let mut plan = BatchPlan::default();
         let terms = self.terms(opened);
         let planned = plan_batch(&mut *opened.planner, &mut plan, terms)?;
@@ -215,23 +224,34 @@ impl Workspace {
             let extents = measure_plan(&*opened.filler, &mut plan, &mut Scratch::default());
             plan.lay_out(&mut layout, opened.filler.schema(), extents)?;
         }
+        let (config, begin) = (&self.0.config, self.0.begin);
+        let wanted = match config.prefetch {
+            Some(_) => begin.prefetch,
+            None => {
+                let slot_bytes = whole_pages(layout.bytes()) as u64;
+                default_prefetch(begin.prefetch, opened.filler.schema(), slot_bytes, config.budget.limit())
+            }
+        };
         let mut ring = self.0.ring.lock();
-        let ring = match &mut *ring {
-            Some(ring) => ring.clone(),
+        let (ring, prefetch) = match &mut *ring {
+            // Another source had as many slots made as suit it.
+            Some(ring) => {
+                let most = ring.slots().saturating_sub(config.other_slots()).max(begin.prefetch);
+                (ring.clone(), wanted.min(most))
+            }
             none => {
-                let config = &self.0.config;
                 let made = Ring::new(RingConfig {
-                    slots: self.0.begin.prefetch + config.other_slots(),
+                    slots: wanted + config.other_slots(),
                     slot_bytes: layout.bytes(),
                     pages: config.pages.clone(),
                     budget: config.budget.clone(),
                     overflow: config.overflow,
                     poison: config.poison,
                 })?;
-                none.insert(made).clone()
+                (none.insert(made).clone(), wanted)
             }
         };
-        Ok((ring, planned.then_some(plan)))
+        Ok((ring, planned.then_some(plan), prefetch))
     }
 
     /// Lends the workspace to `session` if no source has it now, so that its batches are made before they are asked for.
@@ -358,10 +378,18 @@ impl WorkspaceBuilder {
     }
 
     /// Number of finished batches that may wait. The ring has two more slots: for the batch that is filled and the one
-    /// that the trainer uses. Default: 2. [`Amount::Auto`] tunes the number during the run.
+    /// that the trainer uses. Default: 2; of batches under 3 MiB whose shape never changes, as many as fit 6 MiB and a
+    /// quarter of the budget, at most 8. [`Amount::Auto`] tunes the number during the run.
     #[must_use]
     pub fn prefetch(mut self, batches: impl Into<Amount>) -> Self {
-        self.prefetch = batches.into();
+        self.prefetch = Some(batches.into());
+        self
+    }
+
+    /// The least number of finished batches that may wait where [`prefetch`](Self::prefetch) is not set.
+    #[must_use]
+    pub(crate) fn least_prefetch(mut self, batches: usize) -> Self {
+        self.least_prefetch = batches;
         self
     }
 
@@ -483,7 +511,10 @@ impl WorkspaceBuilder {
     fn begin(&self) -> Amounts {
         Amounts {
             workers: self.workers.and_then(Amount::number).unwrap_or_else(|| self.manners.workers()),
-            prefetch: self.prefetch.number().unwrap_or(LEAST_PREFETCH),
+            prefetch: match self.prefetch {
+                None => self.least_prefetch,
+                Some(amount) => amount.number().unwrap_or(LEAST_PREFETCH),
+            },
         }
     }
 
@@ -491,7 +522,7 @@ impl WorkspaceBuilder {
         let most_workers = (TIMES_CORES * cores()).max(MOST_WORKERS);
         Bounds {
             workers: (self.workers == Some(Amount::Auto)).then_some(most_workers),
-            prefetch: (self.prefetch == Amount::Auto).then_some(MOST_PREFETCH),
+            prefetch: (self.prefetch == Some(Amount::Auto)).then_some(MOST_PREFETCH),
             bytes: match self.budget.limit() {
                 u64::MAX => MOST_BYTES,
                 // What else needs memory later shall find some.

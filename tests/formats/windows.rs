@@ -166,7 +166,7 @@ fn windows_in_order_read_what_they_share_once() {
     // The records that they share count on the budget; where it has no room for them, each window reads its own.
     let within = |wanted: Windows, budget: &MemoryBudget| {
         read.store(0, Ordering::Relaxed);
-        let workspace = Workspace::builder().budget(budget.clone()).build().unwrap();
+        let workspace = Workspace::builder().prefetch(2).budget(budget.clone()).build().unwrap();
         let mut batches = loader(wanted).batch_size(10).shield().build_in(&workspace).unwrap();
         let first = batches.next().unwrap().map(drop);
         let found = first.map(|()| windows(&mut *batches));

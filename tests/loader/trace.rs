@@ -148,7 +148,8 @@ fn transforms() -> Transforms {
 #[test]
 fn every_batch_goes_from_a_worker_to_the_trainer() {
     let trace = Trace::new();
-    let workspace = Workspace::builder().workers(3).trace(trace.clone()).across_epochs(false).build().unwrap();
+    let workspace =
+        Workspace::builder().workers(3).prefetch(2).trace(trace.clone()).across_epochs(false).build().unwrap();
     let source = ringfeed::source::Transformed::new(numbers(), transforms());
     let mut iterator = wrap(source, &workspace).unwrap();
     for _ in 0..2 {
