@@ -134,7 +134,7 @@ impl Loader {
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
         let subset = self.subset(&first, shortest)?;
-        let weights = if every_sample { None } else { self.weights_of(&first, shortest)? };
+        let weights = if every_sample { None } else { self.weights_of(&first, shortest, subset.as_ref())? };
         let choice = subset.as_ref().map_or(shortest, Subset::len);
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)
