@@ -90,6 +90,20 @@ fn waiting_for_a_batch_may_end_before_it_comes_and_loses_none() {
 }
 
 #[test]
+fn whoever_asks_first_whether_a_batch_is_ready_waits_for_the_beginning_of_the_epoch_all_the_same() {
+    let reader = Flaky::new(20, &[0], Trouble::Stall);
+    let gate = reader.gate.clone();
+    let mut iterator = AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(10), &workspace(1, 1)).unwrap();
+    assert!(!iterator.ready_within(Duration::from_millis(1)));
+    gate.open();
+    assert!(iterator.ready_within(Duration::MAX));
+    drop(iterator.next().unwrap().unwrap());
+    let trainer = iterator.stats().trainer;
+    assert!(trainer.wait_seconds > 0.0);
+    assert_eq!((trainer.epochs, trainer.edge_wait_seconds), (1, trainer.wait_seconds));
+}
+
+#[test]
 fn whoever_holds_every_slot_is_not_kept_waiting_for_the_answer() {
     let mut iterator = AsyncDataSetIterator::new(numbers(100), &workspace(1, 1)).unwrap();
     let held: Vec<_> = iterator.by_ref().take(3).map(Result::unwrap).collect();

@@ -113,6 +113,13 @@ def config(text: str) -> ConfigError:
     return error
 
 
+def unsupported(text: str) -> UnsupportedError:
+    """What the library does not see that it can't do."""
+    error = UnsupportedError(text)
+    error.kind, error.message = "unsupported", text
+    return error
+
+
 def make(
     kind: str,
     text: str,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ._errors import unsupported
 from .fields import element_type
 
 if TYPE_CHECKING:
@@ -69,8 +70,10 @@ def _dtype(name: str) -> Any:
 
     if name != "bf16":
         return numpy.dtype(_KINDS[name[0]] + name[1:])
-    import ml_dtypes
-
+    try:
+        import ml_dtypes
+    except ImportError as error:
+        raise unsupported("NumPy has no bf16: install ml_dtypes, or cast the tensor to f32") from error
     return numpy.dtype(ml_dtypes.bfloat16)
 
 

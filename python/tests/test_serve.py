@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,14 @@ def photos(tmp_path: Path) -> Path:
         (tmp_path / "photos" / kind).mkdir(parents=True, exist_ok=True)
         shutil.copy(FIXTURES / "photos" / name, tmp_path / "photos" / kind)
     return tmp_path / "photos"
+
+
+def test_bf16_without_ml_dtypes_is_said_to_need_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    served = ringfeed.serve(fields={"x": Numbers("bf16")})
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    with pytest.raises(ringfeed.UnsupportedError, match="install ml_dtypes") as raised:
+        served.apply(x=1)
+    assert raised.value.kind == "unsupported"
 
 
 def files(folder: Path) -> list[bytes]:

@@ -40,11 +40,13 @@ pub(crate) fn settle_batch(
         counters.settle.busy(settled, 0);
         counters.settle.times.record(settled.wall, 1);
     }
-    if filler.schema().is_ragged() {
+    // Of one that can't be delivered, the slot may have no room for all that was laid out.
+    let is_deliverable = !draft.payload_mut().has_failed();
+    if is_deliverable && filler.schema().is_ragged() {
         let (batch, bytes) = draft.both_mut();
         batch.layout.write_offsets(bytes);
     }
-    if filler.finishes() && !draft.payload_mut().has_failed() {
+    if is_deliverable && filler.finishes() {
         let begin = Lap::now(scratch.is_cpu_due());
         if let Err(error) = caught(|| finish(draft, filler, scratch)) {
             let index = draft.payload().plan.index;

@@ -8,7 +8,7 @@ use crate::read::{Job, Sample, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::storage::Needs;
-use crate::transform::{BatchMut, Chain, ChainMemory, Transforms};
+use crate::transform::{BatchMut, Chain, ChainMemory, NOT_DONE, Transforms};
 
 use super::contract::{BatchPlan, Filler, Opened, Source};
 use super::fill::{caught_each, decode_each};
@@ -50,9 +50,6 @@ impl<S: Source> Source for Transformed<S> {
         self.source.async_supported()
     }
 }
-
-/// What is wrong with samples around which a transform did not call what it was given.
-const NOT_DONE: &str = "transforms: one of them did not let the others work on the samples";
 
 struct TransformedFiller {
     inner: Arc<dyn Filler>,
@@ -107,9 +104,7 @@ impl Filler for TransformedFiller {
         self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()))?;
         let (id, spilled) = (plan.samples[row], scopes.spilled());
         let sample = Sample { id, key: plan.key().with(id) };
-        let mut applied = Err(Error::new(ErrorKind::Data, NOT_DONE));
-        self.chain.around(&mut || applied = self.chain.apply(sample, &mut only, &mut scopes.enter()));
-        applied?;
+        self.chain.around_one(|| self.chain.apply(sample, &mut only, &mut scopes.enter()))?;
         let (damage, spilled) = (inner.take_damage(), scopes.spilled() - spilled);
         scratch.note_all(damage);
         scratch.note_spilled(spilled);

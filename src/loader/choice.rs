@@ -188,8 +188,13 @@ impl Loader {
         readers.into_iter().map(windowed).collect()
     }
 
-    /// The weight of each sample, if they are drawn by weights.
-    pub(super) fn weights_of(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Vec<f64>>> {
+    /// The weight of each sample, if they are drawn by weights: those that were not `chosen` need none.
+    pub(super) fn weights_of(
+        &self,
+        first: &impl RecordReader,
+        shortest: u64,
+        chosen: Option<&Subset>,
+    ) -> Result<Option<Vec<f64>>> {
         let Some(field) = &self.config.weight_by else { return Ok(None) };
         let values = self.values(first, field, Some(false))?;
         let weight = |sample: u64| match values.at(sample) {
@@ -210,7 +215,12 @@ impl Loader {
                 })
             }
         };
-        (0..shortest).map(weight).collect::<Result<_>>().map(Some)
+        let Some(chosen) = chosen else { return (0..shortest).map(weight).collect::<Result<_>>().map(Some) };
+        let mut weights = vec![0.0; shortest as usize];
+        for sample in chosen.iter() {
+            weights[sample as usize] = weight(sample)?;
+        }
+        Ok(Some(weights))
     }
 
     fn strata(&self, first: &impl RecordReader) -> Result<Option<Strata>> {
@@ -362,18 +372,28 @@ fn tensor_values(reader: &impl RecordReader, name: &str, is_text: Option<bool>) 
     if classes.is_none() && is_text == Some(true) {
         return None;
     }
-    Some(numbers.map(|numbers| {
+    Some(numbers.and_then(|numbers| {
+        let Some(classes) = classes else { return Ok(Values::Numbers(numbers)) };
         let code = |number: &Number| match number.known() {
-            Known::Number(class) => Some(class as u32),
+            Known::Number(class) => {
+                Some(class as u32).filter(|code| f64::from(*code) == class && (*code as usize) < classes.len())
+            }
+            Known::Missing => Some(classes.len() as u32),
             _ => None,
         };
-        let codes = |classes: &Arc<[String]>| -> Option<Vec<u32>> {
-            let codes = numbers.iter().map(code).collect::<Option<Vec<u32>>>()?;
-            codes.iter().all(|code| (*code as usize) < classes.len()).then_some(codes)
-        };
-        match classes.and_then(|classes| Some((codes(&classes)?, classes.to_vec()))) {
-            Some((codes, texts)) => Values::Texts { codes, texts },
-            None => Values::Numbers(numbers),
+        let codes: Vec<Option<u32>> = numbers.iter().map(code).collect();
+        match codes.iter().position(Option::is_none) {
+            None => {
+                let codes: Vec<u32> = codes.into_iter().flatten().collect();
+                let is_any_missing = codes.contains(&(classes.len() as u32));
+                let texts = classes.iter().cloned().chain(is_any_missing.then(String::new)).collect();
+                Ok(Values::Texts { codes, texts })
+            }
+            Some(record) if is_text == Some(true) => {
+                let message = format!("the label is none of the {} classes, and has no name", classes.len());
+                Err(Error::new(ErrorKind::Data, message).at_column(name).at_record(record as u64))
+            }
+            Some(_) => Ok(Values::Numbers(numbers)),
         }
     }))
 }
@@ -391,5 +411,33 @@ fn known_labels(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -
         }
         (_, Some(true)) => None,
         _ => Some(Values::Numbers(labels.into_iter().map(|label| Number::of(&[label.into()])).collect())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::MemoryReader;
+    use crate::schema::Role;
+
+    #[test]
+    fn what_is_no_class_has_the_name_of_none() {
+        let of = |labels: Vec<f64>, is_text| {
+            let reader = MemoryReader::new("label", Role::Label, &[], labels).unwrap().classes(["cat", "dog"]);
+            tensor_values(&reader, "label", is_text).unwrap()
+        };
+        let at = |values: &Values, sample| match values.at(sample) {
+            Known::Text(name) => name.to_owned(),
+            Known::Number(number) => number.to_string(),
+            _ => "missing".to_owned(),
+        };
+        let named = of(vec![1.0, 0.0, f64::NAN], None).unwrap();
+        assert_eq!([at(&named, 0), at(&named, 1), at(&named, 2)], ["dog", "cat", "missing"]);
+        for wrong in [-1.0, 0.5, 2.0] {
+            let numbers = of(vec![1.0, wrong], None).unwrap();
+            assert_eq!([at(&numbers, 0), at(&numbers, 1)], ["1".to_owned(), wrong.to_string()]);
+            let error = of(vec![1.0, wrong], Some(true)).err().unwrap();
+            assert!(error.kind() == ErrorKind::Data && error.location().record == Some(1), "{error}");
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::stats::{Trace, serve_metrics};
 use super::Loader;
 use super::config::MemoryKind;
 use super::own::Own;
+use super::weights::Mix;
 
 impl Loader {
     /// A workspace with these settings, which several loaders may share; see [`build_in`](Self::build_in).
@@ -135,7 +136,7 @@ impl Loader {
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
         let subset = self.subset(&first, shortest)?;
-        let weights = if every_sample { None } else { self.weights_of(&first, shortest)? };
+        let weights = if every_sample { None } else { self.weights_of(&first, shortest, subset.as_ref())? };
         let choice = subset.as_ref().map_or(shortest, Subset::len);
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)
@@ -186,7 +187,7 @@ impl Loader {
     /// The same with its source's format detected, and with its fields as options of its sources.
     pub(super) fn resolved(&self) -> Result<Cow<'_, Self>> {
         let config = &self.config;
-        let is_named = config.source.is_some() || !config.fields.is_empty();
+        let is_named = config.source.is_some() || !config.fields.is_empty() || matches!(config.mix, Mix::Paths(_));
         let config = match (&self.own, &config.prepared) {
             (None, prepared) if is_named || prepared.is_some() => {
                 config.clone().resolved_among(&self.formats, &self.files)?

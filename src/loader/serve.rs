@@ -188,10 +188,8 @@ impl Served {
         let mut rows = out.widen(chain.wide(), wide)?;
         let mut only = rows.row(0);
         fields.decode(values, scratch, &mut only.part(0, chain.inputs()))?;
-        let mut applied = Ok(());
         let sample = Sample { id: 0, key: RandomKey::new(0) };
-        chain.around(&mut || applied = chain.apply(sample, &mut only, &mut scopes.enter()));
-        applied
+        chain.around_one(|| chain.apply(sample, &mut only, &mut scopes.enter()))
     }
 }
 

@@ -142,6 +142,7 @@ impl DataSetIterator for AsyncDataSetIterator {
         if self.delivery.is_done() {
             return true;
         }
+        self.delivery.may_wait();
         match self.workspace.lend(&self.session) {
             Ok(_loan) => self.session.is_ready_within(time),
             // `next` says what stands in the way.

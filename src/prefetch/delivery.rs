@@ -20,7 +20,7 @@ pub(super) struct Delivery {
     /// When the trainer asked, and when it got which batch.
     entered: Option<Instant>,
     given: Option<(Instant, u64)>,
-    /// What had been waited when the first batch of an epoch was asked for that has not come yet, in nanoseconds.
+    /// What had been waited before the trainer waited for the first batch of an epoch, which has not come yet, in nanoseconds.
     edge: Option<u64>,
     batches_per_epoch: Option<u64>,
     repeatable: bool,
@@ -73,13 +73,18 @@ impl Delivery {
         (!self.silent).then(|| Err(Error::epoch_ended()))
     }
 
+    /// The trainer may wait from now on, for a batch that it asks for now or later.
+    pub(super) fn may_wait(&mut self) {
+        if !self.asked && self.edge.is_none() {
+            self.edge = Some(self.counters.trainer.wait_ns.load(Ordering::Relaxed));
+        }
+    }
+
     /// The trainer asks for a batch: when that is.
     pub(super) fn asked(&mut self) -> Instant {
         let now = self.clock.enter(&self.counters.trainer);
         self.entered = Some(now);
-        if !self.asked && self.edge.is_none() {
-            self.edge = Some(self.counters.trainer.wait_ns.load(Ordering::Relaxed));
-        }
+        self.may_wait();
         if let (Some(trace), Some((given, batch))) = (&self.counters.trace, self.given.take()) {
             trace.record(Kind::Step, trace.trainer(), (given, now), Some(batch), 0);
         }

@@ -17,6 +17,9 @@ use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform, Transfor
 const ROW_KEY: u64 = 2000;
 const BATCH_KEY: u64 = 2001;
 
+/// What is wrong with samples around which a transform did not call what it was given.
+pub(crate) const NOT_DONE: &str = "transforms: one of them did not let the others work on the samples";
+
 /// A list of transforms, made for the tensors of a source.
 pub(crate) struct Chain {
     /// How many tensors are decoded: the first ones.
@@ -166,6 +169,21 @@ impl Chain {
             }
         }
         within(&self.steps, work);
+    }
+
+    /// As [`around`](Self::around), for a single sample.
+    ///
+    /// # Errors
+    ///
+    /// Those of `work`, and [`ErrorKind::Data`] if a transform does not let it be done.
+    pub(crate) fn around_one(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
+        let (mut work, mut done) = (Some(work), None);
+        self.around(&mut || {
+            if let Some(work) = work.take() {
+                done = Some(work());
+            }
+        });
+        done.unwrap_or_else(|| Err(Error::new(ErrorKind::Data, NOT_DONE)))
     }
 
     /// Applies all transforms of samples to one, whose tensors are the wide ones.

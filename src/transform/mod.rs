@@ -14,7 +14,7 @@ mod row;
 mod tensors;
 
 pub use batch::{BatchMut, BatchTransform};
-pub(crate) use chain::{Chain, ChainMemory};
+pub(crate) use chain::{Chain, ChainMemory, NOT_DONE};
 pub use list::Transforms;
 pub(crate) use members::{INDEX_TYPES, MAX_CHANNELS, expect, expect_type, has_padding, pixel_order, relaid};
 pub use members::{

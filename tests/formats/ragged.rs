@@ -7,13 +7,16 @@ use crate::common::{Seen, see, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::device::{Device, HostDevice, Upload};
 use ringfeed::field::Numbers;
+use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::source::Source;
 use ringfeed::tensor::{Extents, Rows};
 use ringfeed::transform::{Operation, cast, clip, pad_to};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, Buckets, DType, DataSet, DataSetIterator,
     Error, ErrorKind, LastBatch, Loader, LoaderConfig, Location, ReaderSource, Result, Role, Shard, State, TensorSpec,
+    Workspace, shield, wrap,
 };
 
 /// Rows of a sparse matrix: `indices` and `values` with one `offsets`, and the id. Records that are dealt a 0 of `bad` are bad.
@@ -183,6 +186,46 @@ fn a_batch_that_is_filled_again_after_another_source_is_the_same() {
         drop(other.next().unwrap().unwrap());
         seen.extend(see_all(&mut turns));
         assert_eq!(seen, alone, "after {taken}");
+    }
+}
+
+/// Lists of one number, of which the first is bad, and behind the first batch lists that no budget has room for.
+struct Uneven([TensorSpec; 2]);
+
+impl RecordReader for Uneven {
+    fn len(&self) -> u64 {
+        1000
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn measure(&self, sample: u64, _: &mut Scratch) -> Result<Extents> {
+        Ok(Extents::of_length(if sample < 4 { 1 } else { 1 << 20 }))
+    }
+
+    fn decode(&self, sample: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        row.tensor(0).bytes_mut().fill(1);
+        if sample.id == 0 { Err(Error::new(ErrorKind::Data, "can't be decoded")) } else { Ok(()) }
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location { record: Some(sample), ..Location::default() }
+    }
+}
+
+#[test]
+fn a_replacement_that_the_budget_has_no_room_for_is_named_so() {
+    for shielded in [false, true] {
+        crate::common::watchdog::watch();
+        let uneven = Uneven([TensorSpec::ragged("x", Role::Feature, DType::U8, 0), TensorSpec::offsets("offsets", 0)]);
+        let source = ReaderSource::new(uneven).batch_size(4).bad_records(BadRecords::Replace(BadLimits::default()));
+        let workspace =
+            Workspace::builder().workers(1).prefetch(0).budget(MemoryBudget::new(64 << 10)).build().unwrap();
+        let source: Box<dyn Source> = if shielded { Box::new(shield(source)) } else { Box::new(source) };
+        let error = wrap(source, &workspace).unwrap().next().unwrap().unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Budget, "{error}");
     }
 }
 

@@ -183,6 +183,21 @@ fn several_sources_in_proportion_over_a_cluster() -> Result<()> {
     Ok(())
 }
 
+/// Settings that name nothing but the paths of a mix: tensors are the usual ones.
+#[test]
+fn a_mix_of_paths_needs_no_fields() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    for (name, rows) in [("web.csv", 70), ("books.csv", 30)] {
+        std::fs::write(folder.path().join(name), format!("x\n{}", "1\n".repeat(rows)))?;
+    }
+    let said = settings(folder.path(), "shuffle = 42\nmix = { \"web.csv\" = 0.7, \"books.csv\" = 0.3 }")?;
+    let plan = said.plan()?;
+    assert_eq!((plan.samples, plan.sources.len()), (Some(100), 2));
+    let rows = said.build()?.map(|batch| batch.map(|batch| batch.len())).sum::<Result<usize>>()?;
+    assert_eq!(rows, 100);
+    Ok(())
+}
+
 /// Debugging: one call, and every line of the loader runs under the caller's.
 #[test]
 fn a_shield_runs_everything_under_the_caller() -> Result<()> {

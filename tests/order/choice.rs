@@ -292,6 +292,13 @@ fn weights_of_chosen_samples_are_their_own() {
     let rows = Loader::open(&path).unwrap().field("n", Numbers::i64()).filter("n >= 15");
     let drawn = samples(&see_all(&mut *rows.weight_by("w").shuffle(1).samples_per_epoch(400).build().unwrap()));
     assert_eq!(drawn.iter().copied().collect::<BTreeSet<_>>(), (15..19).collect());
+    // What is not chosen needs no weight.
+    std::fs::write(&path, "n,w\n0,2\n1,\n2,-1\n3,1\n").unwrap();
+    let rows = Loader::open(&path).unwrap().field("n", Numbers::i64()).weight_by("w").shuffle(1);
+    let drawn = samples(&see_all(&mut *rows.clone().filter("w >= 0").samples_per_epoch(50).build().unwrap()));
+    assert_eq!(drawn.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([0, 3]));
+    let error = rows.build().err().unwrap();
+    assert!(error.location().record == Some(1) && error.message().contains("no weight"), "{error}");
 }
 
 #[test]

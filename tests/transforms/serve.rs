@@ -10,8 +10,10 @@ use ringfeed::prepare::{Mean, Recipe, category, number};
 use ringfeed::read::Value;
 use ringfeed::serve::{Served, ServedRow};
 use ringfeed::settings::SourceConfig;
-use ringfeed::transform::{cast, clip, layout, mixup, noise, one_hot, pad_to, pad_to_multiple};
-use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser, Role, TensorSpec};
+use ringfeed::transform::{
+    Outputs, Row, Scope, Tensors, Transform, cast, clip, layout, mixup, noise, one_hot, pad_to, pad_to_multiple,
+};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser, Result, Role, TensorSpec};
 
 const FILES: [&str; 4] = ["china.jpg", "chelsea.png", "coffee.png", "astronaut.png"];
 
@@ -35,14 +37,14 @@ fn photos() -> (tempfile::TempDir, Vec<PathBuf>) {
 }
 
 /// The name, shape and bytes of each tensor.
-type Tensors = Vec<(String, Vec<usize>, Vec<u8>)>;
+type Made = Vec<(String, Vec<usize>, Vec<u8>)>;
 
-fn tensors(row: &ServedRow) -> Tensors {
+fn tensors(row: &ServedRow) -> Made {
     row.tensors().map(|tensor| (tensor.name().to_owned(), tensor.shape().to_vec(), tensor.bytes().to_vec())).collect()
 }
 
 /// The same of each sample of a loader, features and their masks alone.
-fn loaded(loader: &Loader, labels: &[&str]) -> Vec<Tensors> {
+fn loaded(loader: &Loader, labels: &[&str]) -> Vec<Made> {
     let batches = loader.clone().batch_size(1).build().unwrap();
     let of = |batch: ringfeed::Result<ringfeed::DataSet>| {
         let batch = batch.unwrap();
@@ -54,7 +56,7 @@ fn loaded(loader: &Loader, labels: &[&str]) -> Vec<Tensors> {
     batches.map(of).collect()
 }
 
-fn serve_all(served: &Served, paths: &[PathBuf], field: &str) -> Vec<Tensors> {
+fn serve_all(served: &Served, paths: &[PathBuf], field: &str) -> Vec<Made> {
     let mut row = served.row();
     let of = |path: &PathBuf| {
         served.apply([(field, Value::Bytes(&std::fs::read(path).unwrap()))], &mut row).unwrap();
@@ -171,6 +173,39 @@ fn a_record_of_several_fields_is_served_whole() {
     let error = served.apply([("note", Value::Text("n"))], &mut row).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Data, "{error}");
     assert!(error.location().column.is_some(), "{error}");
+}
+
+/// Adds one, if it lets the work on a record be done: as often as that is called for.
+struct AddOne {
+    calls: usize,
+}
+
+impl Transform for AddOne {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.change("x")
+    }
+
+    fn around(&self, work: &mut dyn FnMut()) {
+        (0..self.calls).for_each(|_| work());
+    }
+
+    fn apply(&self, _: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
+        out.tensor(0).as_mut_slice::<f32>()?[0] += 1.0;
+        Ok(())
+    }
+}
+
+#[test]
+fn a_record_on_which_a_transform_does_not_work_is_a_bad_one_and_none_is_worked_on_twice() {
+    let served = |calls| {
+        let loader = Loader::csv("nowhere.csv").field("x", Numbers::f32()).transform_by(AddOne { calls });
+        let served = loader.serve().unwrap();
+        let mut row = served.row();
+        served.apply([("x", Value::F64(4.0))], &mut row).map(|()| row.f32("x").unwrap()[0])
+    };
+    let error = served(0).unwrap_err();
+    assert!(error.kind() == ErrorKind::Data && error.message().contains("did not let"), "{error}");
+    assert_eq!((served(1).unwrap(), served(2).unwrap()), (5.0, 5.0));
 }
 
 #[test]
