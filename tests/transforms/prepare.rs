@@ -292,6 +292,74 @@ fn names_are_kept_by_how_often_they_occur() {
     assert_eq!(codes(category().impute(MostFrequent), &names[..5]), [0, 1, 2, 3, 1]);
     assert_eq!(codes(category().impute("d").unknown().most(2).by_frequency(), &names), [2, 1, 0, 0, 0, 0]);
     assert_eq!(codes(category().impute("e"), &names), [0, 1, 2, 3, 4, 4]);
+    // A name is there as often as it stands for a missing one.
+    assert_eq!(codes(category().impute("d").unknown().at_least(2), &names), [1, 2, 0, 3, 3, 0]);
+    // Of names that are there as often, the smallest stands for a missing one.
+    let mut fit = one(category().impute(MostFrequent).by_frequency().one_hot());
+    ["b", "c", "a", "c", "", "b", "a"].iter().for_each(|name| fit.observe(&[Value::Text(name)]).unwrap());
+    assert_eq!(fit.finish().unwrap().feature_names(), ["x=a", "x=b", "x=c"]);
+}
+
+#[test]
+fn a_mask_says_what_was_missing_and_not_what_was_unknown() {
+    let recipe = Recipe::new()
+        .column("code", category().unknown().mask())
+        .column("hot", category().unknown().one_hot().mask())
+        .column("day", date().cyclic(DatePart::Weekday).impute("2024-01-01").mask());
+    let mut fit = RecipeFit::new(&recipe).unwrap();
+    let monday = Value::Text("2024-01-01");
+    fit.observe(&[Value::Text("a"), Value::Text("a"), monday]).unwrap();
+    let prepared = fit.finish().unwrap();
+    let masks = ["code_missing", "hot=a", "hot_missing", "day_weekday_sin", "day_weekday_cos", "day_missing"];
+    assert_eq!(prepared.feature_names(), masks);
+    let mut row = prepared.row();
+    for (name, day, expected) in [
+        (Value::Text("a"), monday, [0.0, 1.0, 0.0, 0.0, 1.0, 0.0]),
+        (Value::Text("b"), monday, [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
+        (Value::Missing, Value::Missing, [1.0, 0.0, 1.0, 0.0, 1.0, 1.0]),
+    ] {
+        prepared.apply([("code", name), ("hot", name), ("day", day)], &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), expected);
+    }
+}
+
+#[test]
+fn the_last_value_of_a_cycle_is_one_step_before_the_first() {
+    for (part, last, count) in [
+        (DatePart::Month, "2024-12-31", 12.0),
+        (DatePart::Day, "2024-01-31", 31.0),
+        (DatePart::Weekday, "2024-01-07", 7.0),
+        (DatePart::DayOfYear, "2024-12-31", 366.0),
+        (DatePart::Hour, "2024-01-01T23:00:00", 24.0),
+        (DatePart::Minute, "2024-01-01T00:59:00", 60.0),
+        (DatePart::Second, "2024-01-01T00:00:59", 60.0),
+    ] {
+        let mut fit = one(date().cyclic(part));
+        // A Monday.
+        let first = Value::Text("2024-01-01");
+        fit.observe(&[first]).unwrap();
+        let prepared = fit.finish().unwrap();
+        let mut row = prepared.row();
+        prepared.apply([("x", first)], &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), [0.0, 1.0], "{part:?}");
+        prepared.apply([("x", Value::Text(last))], &mut row).unwrap();
+        let (sine, cosine) = (std::f32::consts::TAU / count).sin_cos();
+        let [found_sine, found_cosine] = *row.f32("features").unwrap() else { panic!("two features") };
+        assert!((found_sine + sine).abs() < 1e-6 && (found_cosine - cosine).abs() < 1e-6, "{part:?}");
+    }
+}
+
+#[test]
+fn there_are_no_more_quantiles_than_numbers() {
+    let mut fit = one(number().quantile(1000));
+    [10.0, 0.0, 1.0].iter().for_each(|x| fit.observe(&[Value::F64(*x)]).unwrap());
+    let prepared = fit.finish().unwrap();
+    let mut row = prepared.row();
+    // QuantileTransformer(n_quantiles=3)
+    for (x, share) in [(-1.0, 0.0), (0.0, 0.0), (0.5, 0.25), (1.0, 0.5), (5.5, 0.75), (10.0, 1.0), (11.0, 1.0)] {
+        prepared.apply([("x", Value::F64(x))], &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), [share], "{x}");
+    }
 }
 
 /// A value of any kind that a column of numbers, names or dates may meet.
@@ -489,6 +557,28 @@ fn fits_of_other_columns_types_or_options_are_not_merged() {
     assert_eq!(merged.records(), 1, "what was refused does not count");
     merged.merge(&fit((&own, 1))).unwrap();
     assert_eq!(merged.records(), 2);
+}
+
+#[test]
+fn missing_names_of_all_shards_count_for_the_name_that_replaces_them() {
+    let of = |names: &[&str]| {
+        let mut fit = one(category().impute("a").by_frequency().one_hot());
+        names.iter().for_each(|name| fit.observe(&[Value::Text(name)]).unwrap());
+        fit
+    };
+    // What is missing in one shard, or in the other, makes the difference.
+    for (first, second, expected) in [
+        (["a", "b", "b", ""], ["", "b", "", ""], ["x=a", "x=b"]),
+        (["b", "b", "b", ""], ["", "", "", ""], ["x=a", "x=b"]),
+        (["", "", "", ""], ["b", "b", "b", ""], ["x=a", "x=b"]),
+        (["b", "b", "b", ""], ["b", "b", "", ""], ["x=b", "x=a"]),
+    ] {
+        let mut merged = of(&first);
+        merged.merge(&of(&second)).unwrap();
+        let whole = of(&[first, second].concat()).finish().unwrap();
+        assert_eq!(whole.feature_names(), expected);
+        assert!(merged.finish().unwrap() == whole, "{first:?} and {second:?}");
+    }
 }
 
 /// The same table as CSV and as JSON Lines, with a price behind each record.
