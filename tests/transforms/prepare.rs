@@ -362,6 +362,38 @@ fn there_are_no_more_quantiles_than_numbers() {
     }
 }
 
+#[test]
+fn bins_have_equally_many_numbers_of_the_training_data() {
+    let bins_of = |train: &[f64], count: usize, numbers: &[f64]| {
+        let mut fit = one(number().bins(count));
+        train.iter().for_each(|x| fit.observe(&[Value::F64(*x)]).unwrap());
+        let prepared = Prepared::from_json(&fit.finish().unwrap().to_json().unwrap()).unwrap();
+        let mut row = prepared.row();
+        let bin = |x: &f64| {
+            prepared.apply([("x", Value::F64(*x))], &mut row).unwrap();
+            row.f32("features").unwrap()[0]
+        };
+        numbers.iter().map(bin).collect::<Vec<f32>>()
+    };
+    let hundred: Vec<f64> = (0..100).map(|i| f64::from(i * 37 % 100)).collect();
+    let bins = bins_of(&hundred, 4, &hundred);
+    for bin in 0..4 {
+        assert_eq!(bins.iter().filter(|own| **own == bin as f32).count(), 25, "bin {bin}");
+    }
+    // numpy.digitize(x, numpy.quantile(train, [0.25, 0.5, 0.75])), where the quantiles are 24.75, 49.5 and 74.25.
+    assert_eq!(bins_of(&hundred, 4, &[-1e9, 24.5, 24.75, 49.5, 74.0, 1e9]), [0.0, 0.0, 1.0, 2.0, 2.0, 3.0]);
+    // Bins without a number are left out, as KBinsDiscretizer does.
+    assert_eq!(bins_of(&[1.0, 1.0, 1.0, 1.0, 2.0, 3.0], 4, &[1.0, 1.75, 3.0]), [0.0, 1.0, 1.0]);
+    assert_eq!(bins_of(&[5.0; 3], 4, &[4.0, 5.0, 6.0]), [0.0; 3]);
+    for (count, fault) in [(1, "1 bins"), (1 << 17, "131072 bins")] {
+        let faults = Recipe::new().column("x", number().bins(count)).faults();
+        assert!(faults.len() == 1 && faults[0].contains(fault), "{faults:?}");
+    }
+    let said: Recipe =
+        serde_json::from_str(r#"{"columns": {"x": {"number": {"scale": {"bins": {"count": 7}}}}}}"#).unwrap();
+    assert_eq!(said, Recipe::new().column("x", number().bins(7)));
+}
+
 /// A value of any kind that a column of numbers, names or dates may meet.
 fn any_value() -> impl Strategy<Value = (Option<f64>, Option<String>, Option<i64>)> {
     let numbers = prop_oneof![
@@ -426,7 +458,7 @@ proptest! {
         order in any::<u64>(),
     ) {
         let mut recipe = Recipe::new().dtype(ringfeed::DType::F64);
-        let scales = [number().standardise(), number().robust(), number().min_max(0.0, 1.0), number().quantile(7)];
+        let scales = [number().standardise(), number().robust(), number().min_max(0.0, 1.0), number().quantile(7), number().bins(3)];
         for (nth, number) in scales.into_iter().enumerate() {
             for (name, impute) in [("mean", Mean), ("median", Median), ("often", MostFrequent), ("zero", 0.0.into())] {
                 recipe = recipe.column(format!("{name}{nth}"), number.clone().impute(impute).mask());
@@ -440,7 +472,7 @@ proptest! {
             .column("date", dates.standardise());
         let values = |record: &(Option<f64>, Option<String>, Option<i64>)| {
             let (number, name, seconds) = record;
-            let mut values = vec![number.map_or("".to_owned(), |number| number.to_string()); 16];
+            let mut values = vec![number.map_or("".to_owned(), |number| number.to_string()); 20];
             values.extend(vec![name.clone().unwrap_or_default(); 3]);
             let day = |seconds: i64| format!("20{:02}-{:02}-{:02}", seconds % 100, seconds / 100 % 12 + 1, seconds / 1200 % 28 + 1);
             values.push(seconds.map_or("".to_owned(), day));

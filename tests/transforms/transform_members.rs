@@ -516,6 +516,11 @@ fn settings_list_transforms_in_their_order() {
     let cases = [
         ("{ kind = \"clip\", tensor = \"x\", lo = 1 }", ["transforms[1].lo: ", "low"]),
         ("{ kind = \"clip\", low = 1 }", ["transforms[1]: ", "\"tensor\" is missing"]),
+        ("{ kind = \"bins\", tensor = \"x\", edges = 10 }", ["a list of edges", "scale = { bins = { count = 10 } }"]),
+        (
+            "{ kind = \"quantile\", tensor = \"x\", quantiles = 9 }",
+            ["a list of quantiles", "quantile = { count = 1000 }"],
+        ),
         ("{ kind = \"cast\", tensor = \"x\", dtype = \"f31\" }", ["transforms[1].dtype: ", "\"f32\""]),
         (
             "{ kind = \"normalise\", tensor = \"x\", normaliser = { kind = \"standard\", mean = [1] } }",
