@@ -86,8 +86,8 @@ def test_lists_are_served_as_in_a_batch_of_their_own(tmp_path: Path) -> None:
     path = tmp_path / "t.jsonl"
     lists: list[list[int]] = [[3, 4, 5], [], [6], [1, 2, 3, 4, 5]]
     path.write_text("".join(json.dumps({"ids": ids}) + "\n" for ids in lists))
-    ragged = {"fields": {"ids": Numbers("i64", ragged=True)}}
-    padded = {"fields": {"ids": Numbers("i64")}, "bucket": {"by": "ids", "bounds": [2, 4, 8]}}
+    ragged: dict[str, Any] = {"fields": {"ids": Numbers("i64", ragged=True)}}
+    padded: dict[str, Any] = {"fields": {"ids": Numbers("i64")}, "bucket": {"by": "ids", "bounds": [2, 4, 8]}}
     for settings, name in ((ragged, "ids_offsets"), (padded, "ids_mask")):
         served = ringfeed.serve(settings)
         alone = {
