@@ -32,7 +32,7 @@ __all__ = ["Prepared", "Recipe", "RecipeFit", "category", "date", "hashed", "num
 
 Column = dict[str, Any]
 Impute = Literal["mean", "median", "most_frequent"] | float | str
-Scale = Literal["standardise", "robust", "min_max", "quantile"] | Mapping[str, Any]
+Scale = Literal["standardise", "robust", "min_max", "quantile", "bins"] | Mapping[str, Any]
 
 
 def _column(kind: str, **options: Any) -> Column:
@@ -51,7 +51,8 @@ def number(
 
     In this order, whatever the order in which they are written: ``impute`` stands for a missing value, ``clip`` bounds
     it, ``log1p`` takes the logarithm of one more, ``scale`` brings it to a range: ``"standardise"`` (mean 0, deviation
-    1), ``"robust"``, ``"min_max"`` or ``{"min_max": {"low": -1, "high": 1}}``, ``"quantile"``.
+    1), ``"robust"``, ``"min_max"`` or ``{"min_max": {"low": -1, "high": 1}}``, ``"quantile"``, ``"bins"`` or
+    ``{"bins": {"count": 10}}`` (the number of the bin, of so many with equally many numbers).
     """
     return _column("number", impute=impute, mask=mask, clip=clip, log1p=log1p, scale=scale)
 

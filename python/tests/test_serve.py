@@ -91,6 +91,27 @@ def test_functions_and_other_fields_serve_too(tmp_path: Path) -> None:
     assert list(loader.serve().apply(x=[1, 2], n=3)) == ["x", "n", "sum"]
 
 
+def test_lists_are_served_as_in_a_batch_of_their_own(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    lists: list[list[int]] = [[3, 4, 5], [], [6], [1, 2, 3, 4, 5]]
+    path.write_text("".join(json.dumps({"ids": ids}) + "\n" for ids in lists))
+    ragged: dict[str, Any] = {"fields": {"ids": Numbers("i64", ragged=True)}}
+    padded: dict[str, Any] = {"fields": {"ids": Numbers("i64")}, "bucket": {"by": "ids", "bounds": [2, 4, 8]}}
+    for settings, name in ((ragged, "ids_offsets"), (padded, "ids_mask")):
+        served = ringfeed.serve(settings)
+        alone = {
+            int(batch.sample_ids[0]): (batch["ids"].numpy().copy(), batch[name].numpy().copy())
+            for batch in ringfeed.open(path, batch_size=1, **settings)
+        }
+        for at, ids in enumerate(lists):
+            row = served.apply(ids=ids)
+            assert row["ids"].tolist() == alone[at][0].flatten().tolist()
+            assert row[name].tolist() == alone[at][1].flatten().tolist()
+    assert ringfeed.serve(ragged).apply(ids=[7, 8])["ids_offsets"].tolist() == [0, 2]
+    with pytest.raises(ringfeed.DataError, match="give it `shape`, `max_len` or `ragged`"):
+        ringfeed.serve(fields={"ids": Numbers("i64")}).apply(ids=[7, 8])
+
+
 def test_what_cannot_be_served_says_why(photos: Path) -> None:
     with pytest.raises(ringfeed.ConfigError, match="random operations are for training"):
         ringfeed.serve(fields={"image": Image(8, 8, augment=["horizontal_flip"])})

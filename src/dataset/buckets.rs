@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{Error, ErrorKind, Result};
 use crate::order::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
 use crate::read::{RecordReader, Scratch, parallel};
-use crate::schema::Rows;
+use crate::schema::{Extents, Rows, TensorSpec};
 use crate::tree::{no_faults, under};
 
 use super::contract::{BatchPlan, LastBatch, Planner, batches};
@@ -89,6 +89,26 @@ impl Buckets {
     /// The bound of the bucket that a sample of this length is in.
     fn bound(&self, length: u32) -> Option<usize> {
         Some(self.bounds.partition_point(|bound| *bound < length)).filter(|bucket| *bucket < self.bounds.len())
+    }
+
+    /// Pads a sample of these tensors to the bound of its bucket, as in a batch.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a sample that is in no bucket.
+    pub(crate) fn pad(&self, tensors: &[TensorSpec], extents: &mut Extents) -> Result<()> {
+        let Some(spec) = tensors.iter().find(|spec| spec.name == self.by) else { return Ok(()) };
+        let Some(extent) = spec.extent() else { return Ok(()) };
+        let length = extents.0[extent];
+        let Some(bucket) = self.bound(length) else {
+            let last = self.bounds.last().copied().unwrap_or_default();
+            let message = format!("its length is {length}, beyond the last bucket, which ends at {last}");
+            return Err(Error::new(ErrorKind::Data, message).at_column(&self.by));
+        };
+        if spec.rows == Rows::Even {
+            extents.0[extent] = self.bounds[bucket];
+        }
+        Ok(())
     }
 }
 

@@ -3,16 +3,20 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::dataset::Buckets;
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::read::fields::Field;
-use crate::read::{GivenFields, Images, Sample, Scratch, SourceConfig, Value, named_geometries, usual_fields};
+use crate::read::{
+    GivenFields, Images, JsonMemory, OneJson, Sample, Scratch, SourceConfig, Value, Visit, named_geometries,
+    usual_fields,
+};
 use crate::row::RowMut;
-use crate::schema::{Extents, Role, TensorSpec};
-use crate::transform::{Chain, ChainMemory};
+use crate::schema::{Extents, Role, Rows, TensorSpec};
+use crate::transform::{Chain, ChainMemory, Operation};
 use crate::tree::no_faults;
 use crate::view::TensorView;
 
@@ -26,6 +30,8 @@ pub struct Served(Arc<Inner>);
 
 struct Inner {
     fields: GivenFields,
+    json: OneJson,
+    bucket: Option<Buckets>,
     chain: Chain,
 }
 
@@ -42,6 +48,7 @@ pub struct ServedRow {
     /// What the layout says, from a multiple of 8 bytes on.
     memory: Vec<u64>,
     scratch: Scratch,
+    json: JsonMemory,
     transforms: ChainMemory,
 }
 
@@ -58,8 +65,13 @@ impl Loader {
     ///
     /// The result has the tensors that are features: of fields (or the usual ones of a folder of images) and of a
     /// [fitted recipe](Self::prepare). Transforms of labels are left out. Random operations and transforms of whole
-    /// batches are errors, because they are for training. Lists of numbers need a `shape` or a `max_len`, because only the
-    /// data distinguish other lists from single numbers.
+    /// batches are errors, because they are for training, and so are windows, which consist of several records.
+    ///
+    /// A list is as long as in a batch of its own: not padded, unless there are [buckets](Self::bucket) or a transform
+    /// that pads. A [ragged](crate::field::Numbers::ragged) list has its offsets, 0 and its length. Only the data
+    /// distinguish lists of numbers from single numbers; without them, a field holds lists if it has a `shape` or a
+    /// `max_len`, if it is ragged, or if buckets or the transform [`pad`](crate::transform::Operation::Pad) are for its
+    /// tensor.
     ///
     #[cfg_attr(feature = "images", doc = "```")]
     #[cfg_attr(not(feature = "images"), doc = "```ignore")]
@@ -101,14 +113,26 @@ impl Loader {
                 format!("transforms: one of {tensor} is for training alone; leave it out where records are served");
             return Err(Error::new(ErrorKind::Config, message));
         }
+        if self.config.windows.is_some() {
+            let message = "windows: a sample consists of several records, and records are served one by one; leave windows \
+                 out, and put the tensors of the records of a window one behind another";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        let padded = transforms.members().flatten().filter_map(|operation| match operation {
+            Operation::Pad { tensor, .. } => Some(tensor.strip_suffix("_mask").unwrap_or(tensor)),
+            _ => None,
+        });
+        // Training refuses both for a tensor that has the same length in every sample.
+        let lists: Vec<&str> = padded.chain(self.config.bucket.as_ref().map(|bucket| bucket.by.as_str())).collect();
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
-        let fields = GivenFields::new(&features, &budget)?;
+        let fields = GivenFields::new(&features, &lists, &budget)?;
         let chain = Chain::new(fields.tensors(), &transforms)?;
         if chain.changes_batches() {
             let message = "transforms: a transform of whole batches has nothing to do on a single record";
             return Err(Error::new(ErrorKind::Config, message));
         }
-        Ok(Served(Arc::new(Inner { fields, chain })))
+        let json = OneJson::new(fields.names().iter().map(String::as_str));
+        Ok(Served(Arc::new(Inner { fields, json, bucket: self.config.bucket.clone(), chain })))
     }
 
     /// The fields of all sources, and of what was prepared.
@@ -146,6 +170,7 @@ impl Served {
             layout,
             memory: vec![0; words],
             scratch: Scratch::default(),
+            json: JsonMemory::default(),
             transforms: ChainMemory::default(),
         }
     }
@@ -165,15 +190,56 @@ impl Served {
     where
         V: IntoIterator<Item = (&'v str, Value<'v>)> + Clone,
     {
+        self.apply_read(row, &mut |visit| self.0.fields.each(values.clone(), visit))
+    }
+
+    /// Makes the tensors of a record that is a JSON object. Fields are found as in JSON Lines, by their keys or
+    /// pointers; absent ones are missing values, and other keys are ignored. The bytes of a file can't be given so.
+    ///
+    /// ```
+    /// use ringfeed::{Loader, LoaderConfig};
+    ///
+    /// let texts = LoaderConfig::from_json(r#"{
+    ///     "source": { "path": "texts.jsonl" },
+    ///     "fields": { "ids": { "from": "/ids", "numbers": "i64" } },
+    ///     "bucket": { "by": "ids", "bounds": [4, 8] }
+    /// }"#)?;
+    /// let served = Loader::from(texts).serve()?;
+    /// let mut row = served.row();
+    /// served.apply_json(r#"{"ids": [7, 8, 9]}"#, &mut row)?;
+    /// assert_eq!(row.get::<i64>("ids")?, [7, 8, 9, 0]); // to the bound of its bucket
+    /// assert_eq!(row.get::<u8>("ids_mask")?, [1, 1, 1, 0]);
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply), and [`ErrorKind::Data`] with the byte for what is no JSON.
+    ///
+    /// # Panics
+    ///
+    /// As [`apply`](Self::apply).
+    pub fn apply_json(&self, text: &str, row: &mut ServedRow) -> Result<()> {
+        let mut json = std::mem::take(&mut row.json);
+        let applied = self.apply_read(row, &mut |visit| self.0.json.read(text, &mut json, visit));
+        row.json = json;
+        applied
+    }
+
+    /// Makes the tensors of a record whose values `read` gives, each time that it is called.
+    fn apply_read(&self, row: &mut ServedRow, read: &mut dyn FnMut(&mut Visit<'_>) -> Result<()>) -> Result<()> {
         if !Arc::ptr_eq(&row.served.0, &self.0) {
             return Err(Error::new(ErrorKind::Schema, "the row is one of another loader; take it from `row`"));
         }
-        let Inner { fields, chain } = &*self.0;
+        let Inner { fields, bucket, chain, .. } = &*self.0;
         let ServedRow { layout, memory, scratch, transforms: ChainMemory { wide, scopes }, .. } = row;
-        let extents = match fields.is_variable() {
-            true => fields.measure(values.clone())?,
+        let mut extents = match fields.is_variable() {
+            true => fields.measure(&mut *read)?,
             false => Extents::default(),
         };
+        if let Some(bucket) = bucket {
+            bucket.pad(fields.tensors(), &mut extents)?;
+        }
         layout.compute(chain.schema(), 1, chain.lengths().apply(extents)?)?;
         let words = layout.bytes().div_ceil(8);
         if memory.len() < words {
@@ -187,24 +253,29 @@ impl Served {
         let mut out = out.as_rows();
         let mut rows = out.widen(chain.wide(), wide)?;
         let mut only = rows.row(0);
-        fields.decode(values, scratch, &mut only.part(0, chain.inputs()))?;
+        fields.decode(read, scratch, &mut only.part(0, chain.inputs()))?;
         let sample = Sample { id: 0, key: RandomKey::new(0) };
-        chain.around_one(|| chain.apply(sample, &mut only, &mut scopes.enter()))
+        chain.around_one(|| chain.apply(sample, &mut only, &mut scopes.enter()))?;
+        layout.write_offsets(bytemuck::cast_slice_mut(memory));
+        Ok(())
     }
 }
 
 impl ServedRow {
-    /// The tensor of this name, without the batch dimension.
+    /// The tensor of this name, without the batch dimension: `[elements]` of a ragged tensor, and `[2]` of its offsets.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] with the nearest name.
     pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
         let at = self.served.0.chain.schema().index_of(name)?;
-        let (spec, layout) = (&self.served.tensors()[at], &self.layout.tensors()[at]);
+        let spec = &self.served.tensors()[at];
         let bytes: &[u8] = bytemuck::cast_slice(&self.memory);
-        let bytes = &bytes[layout.offset()..layout.offset() + layout.row_bytes()];
-        Ok(TensorView::of_row(spec, *layout.row_shape(), bytes))
+        let shape = match spec.rows {
+            Rows::Even => *self.layout.tensors()[at].row_shape(),
+            Rows::Ragged | Rows::Offsets => self.layout.shape(at),
+        };
+        Ok(TensorView::of_row(spec, shape, &bytes[self.layout.range(at)]))
     }
 
     /// All tensors.

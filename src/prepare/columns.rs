@@ -127,6 +127,12 @@ macro_rules! scales {
                 self.scale(Scale::Quantile { count })
             }
 
+            #[doc = concat!("Replaces ", $of, " by the number of the bin, from 0, of so many with equally many numbers.")]
+            #[must_use]
+            pub fn bins(self, count: usize) -> Self {
+                self.scale(Scale::Bins { count })
+            }
+
             #[doc = concat!("Scales ", $of, ".")]
             #[must_use]
             pub fn scale(mut self, scale: Scale) -> Self {

@@ -46,6 +46,7 @@ pub(super) enum FittedScale {
     MinMax { smallest: f64, largest: f64, low: f64, high: f64 },
     Robust { median: f64, distance: f64 },
     Quantile { quantiles: Vec<f64> },
+    Bins { edges: Vec<f64> },
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -118,6 +119,7 @@ impl FittedScale {
                 (number - smallest) / unit(largest - smallest) * (high - low) + low
             }
             Self::Quantile { quantiles } => share_below(quantiles, number),
+            Self::Bins { edges } => edges.partition_point(|edge| *edge <= number) as f64,
         }
     }
 
@@ -131,6 +133,7 @@ impl FittedScale {
             }
             Self::Robust { median, distance } => is_finite(&[*median, *distance]) && *distance >= 0.0,
             Self::Quantile { quantiles } => !quantiles.is_empty() && is_finite(quantiles) && quantiles.is_sorted(),
+            Self::Bins { edges } => is_finite(edges) && edges.is_sorted_by(|one, next| one < next),
         };
         (!is_right).then_some("a scale whose numbers are out of order, or further apart than f64 reaches")
     }

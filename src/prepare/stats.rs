@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-use super::counts::Counts;
+use super::counts::{Counts, Sorted};
 use super::date_text::iso;
 use super::exact::Sums;
 use super::fitted::FittedScale;
@@ -45,7 +45,8 @@ impl Stats {
     pub(super) fn for_scale(scale: Option<&Scale>) -> Self {
         Self {
             sums: matches!(scale, Some(Scale::Standardise)).then(Box::default),
-            counts: matches!(scale, Some(Scale::Robust | Scale::Quantile { .. })).then(Counts::default),
+            counts: matches!(scale, Some(Scale::Robust | Scale::Quantile { .. } | Scale::Bins { .. }))
+                .then(Counts::default),
             range: matches!(scale, Some(Scale::MinMax { .. })).then(Range::default),
         }
     }
@@ -108,15 +109,13 @@ impl Stats {
             }),
             Scale::Quantile { count } => self.counts.as_ref().and_then(|counts| {
                 let sorted = counts.sorted();
-                let count = (*count as u64).min(sorted.count()).max(1);
-                let share = |nth: u64| nth as f64 / (count - 1).max(1) as f64;
-                let mut quantiles: Vec<f64> =
-                    (0..count).map(|nth| sorted.quantile(share(nth))).collect::<Option<_>>()?;
-                // Rounding may leave one a little below the one before.
-                for at in 1..quantiles.len() {
-                    quantiles[at] = quantiles[at].max(quantiles[at - 1]);
-                }
-                Some(FittedScale::Quantile { quantiles })
+                Some(FittedScale::Quantile { quantiles: evenly(&sorted, (*count as u64).min(sorted.count()).max(1))? })
+            }),
+            Scale::Bins { count } => self.counts.as_ref().and_then(|counts| {
+                let mut edges = evenly(&counts.sorted(), *count as u64 + 1)?;
+                edges.dedup();
+                edges.pop();
+                Some(FittedScale::Bins { edges: edges.into_iter().skip(1).collect() })
             }),
         };
         let fitted = fitted.ok_or_else(nothing)?;
@@ -138,6 +137,17 @@ impl Stats {
     pub(super) fn error(&self) -> f64 {
         self.counts.as_ref().map_or(0.0, Counts::error)
     }
+}
+
+/// So many quantiles, from the smallest number to the largest. `None` of no numbers.
+fn evenly(sorted: &Sorted, count: u64) -> Option<Vec<f64>> {
+    let share = |nth: u64| nth as f64 / (count - 1).max(1) as f64;
+    let mut quantiles: Vec<f64> = (0..count).map(|nth| sorted.quantile(share(nth))).collect::<Option<_>>()?;
+    // Rounding may leave one a little below the one before.
+    for at in 1..quantiles.len() {
+        quantiles[at] = quantiles[at].max(quantiles[at - 1]);
+    }
+    Some(quantiles)
 }
 
 #[cold]

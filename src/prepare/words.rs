@@ -47,6 +47,17 @@ pub enum Scale {
         #[serde(default = "thousand")]
         count: usize,
     },
+    /// To the number of the bin, from 0, of so many bins with equally many numbers: how many of the edges between them
+    /// are equal or smaller. If many numbers are equal, there are fewer bins.
+    Bins {
+        /// Number of bins.
+        #[serde(default = "ten")]
+        count: usize,
+    },
+}
+
+fn ten() -> usize {
+    10
 }
 
 fn one() -> f64 {
@@ -65,6 +76,9 @@ impl Scale {
             }
             Self::Quantile { count } if !(2..=1 << 16).contains(count) => {
                 Some(format!("scale: {count} quantiles; there are 2 to 65536"))
+            }
+            Self::Bins { count } if !(2..=1 << 16).contains(count) => {
+                Some(format!("scale: {count} bins; there are 2 to 65536"))
             }
             _ => None,
         }

@@ -92,6 +92,21 @@ fn windows_are_those_of_a_naive_loop_whoever_makes_them() {
     assert!(tagged.len() == 3 && tagged.iter().all(|(before, after)| before == after));
 }
 
+#[test]
+fn parts_of_a_series_meet_wherever_it_is_cut() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sensors(folder.path());
+    for share in [0.04, 0.25, 0.35, 0.5, 0.77] {
+        let part = |from: f64, to: f64| {
+            let single = Windows::new(1, 0).series("sensor").part(from, to);
+            windows(&mut *loader(&path, single).build().unwrap()).into_iter().map(|(_, after)| after[0])
+        };
+        let mut both: Vec<i64> = part(0.0, share).chain(part(share, 1.0)).collect();
+        both.sort_unstable();
+        assert_eq!(both, (0..60).collect::<Vec<_>>(), "cut at {share}");
+    }
+}
+
 /// Records that count how often they are read.
 struct Counted {
     read: Arc<AtomicU64>,

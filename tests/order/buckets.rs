@@ -121,6 +121,16 @@ fn short_last_batches_are_kept_dropped_or_filled_up_bucket_by_bucket() {
     assert!(filled.len() as u64 == kept && filled.iter().all(|batch| batch.samples.len() == 8));
     assert_eq!(filled.iter().map(|batch| batch.padding as u64).sum::<u64>(), 8 * kept - 101);
     check(&filled);
+    // By the first samples of the bucket again.
+    let ordered = source(101, 8, None).last_batch(LastBatch::Pad);
+    let mut of_bucket: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for batch in see_all(&mut AsyncDataSetIterator::new(ordered, &workspace(2, 2)).unwrap()) {
+        of_bucket.entry(bucket_of(waves.length(batch.samples[0]))).or_default().extend(batch.samples);
+    }
+    for (bound, samples) in of_bucket {
+        let own = counts[&bound] as usize;
+        assert!(samples.iter().enumerate().all(|(nth, id)| *id == samples[nth % own]), "{samples:?}");
+    }
     // Shards have as many batches each; one that comes short has its last without a sample of its own.
     for remainder in [Remainder::Pad, Remainder::Drop] {
         let shard = |index| {

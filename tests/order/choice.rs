@@ -438,6 +438,23 @@ proptest! {
 }
 
 #[test]
+fn the_largest_groups_are_dealt_first_so_that_small_ones_even_the_parts_out() {
+    // Many groups of one sample, and behind them a large one.
+    let groups = |large: u64| (0..20).chain(std::iter::repeat_n(20, large as usize)).collect::<Vec<u64>>();
+    for seed in 0..8 {
+        let (reader, all) = (numbers(40), Subset::all(40));
+        let by = Strata::default().groups(groups(20));
+        for fold in 0..2 {
+            let (train, held_out) = all.fold_by(&reader, fold, 2, seed, &by).unwrap();
+            assert_eq!((train.len(), held_out.len()), (20, 20), "seed {seed}");
+        }
+        let (reader, all) = (numbers(80), Subset::all(80));
+        let parts = all.split_by(&reader, [0.75, 0.25], seed, &Strata::default().groups(groups(60))).unwrap();
+        assert_eq!(parts.map(|part| part.len()), [60, 20], "seed {seed}");
+    }
+}
+
+#[test]
 fn grouped_and_stratified_folds_keep_the_classes_in_balance() {
     // Thirty patients; a third of them have mostly the rare class.
     let groups: Vec<u64> = (0..600).map(|id| RandomKey::new(1).bits(id) % 30).collect();

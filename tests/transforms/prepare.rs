@@ -292,6 +292,106 @@ fn names_are_kept_by_how_often_they_occur() {
     assert_eq!(codes(category().impute(MostFrequent), &names[..5]), [0, 1, 2, 3, 1]);
     assert_eq!(codes(category().impute("d").unknown().most(2).by_frequency(), &names), [2, 1, 0, 0, 0, 0]);
     assert_eq!(codes(category().impute("e"), &names), [0, 1, 2, 3, 4, 4]);
+    // A name is there as often as it stands for a missing one.
+    assert_eq!(codes(category().impute("d").unknown().at_least(2), &names), [1, 2, 0, 3, 3, 0]);
+    // Of names that are there as often, the smallest stands for a missing one.
+    let mut fit = one(category().impute(MostFrequent).by_frequency().one_hot());
+    ["b", "c", "a", "c", "", "b", "a"].iter().for_each(|name| fit.observe(&[Value::Text(name)]).unwrap());
+    assert_eq!(fit.finish().unwrap().feature_names(), ["x=a", "x=b", "x=c"]);
+}
+
+#[test]
+fn a_mask_says_what_was_missing_and_not_what_was_unknown() {
+    let recipe = Recipe::new()
+        .column("code", category().unknown().mask())
+        .column("hot", category().unknown().one_hot().mask())
+        .column("day", date().cyclic(DatePart::Weekday).impute("2024-01-01").mask());
+    let mut fit = RecipeFit::new(&recipe).unwrap();
+    let monday = Value::Text("2024-01-01");
+    fit.observe(&[Value::Text("a"), Value::Text("a"), monday]).unwrap();
+    let prepared = fit.finish().unwrap();
+    let masks = ["code_missing", "hot=a", "hot_missing", "day_weekday_sin", "day_weekday_cos", "day_missing"];
+    assert_eq!(prepared.feature_names(), masks);
+    let mut row = prepared.row();
+    for (name, day, expected) in [
+        (Value::Text("a"), monday, [0.0, 1.0, 0.0, 0.0, 1.0, 0.0]),
+        (Value::Text("b"), monday, [0.0, 0.0, 0.0, 0.0, 1.0, 0.0]),
+        (Value::Missing, Value::Missing, [1.0, 0.0, 1.0, 0.0, 1.0, 1.0]),
+    ] {
+        prepared.apply([("code", name), ("hot", name), ("day", day)], &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), expected);
+    }
+}
+
+#[test]
+fn the_last_value_of_a_cycle_is_one_step_before_the_first() {
+    for (part, last, count) in [
+        (DatePart::Month, "2024-12-31", 12.0),
+        (DatePart::Day, "2024-01-31", 31.0),
+        (DatePart::Weekday, "2024-01-07", 7.0),
+        (DatePart::DayOfYear, "2024-12-31", 366.0),
+        (DatePart::Hour, "2024-01-01T23:00:00", 24.0),
+        (DatePart::Minute, "2024-01-01T00:59:00", 60.0),
+        (DatePart::Second, "2024-01-01T00:00:59", 60.0),
+    ] {
+        let mut fit = one(date().cyclic(part));
+        // A Monday.
+        let first = Value::Text("2024-01-01");
+        fit.observe(&[first]).unwrap();
+        let prepared = fit.finish().unwrap();
+        let mut row = prepared.row();
+        prepared.apply([("x", first)], &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), [0.0, 1.0], "{part:?}");
+        prepared.apply([("x", Value::Text(last))], &mut row).unwrap();
+        let (sine, cosine) = (std::f32::consts::TAU / count).sin_cos();
+        let [found_sine, found_cosine] = *row.f32("features").unwrap() else { panic!("two features") };
+        assert!((found_sine + sine).abs() < 1e-6 && (found_cosine - cosine).abs() < 1e-6, "{part:?}");
+    }
+}
+
+#[test]
+fn there_are_no_more_quantiles_than_numbers() {
+    let mut fit = one(number().quantile(1000));
+    [10.0, 0.0, 1.0].iter().for_each(|x| fit.observe(&[Value::F64(*x)]).unwrap());
+    let prepared = fit.finish().unwrap();
+    let mut row = prepared.row();
+    // QuantileTransformer(n_quantiles=3)
+    for (x, share) in [(-1.0, 0.0), (0.0, 0.0), (0.5, 0.25), (1.0, 0.5), (5.5, 0.75), (10.0, 1.0), (11.0, 1.0)] {
+        prepared.apply([("x", Value::F64(x))], &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), [share], "{x}");
+    }
+}
+
+#[test]
+fn bins_have_equally_many_numbers_of_the_training_data() {
+    let bins_of = |train: &[f64], count: usize, numbers: &[f64]| {
+        let mut fit = one(number().bins(count));
+        train.iter().for_each(|x| fit.observe(&[Value::F64(*x)]).unwrap());
+        let prepared = Prepared::from_json(&fit.finish().unwrap().to_json().unwrap()).unwrap();
+        let mut row = prepared.row();
+        let bin = |x: &f64| {
+            prepared.apply([("x", Value::F64(*x))], &mut row).unwrap();
+            row.f32("features").unwrap()[0]
+        };
+        numbers.iter().map(bin).collect::<Vec<f32>>()
+    };
+    let hundred: Vec<f64> = (0..100).map(|i| f64::from(i * 37 % 100)).collect();
+    let bins = bins_of(&hundred, 4, &hundred);
+    for bin in 0..4 {
+        assert_eq!(bins.iter().filter(|own| **own == bin as f32).count(), 25, "bin {bin}");
+    }
+    // numpy.digitize(x, numpy.quantile(train, [0.25, 0.5, 0.75])), where the quantiles are 24.75, 49.5 and 74.25.
+    assert_eq!(bins_of(&hundred, 4, &[-1e9, 24.5, 24.75, 49.5, 74.0, 1e9]), [0.0, 0.0, 1.0, 2.0, 2.0, 3.0]);
+    // Bins without a number are left out, as KBinsDiscretizer does.
+    assert_eq!(bins_of(&[1.0, 1.0, 1.0, 1.0, 2.0, 3.0], 4, &[1.0, 1.75, 3.0]), [0.0, 1.0, 1.0]);
+    assert_eq!(bins_of(&[5.0; 3], 4, &[4.0, 5.0, 6.0]), [0.0; 3]);
+    for (count, fault) in [(1, "1 bins"), (1 << 17, "131072 bins")] {
+        let faults = Recipe::new().column("x", number().bins(count)).faults();
+        assert!(faults.len() == 1 && faults[0].contains(fault), "{faults:?}");
+    }
+    let said: Recipe =
+        serde_json::from_str(r#"{"columns": {"x": {"number": {"scale": {"bins": {"count": 7}}}}}}"#).unwrap();
+    assert_eq!(said, Recipe::new().column("x", number().bins(7)));
 }
 
 /// A value of any kind that a column of numbers, names or dates may meet.
@@ -358,7 +458,7 @@ proptest! {
         order in any::<u64>(),
     ) {
         let mut recipe = Recipe::new().dtype(ringfeed::DType::F64);
-        let scales = [number().standardise(), number().robust(), number().min_max(0.0, 1.0), number().quantile(7)];
+        let scales = [number().standardise(), number().robust(), number().min_max(0.0, 1.0), number().quantile(7), number().bins(3)];
         for (nth, number) in scales.into_iter().enumerate() {
             for (name, impute) in [("mean", Mean), ("median", Median), ("often", MostFrequent), ("zero", 0.0.into())] {
                 recipe = recipe.column(format!("{name}{nth}"), number.clone().impute(impute).mask());
@@ -372,7 +472,7 @@ proptest! {
             .column("date", dates.standardise());
         let values = |record: &(Option<f64>, Option<String>, Option<i64>)| {
             let (number, name, seconds) = record;
-            let mut values = vec![number.map_or("".to_owned(), |number| number.to_string()); 16];
+            let mut values = vec![number.map_or("".to_owned(), |number| number.to_string()); 20];
             values.extend(vec![name.clone().unwrap_or_default(); 3]);
             let day = |seconds: i64| format!("20{:02}-{:02}-{:02}", seconds % 100, seconds / 100 % 12 + 1, seconds / 1200 % 28 + 1);
             values.push(seconds.map_or("".to_owned(), day));
@@ -489,6 +589,28 @@ fn fits_of_other_columns_types_or_options_are_not_merged() {
     assert_eq!(merged.records(), 1, "what was refused does not count");
     merged.merge(&fit((&own, 1))).unwrap();
     assert_eq!(merged.records(), 2);
+}
+
+#[test]
+fn missing_names_of_all_shards_count_for_the_name_that_replaces_them() {
+    let of = |names: &[&str]| {
+        let mut fit = one(category().impute("a").by_frequency().one_hot());
+        names.iter().for_each(|name| fit.observe(&[Value::Text(name)]).unwrap());
+        fit
+    };
+    // What is missing in one shard, or in the other, makes the difference.
+    for (first, second, expected) in [
+        (["a", "b", "b", ""], ["", "b", "", ""], ["x=a", "x=b"]),
+        (["b", "b", "b", ""], ["", "", "", ""], ["x=a", "x=b"]),
+        (["", "", "", ""], ["b", "b", "b", ""], ["x=a", "x=b"]),
+        (["b", "b", "b", ""], ["b", "b", "", ""], ["x=b", "x=a"]),
+    ] {
+        let mut merged = of(&first);
+        merged.merge(&of(&second)).unwrap();
+        let whole = of(&[first, second].concat()).finish().unwrap();
+        assert_eq!(whole.feature_names(), expected);
+        assert!(merged.finish().unwrap() == whole, "{first:?} and {second:?}");
+    }
 }
 
 /// The same table as CSV and as JSON Lines, with a price behind each record.

@@ -215,6 +215,41 @@ fn shards_of_a_table_are_fitted_as_the_whole() {
 }
 
 #[test]
+fn the_filters_of_a_loader_and_of_a_recipe_both_apply() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.csv");
+    std::fs::write(&path, "x\n".to_owned() + &(0..40).map(|x| format!("{x}\n")).collect::<String>()).unwrap();
+    let rows = || Loader::open(&path).unwrap();
+    let recipe = Recipe::new().filter("x < 30").column("x", number().min_max(0.0, 1.0));
+    let even = |rows: Loader| rows.filter_by(["x"], |row| row.number("x").is_some_and(|x| x % 2.0 == 0.0));
+    let settings = format!(r#"{{"source": {{"path": {path:?}}}, "filter": "x >= 10"}}"#);
+    let said = Loader::from(LoaderConfig::from_json(&settings).unwrap());
+    for (rows, expected) in [
+        (rows(), (0..30).collect::<Vec<u64>>()),
+        (rows().filter("x >= 10"), (10..30).collect()),
+        (said, (10..30).collect()),
+        (even(rows()), (0..30).step_by(2).collect()),
+        (even(rows().filter("x >= 10")), (10..30).step_by(2).collect()),
+    ] {
+        let prepared = recipe.fit(&rows).unwrap();
+        assert_eq!(prepared.records(), expected.len() as u64);
+        let ids = |rows: &Loader| {
+            let batches = rows.clone().prepare(&prepared).batch_size(7).build().unwrap();
+            batches.flat_map(|batch| batch.unwrap().sample_ids().to_vec()).collect::<Vec<u64>>()
+        };
+        assert_eq!(ids(&rows), expected);
+        assert_eq!(rows.clone().prepare(&prepared).plan().unwrap().samples, Some(expected.len() as u64));
+        // Parts are those of what is left.
+        let part = |split| rows.clone().split(split);
+        let (train, rest) = (part(Split::train(0.5)), part(Split::train(0.5).rest()));
+        let mut both = [ids(&train), ids(&rest)].concat();
+        both.sort_unstable();
+        assert_eq!(both, expected);
+        assert_eq!(recipe.fit(&train).unwrap().records(), ids(&train).len() as u64);
+    }
+}
+
+#[test]
 fn faults_of_the_steps_are_all_named() {
     let faults = Recipe::new()
         .join("t", join("fixtures/iris.scv", "x"))

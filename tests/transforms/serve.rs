@@ -3,17 +3,18 @@
 
 use std::path::{Path, PathBuf};
 
-use ringfeed::field::{Audio, Category, Class, Field, Image, Numbers, Text};
+use ringfeed::field::{Audio, Category, Class, Field, Image, Numbers, Text, Tokens};
 use ringfeed::formats::Images;
 use ringfeed::images::{CropFit, PixelOrder, ResizeFilter, horizontal_flip};
 use ringfeed::prepare::{Mean, Recipe, category, number};
-use ringfeed::read::Value;
+use ringfeed::read::{TensorMut, Value, Windows};
 use ringfeed::serve::{Served, ServedRow};
 use ringfeed::settings::SourceConfig;
+use ringfeed::tensor::Rows;
 use ringfeed::transform::{
     Outputs, Row, Scope, Tensors, Transform, cast, clip, layout, mixup, noise, one_hot, pad_to, pad_to_multiple,
 };
-use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser, Result, Role, TensorSpec};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser, Result, Role, TensorSpec, TensorView};
 
 const FILES: [&str; 4] = ["china.jpg", "chelsea.png", "coffee.png", "astronaut.png"];
 
@@ -43,17 +44,21 @@ fn tensors(row: &ServedRow) -> Made {
     row.tensors().map(|tensor| (tensor.name().to_owned(), tensor.shape().to_vec(), tensor.bytes().to_vec())).collect()
 }
 
-/// The same of each sample of a loader, features and their masks alone.
+/// The same of each sample of a loader, in a batch of its own, features and their masks alone.
 fn loaded(loader: &Loader, labels: &[&str]) -> Vec<Made> {
     let batches = loader.clone().batch_size(1).build().unwrap();
     let of = |batch: ringfeed::Result<ringfeed::DataSet>| {
         let batch = batch.unwrap();
         let features = batch.tensors().filter(|tensor| !labels.contains(&tensor.name()));
-        features
-            .map(|tensor| (tensor.name().to_owned(), tensor.shape()[1..].to_vec(), tensor.bytes().to_vec()))
-            .collect()
+        let of_batch = |tensor: &TensorView<'_>| usize::from(tensor.spec().rows == Rows::Even);
+        let features = features.map(|tensor| {
+            (tensor.name().to_owned(), tensor.shape()[of_batch(&tensor)..].to_vec(), tensor.bytes().to_vec())
+        });
+        (batch.sample_ids()[0], features.collect())
     };
-    batches.map(of).collect()
+    let mut samples: Vec<(u64, Made)> = batches.map(of).collect();
+    samples.sort_by_key(|(id, _)| *id);
+    samples.into_iter().map(|(_, tensors)| tensors).collect()
 }
 
 fn serve_all(served: &Served, paths: &[PathBuf], field: &str) -> Vec<Made> {
@@ -222,6 +227,95 @@ fn a_sound_is_served_as_it_is_loaded() {
     }
 }
 
+/// Lists of different lengths: none, an empty one, one number, several, and lists of lists.
+const LISTS: [&str; 6] = [
+    r#"{"ids": [7, -8, 9223372036854775807], "x": [0.5], "n": 1}"#,
+    r#"{"ids": [], "x": [1.5, 2.25, 1e6, 7], "n": 2}"#,
+    r#"{"ids": [5], "n": 3, "x": []}"#,
+    r#"{"x": [3], "n": 4}"#,
+    r#"{"n": 5, "other": {"ids": [1]}, "ids": [[1, 2], [3, 4]], "x": null}"#,
+    r#"{"ids": [1, 2, 3, 4, 5, 6], "x": [-1, -2, -3], "n": 6}"#,
+];
+
+#[test]
+fn lists_are_served_as_in_a_batch_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    std::fs::write(&path, LISTS.join("\n")).unwrap();
+    let ids = || Numbers::i64().from("/ids");
+    let lists = || Loader::open(&path).unwrap().field("n", Numbers::i64());
+    let ragged = || {
+        lists()
+            .field("ids", Numbers::i64().ragged().from("/ids"))
+            .field("x", Numbers::f32().ragged().max_len(3).cut().from("/x"))
+    };
+    let sums = |row: &Row<'_>, out: &mut TensorMut<'_>| {
+        out.i64()?[0] = row.i64("ids")?.iter().fold(0, |sum: i64, id| sum.wrapping_add(*id));
+        Ok(())
+    };
+    let sum = || TensorSpec::i64("sum", []);
+    for (nth, loader) in [
+        ragged(),
+        ragged().transform(clip("x", -1.5, 1.0)),
+        ragged().map(sum(), move |row, out, _| sums(row, out)),
+        lists().field("ids", ids()).bucket("ids", [1, 4, 8]),
+        lists().field("ids", Tokens::from("/ids")).bucket("ids", [6]).transform(pad_to_multiple("ids", 4)),
+        lists().field("ids", Numbers::i64().pad(-1.0).from("/ids")).transform(pad_to_multiple("ids_mask", 1)),
+        lists().field("ids", ids()).transform(pad_to("ids", 7)).map(sum(), move |row, out, _| sums(row, out)),
+        lists().field("ids", Numbers::i64().max_len(6).from("/ids")),
+        lists().field("ids", Numbers::i64().ragged().from("/ids")).bucket("ids", [2, 6]),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let expected = loaded(&loader, &[]);
+        assert_eq!(expected.len(), LISTS.len());
+        let served = loader.serve().unwrap();
+        let mut row = served.row();
+        // Long ones before short ones, and the other way round.
+        for record in (0..LISTS.len()).chain((0..LISTS.len()).rev()) {
+            served.apply_json(LISTS[record], &mut row).unwrap();
+            assert_eq!(tensors(&row), expected[record], "loader {nth}, record {record}");
+        }
+    }
+    let served = ragged().serve().unwrap();
+    let mut row = served.row();
+    assert_eq!((row.get::<i64>("ids").unwrap(), row.get::<i64>("ids_offsets").unwrap()), (&[][..], &[0, 0][..]));
+    let (ids, x) = ([7, -8, i64::MAX], [0.5f32]);
+    let values = [
+        ("/x", Value::Numbers(ringfeed::tensor::Numbers::F32(&x))),
+        ("/ids", Value::Numbers(ringfeed::tensor::Numbers::I64(&ids))),
+        ("n", Value::I64(1)),
+    ];
+    served.apply(values, &mut row).unwrap();
+    assert_eq!(tensors(&row), loaded(&ragged(), &[])[0]);
+    assert_eq!((row.get::<i64>("ids").unwrap(), row.get::<i64>("ids_offsets").unwrap()), (&ids[..], &[0, 3][..]));
+}
+
+#[test]
+fn what_nothing_says_of_lists_is_asked_for_and_bad_lists_are_bad_records() {
+    let lists = || Loader::csv("nowhere.csv").field("ids", Numbers::i64());
+    let refused = |loader: Loader, record: &str, part: &str| {
+        let served = loader.serve().unwrap();
+        let error = served.apply_json(record, &mut served.row()).unwrap_err();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Data, Some("ids")), "{error}");
+        assert!(error.message().contains(part), "{error}");
+    };
+    for record in [r#"{"ids": [1, 2]}"#, r#"{"ids": []}"#] {
+        refused(lists(), record, "give it `shape`, `max_len` or `ragged`");
+    }
+    let served = lists().serve().unwrap();
+    let mut row = served.row();
+    served.apply_json(r#"{"ids": 3}"#, &mut row).unwrap();
+    assert_eq!(row.get::<i64>("ids").unwrap(), [3]);
+    let buckets = || lists().bucket("ids", [1, 2]);
+    refused(buckets(), r#"{"ids": [1, 2, 3]}"#, "its length is 3, beyond the last bucket, which ends at 2");
+    refused(buckets(), r#"{"ids": [1, 0.5]}"#, "0.5");
+    refused(lists().transform(pad_to("ids", 2)), r#"{"ids": [1, "x"]}"#, "\"x\"");
+    let error = served.apply_json(r#"{"ids": 3,}"#, &mut row).unwrap_err();
+    assert_eq!((error.kind(), error.location().byte), (ErrorKind::Data, Some(10)), "{error}");
+}
+
 #[test]
 #[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn what_cannot_serve_is_refused_by_name() {
@@ -244,8 +338,9 @@ fn what_cannot_serve_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         assert!(error.to_string().contains(message), "{error}");
     }
-    let ragged = Loader::csv("nowhere.csv").field("x", Numbers::f32().ragged());
-    assert_eq!(ragged.serve().unwrap_err().kind(), ErrorKind::Unsupported);
+    let windows = Loader::csv("nowhere.csv").field("x", Numbers::f32()).windows(Windows::new(3, 1));
+    let error = windows.serve().unwrap_err();
+    assert!(error.kind() == ErrorKind::Config && error.message().contains("records are served one by one"), "{error}");
 
     let served = Loader::new(two).serve().unwrap();
     let (mut row, mut other) = (served.row(), image().serve().unwrap().row());

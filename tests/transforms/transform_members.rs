@@ -117,6 +117,9 @@ fn edges_ties_and_what_is_no_number_are_what_they_are_to_numpy_and_scikit_learn(
     assert_eq!(of([1.0, 2.0, 1.5, 0.5, 2.5], bins("x", [1.0, 2.0])), [1.0, 2.0, 1.0, 0.0, 2.0]);
     // QuantileTransformer whose quantiles are these
     assert_eq!(of([1.0, 2.5, 0.5, 0.0, 4.0], quantile("x", [0.0, 1.0, 1.0, 1.0, 4.0])), [0.5, 0.875, 0.125, 0.0, 1.0]);
+    let ranked = of([f32::NAN, 2.0, f32::NAN, 0.0, 4.0], quantile("x", [0.0, 2.0, 4.0]));
+    assert!(ranked[0].is_nan() && ranked[2].is_nan(), "what is missing is in no place: {ranked:?}");
+    assert_eq!([ranked[1], ranked[3], ranked[4]], [0.5, 0.0, 1.0]);
     // numpy.clip(x, 1.25, 2.25)
     let clipped = of([1.0, 2.0, f32::NAN, 0.5, 2.5], clip("x", 1.25, 2.25));
     assert!(clipped[2].is_nan(), "{clipped:?}");
@@ -134,6 +137,52 @@ fn all_of_a_sample_is_scaled_by_one_factor() {
         assert!((2.0..=3.0).contains(&of_sample[0]));
     }
     assert!(factors.chunks(5).any(|of_sample| (of_sample[0] - factors[0]).abs() > 0.1), "{factors:?}");
+}
+
+#[test]
+fn a_clip_with_one_bound_leaves_the_other_side_alone() {
+    let of = |low: Option<f64>, high: Option<f64>| {
+        let fixture = Fixture { x: vec![-500.0, 0.5, 1.5, 20.0, 1e6], classes: vec![0; 5], ..members() };
+        numbers(&opened(fixture, [Operation::Clip { tensor: "x".into(), low, high }]).unwrap(), "x")
+    };
+    assert_eq!(of(Some(1.0), None), [1.0, 1.0, 1.5, 20.0, 1e6]);
+    assert_eq!(of(None, Some(1.5)), [-500.0, 0.5, 1.5, 1.5, 1.5]);
+}
+
+#[test]
+fn a_probability_is_the_share_of_samples_or_elements_that_change() {
+    let of = |operation: Operation| {
+        let x: Vec<f32> = (1..=500).map(|n| n as f32).collect();
+        let fixture = Fixture { x: x.clone(), classes: vec![0; 500], ..members() };
+        let found = numbers(&opened(fixture, [operation]).unwrap(), "x");
+        found.into_iter().zip(x).map(|(found, x)| (found, f64::from(x))).collect::<Vec<_>>()
+    };
+    let noise = |probability| of(Operation::Noise { tensor: "x".into(), deviation: 0.5, probability });
+    let scale = |probability| of(Operation::Scale { tensor: "x".into(), low: 2.0, high: 3.0, probability });
+    for (never, sometimes) in [(noise(0.0), noise(0.3)), (scale(0.0), scale(0.3))] {
+        assert!(never.iter().all(|(found, x)| found == x));
+        let changed = |row: &[(f64, f64)]| row.iter().filter(|(found, x)| found != x).count();
+        let rows: Vec<usize> = sometimes.chunks(5).map(changed).collect();
+        assert!(rows.iter().all(|changed| [0, 5].contains(changed)), "all of a sample, or nothing: {rows:?}");
+        let share = rows.iter().filter(|changed| **changed > 0).count();
+        assert!((15..45).contains(&share), "{share} of 100 samples");
+    }
+    let masked = of(Operation::Masking { tensor: "x".into(), probability: 0.3, value: -7.0 });
+    assert!(masked.iter().all(|(found, x)| *found == -7.0 || found == x));
+    let count = masked.iter().filter(|(found, _)| *found == -7.0).count();
+    assert!((100..200).contains(&count), "{count} of 500 elements");
+}
+
+#[test]
+fn each_tensor_has_a_noise_of_its_own() {
+    let zeros = || vec![0f32; 40];
+    let [x, y] = ["x", "y"].map(|name| MemoryReader::new(name, Role::Feature, &[4], zeros()).unwrap());
+    let source = ReaderSource::new(x).and(y).batch_size(10);
+    let list = [noise("x", 1.0), noise("y", 1.0)].into_iter().collect();
+    let mut batches = AsyncShieldDataSetIterator::new(Transformed::new(source, list), &workspace(1, 0)).unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    let same = numbers(&batch, "x").iter().zip(numbers(&batch, "y")).filter(|(x, y)| **x == *y).count();
+    assert_eq!(same, 0);
 }
 
 #[test]
@@ -296,6 +345,10 @@ fn lengths_are_padded_to_a_number_or_a_multiple() {
     }
     let (padded, _, schema) = shapes(pad_to("wave", 50), BadRecords::Fail);
     assert!(!schema.is_variable() && padded.iter().all(|(_, steps)| *steps == 50));
+    // The longest sample needs no padding, and is not too long.
+    let longest = (0..60).map(|id| lengths.length(id)).max().unwrap();
+    let (padded, bad, _) = shapes(pad_to("wave", longest as u32), BadRecords::Fail);
+    assert!(bad.is_empty() && padded.iter().all(|(_, steps)| *steps == longest));
     let (padded, bad, _) = shapes(pad_to("wave", 20), BadRecords::skip(BadLimits::default()));
     let long: Vec<u64> = (0..60).filter(|id| lengths.length(*id) > 20).collect();
     assert!(!long.is_empty() && padded.iter().all(|(_, steps)| *steps == 20));
@@ -463,6 +516,11 @@ fn settings_list_transforms_in_their_order() {
     let cases = [
         ("{ kind = \"clip\", tensor = \"x\", lo = 1 }", ["transforms[1].lo: ", "low"]),
         ("{ kind = \"clip\", low = 1 }", ["transforms[1]: ", "\"tensor\" is missing"]),
+        ("{ kind = \"bins\", tensor = \"x\", edges = 10 }", ["a list of edges", "scale = { bins = { count = 10 } }"]),
+        (
+            "{ kind = \"quantile\", tensor = \"x\", quantiles = 9 }",
+            ["a list of quantiles", "quantile = { count = 1000 }"],
+        ),
         ("{ kind = \"cast\", tensor = \"x\", dtype = \"f31\" }", ["transforms[1].dtype: ", "\"f32\""]),
         (
             "{ kind = \"normalise\", tensor = \"x\", normaliser = { kind = \"standard\", mean = [1] } }",

@@ -4,11 +4,11 @@ use crate::error::{Error, ErrorKind, Location, Result, nearest};
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::read::codec::needs_names;
-use crate::read::container::{Container, FieldInfo, Value, Visit};
-use crate::read::fields::Field;
+use crate::read::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use crate::read::fields::{Codec, Field, Numbers};
 use crate::read::{ColumnRef, RecordReader, Scratch};
 use crate::row::RowMut;
-use crate::schema::{Extents, Rows, TensorSpec};
+use crate::schema::{Extents, TensorSpec};
 
 use super::FieldReader;
 use super::decode::Targets;
@@ -17,11 +17,16 @@ use super::decode::Targets;
 pub(crate) struct GivenFields {
     reader: FieldReader,
     names: Vec<String>,
+    /// Of each name: the tensor that takes a single number of it, if nothing says whether it holds lists.
+    singles: Vec<Option<String>>,
     is_variable: bool,
 }
 
-/// No records, whose fields are called so.
-struct Named(Vec<String>);
+/// No records, whose fields are called so; of some of them, more is known.
+struct Named {
+    names: Vec<String>,
+    infos: Vec<FieldInfo>,
+}
 
 impl Container for Named {
     fn len(&self) -> u64 {
@@ -29,12 +34,12 @@ impl Container for Named {
     }
 
     fn fields(&self) -> &[FieldInfo] {
-        &[]
+        &self.infos
     }
 
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {
         let found = match field {
-            ColumnRef::Name(name) => self.0.iter().position(|own| own == name),
+            ColumnRef::Name(name) => self.names.iter().position(|own| own == name),
             ColumnRef::Position(_) => None,
         };
         found
@@ -55,13 +60,15 @@ impl Container for Named {
 }
 
 impl GivenFields {
-    /// The tensors of these fields, in this order. Where a field names a file, the value is what lies in that file.
+    /// The tensors of these fields, in this order. Where a field names a file, the value is what lies in that file. The tensors
+    /// `lists` are lists of any length, unless their fields say otherwise.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`] for a field of which only the records of a source tell what becomes of it, or that draws at random.
-    pub(crate) fn new(fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
-        let mut names: Vec<String> = Vec::new();
+    pub(crate) fn new(fields: &[(String, Field)], lists: &[&str], budget: &MemoryBudget) -> Result<Self> {
+        let (mut names, mut singles): (Vec<String>, Vec<Option<String>>) = (Vec::new(), Vec::new());
+        let mut infos = Vec::new();
         let mut fields = fields.to_vec();
         for (name, field) in &mut fields {
             let fault = |message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(&*name));
@@ -72,25 +79,35 @@ impl GivenFields {
                 return fault("\"*\" stands for the fields of a source; name those that it is made of");
             }
             field.is_file = false;
+            let open_dtype = match &field.codec {
+                Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) => {
+                    Some(*dtype).filter(|_| !field.is_several())
+                }
+                _ => None,
+            };
+            let is_list = lists.contains(&name.as_str());
             for column in field.columns(name) {
-                if let ColumnRef::Name(column) = column
-                    && !names.contains(&column)
-                {
+                let ColumnRef::Name(column) = column else { continue };
+                if let (Some(dtype), true) = (open_dtype, is_list) {
+                    infos.push(FieldInfo::new(&column, FieldKind::Numbers(dtype)).shape(&[0]));
+                }
+                let nth = names.iter().position(|own| *own == column).unwrap_or_else(|| {
                     names.push(column);
+                    singles.push(None);
+                    names.len() - 1
+                });
+                if open_dtype.is_some() && !is_list {
+                    singles[nth].get_or_insert_with(|| name.clone());
                 }
             }
         }
-        let reader = FieldReader::boxed(Box::new(Named(names.clone())), &fields, budget)?;
+        let reader = FieldReader::boxed(Box::new(Named { names: names.clone(), infos }), &fields, budget)?;
         if let Some(part) = reader.parts.iter().find(|part| part.codec.is_random()) {
             let message = "random operations are for training; leave them out where single records are served";
             return Err(Error::new(ErrorKind::Config, message).at_column(&part.name));
         }
-        if let Some(ragged) = reader.tensors.iter().find(|spec| spec.rows != Rows::Even) {
-            let message = "ragged lists lie one behind another in a batch; a single record has none";
-            return Err(Error::new(ErrorKind::Unsupported, message).at_column(&ragged.name));
-        }
         let is_variable = reader.tensors.iter().any(TensorSpec::is_variable);
-        Ok(Self { reader, names, is_variable })
+        Ok(Self { reader, names, singles, is_variable })
     }
 
     pub(crate) fn tensors(&self) -> &[TensorSpec] {
@@ -107,31 +124,46 @@ impl GivenFields {
         self.is_variable
     }
 
-    /// The lengths of a record that has these values.
+    /// The lengths of a record whose values `read` gives.
     ///
     /// # Errors
     ///
     /// As [`decode`](Self::decode).
-    pub(crate) fn measure<'v>(&self, values: impl IntoIterator<Item = (&'v str, Value<'v>)>) -> Result<Extents> {
-        self.reader.measure_values(|visit| self.each(values, visit))
+    pub(crate) fn measure(&self, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<Extents> {
+        self.reader.measure_values(read)
     }
 
-    /// Writes the tensors of a record that has these values; a field without one has none.
+    /// Writes the tensors of a record whose values `read` gives, by the places of their [names](Self::names); a field without one
+    /// has none.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what a loader would call a bad record, and [`ErrorKind::NotFound`] for a name that no field has.
-    pub(crate) fn decode<'v>(
+    /// [`ErrorKind::Data`] for what a loader would call a bad record.
+    pub(crate) fn decode(
         &self,
-        values: impl IntoIterator<Item = (&'v str, Value<'v>)>,
+        read: impl FnOnce(&mut Visit<'_>) -> Result<()>,
         scratch: &mut Scratch,
         row: &mut RowMut<'_>,
     ) -> Result<()> {
-        let read = |_: &mut Scratch, visit: &mut Visit<'_>| self.each(values, visit);
+        let read = |_: &mut Scratch, visit: &mut Visit<'_>| {
+            read(&mut |number, value| match self.singles.get(number) {
+                Some(Some(tensor)) if is_list(&value) => Err(no_list(tensor)),
+                _ => visit(number, value),
+            })
+        };
         self.reader.decode_values(RandomKey::new(0), scratch, row, &Targets::default(), read)
     }
 
-    fn each<'v>(&self, values: impl IntoIterator<Item = (&'v str, Value<'v>)>, visit: &mut Visit<'_>) -> Result<()> {
+    /// Gives values by their names to `visit`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`] for a name that no field has, and those of `visit`.
+    pub(crate) fn each<'v>(
+        &self,
+        values: impl IntoIterator<Item = (&'v str, Value<'v>)>,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
         values.into_iter().try_for_each(|(name, value)| match self.names.iter().position(|own| own == name) {
             Some(number) => visit(number, value),
             None => Err(self.no_field(name)),
@@ -146,4 +178,20 @@ impl GivenFields {
         };
         Error::new(ErrorKind::NotFound, format!("no tensor is made of a field {name:?}; {advice}"))
     }
+}
+
+fn is_list(value: &Value<'_>) -> bool {
+    match value {
+        Value::List(_) => true,
+        Value::Numbers(numbers) => numbers.len() != 1,
+        _ => false,
+    }
+}
+
+/// What is said of a list where the data alone would tell that there are lists.
+#[cold]
+fn no_list(tensor: &str) -> Error {
+    let message = "a list, where the field says nothing of lists, and there is no data to tell: give it `shape`, `max_len` \
+                   or `ragged`, or set the length of the tensor by `bucket` or the transform `pad`";
+    Error::new(ErrorKind::Data, message).at_column(tensor)
 }

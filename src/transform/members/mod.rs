@@ -6,6 +6,7 @@ mod constructors;
 mod dense;
 mod elements;
 mod faults;
+mod listed;
 mod log_mel;
 mod mix;
 mod pixels;
@@ -118,14 +119,20 @@ pub enum Operation {
     Quantile {
         /// The name of the tensor.
         tensor: String,
-        /// The quantiles, evenly spaced from the smallest to the largest value of the data: at least two.
+        /// The quantiles, evenly spaced from the smallest to the largest value of the data: at least two. A
+        /// [`QuantileFit`](crate::normalise::QuantileFit) finds them, and a column of a
+        /// [`Recipe`](crate::prepare::Recipe) finds its own.
+        #[serde(deserialize_with = "listed::quantiles")]
         quantiles: Vec<f64>,
     },
     /// The index of the bin, which is the number of edges that are equal or smaller, as `i64`.
     Bins {
         /// The name of the tensor.
         tensor: String,
-        /// The lower edges of the bins, ascending; the first bin is below all of them.
+        /// The lower edges of the bins, ascending; the first bin is below all of them. A
+        /// [`QuantileFit`](crate::normalise::QuantileFit) finds some, and a column of a
+        /// [`Recipe`](crate::prepare::Recipe) finds its own.
+        #[serde(deserialize_with = "listed::edges")]
         edges: Vec<f64>,
     },
     /// Changes the order of an image's dimensions.
