@@ -93,9 +93,13 @@ impl Shape {
         self.rank += 1;
     }
 
-    /// Product of the dimensions; 1 for a scalar. `None` if it overflows.
+    /// Product of the dimensions; 1 for a scalar. `None` if as many elements of eight bytes have more bytes than memory.
+    /// Dimensions of 0 do not count for that, so that the strides of an empty tensor do not overflow either.
     pub fn elements(&self) -> Option<usize> {
-        self.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim))
+        const MOST: usize = isize::MAX as usize / 8;
+        let mut others = self.iter().filter(|dim| **dim > 0);
+        let product = others.try_fold(1usize, |product, dim| product.checked_mul(*dim).filter(|all| *all <= MOST))?;
+        Some(if self.contains(&0) { 0 } else { product })
     }
 }
 

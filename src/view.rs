@@ -89,3 +89,29 @@ impl<'a> TensorView<'a> {
         Ok(bytemuck::cast_slice(self.bytes))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Extents, Role, Schema};
+
+    #[test]
+    fn an_empty_tensor_has_strides_that_fit_or_is_refused() {
+        const WIDE: usize = 1 << 40;
+        let tensors: [(&[usize], _); 5] = [
+            (&[2, 0, 1 << 58], Some([0, 0, 1 << 58, 1])),
+            (&[0, WIDE, WIDE], None),
+            (&[WIDE, WIDE, 0], None),
+            (&[0, usize::MAX], None),
+            (&[usize::MAX, 0], None),
+        ];
+        for (dims, strides) in tensors {
+            let spec = TensorSpec::new("x", Role::Feature, DType::U8, dims);
+            let schema = Schema::new(vec![spec.clone()]).expect("a schema");
+            let mut layout = Layout::default();
+            let laid_out = layout.compute(&schema, 2, Extents::default());
+            let found = laid_out.ok().map(|()| TensorView::new(&spec, &layout, 0, &[]).strides());
+            assert_eq!(found, strides.map(|strides: [usize; 4]| Shape::new(&strides)), "{dims:?}");
+        }
+    }
+}
