@@ -20,7 +20,7 @@ pub(crate) struct GivenFields {
     is_variable: bool,
 }
 
-/// No records, whose fields are called so.
+/// A container without records, whose fields have these names.
 struct Named(Vec<String>);
 
 impl Container for Named {
@@ -55,7 +55,7 @@ impl Container for Named {
 }
 
 impl GivenFields {
-    /// The tensors of these fields, in this order. Where a field names a file, the value is what lies in that file.
+    /// The tensors of these fields, in this order. If a field names a file, the value is the content of the file.
     ///
     /// # Errors
     ///
@@ -116,7 +116,7 @@ impl GivenFields {
         self.reader.measure_values(|visit| self.each(values, visit))
     }
 
-    /// Writes the tensors of a record that has these values; a field without one has none.
+    /// Writes the tensors of a record with these values. A field that gets no value has none.
     ///
     /// # Errors
     ///
