@@ -51,7 +51,7 @@ impl<S: Source> Source for Transformed<S> {
     }
 }
 
-/// What is wrong with samples around which a transform did not call what it was given.
+/// The error of samples around which a transform did not call the function that it was given.
 const NOT_DONE: &str = "transforms: one of them did not let the others work on the samples";
 
 struct TransformedFiller {
