@@ -10,7 +10,7 @@ use super::exact::Sums;
 use super::fitted::FittedScale;
 use super::words::{Impute, Scale};
 
-/// What is counted of numbers: no more than is needed.
+/// Statistics of numbers, as far as they are needed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stats {
@@ -77,7 +77,7 @@ impl Stats {
         }
     }
 
-    /// The number that stands for a missing one; `None` of no numbers.
+    /// The substitute for missing numbers; `None` without numbers.
     pub(super) fn imputed(&self, impute: &Impute) -> Option<f64> {
         match impute {
             Impute::Mean => self.sums.as_ref()?.mean(),
@@ -112,7 +112,7 @@ impl Stats {
                 let share = |nth: u64| nth as f64 / (count - 1).max(1) as f64;
                 let mut quantiles: Vec<f64> =
                     (0..count).map(|nth| sorted.quantile(share(nth))).collect::<Option<_>>()?;
-                // Rounding may leave one a little below the one before.
+                // Rounding may make one a little smaller than the one before.
                 for at in 1..quantiles.len() {
                     quantiles[at] = quantiles[at].max(quantiles[at - 1]);
                 }
