@@ -5,25 +5,25 @@ use super::kinds::{Limit, Verdict};
 use crate::stats::show::Percent;
 use crate::stats::{Planning, StageStats, Stats, share};
 
-/// From where on something counts.
+/// Thresholds for a verdict.
 #[derive(Clone, Copy)]
 pub(super) struct Measure {
-    /// Who waits for less than this share of the time is not kept waiting.
+    /// A trainer that waits for less than this share of the time is not kept waiting.
     pub(super) waits: f64,
-    /// Less is not worth a change.
+    /// A smaller gain is not worth a change.
     pub(super) gain: f64,
 }
 
-/// What is worth a person's time, and a machine's.
+/// Thresholds for people, and for tuning.
 pub(super) const PEOPLE: Measure = Measure { waits: 0.05, gain: 1.1 };
 pub(super) const TUNING: Measure = Measure { waits: 0.01, gain: 1.02 };
 /// Waits for less than this share of the time explain nothing.
 pub(super) const WAITS: f64 = 0.05;
-/// Share of the workers' work in which they could have run but had no core: less is what the cores' scheduling takes.
+/// Share of the workers' work in which they could have run but had no core; less is normal scheduling.
 pub(super) const QUEUED: f64 = 0.25;
-/// Threads that work for this share of the time have no time left to speak of: handing over takes some.
+/// Threads that work for this share of the time have practically no time left, because handing over takes some.
 pub(super) const SATURATED: f64 = 0.75;
-/// What is done about other programs.
+/// The advice if other programs take the cores.
 pub(super) const OTHERS: &str = "other programs take the cores: end them, or measure when they have ended";
 
 /// The figures as shares of the time.
@@ -64,7 +64,7 @@ impl<'a> Judge<'a> {
         Verdict { limit, stage, waited: self.waited, evidence, advice, change: None, gain: None, is_gain_most: false }
     }
 
-    /// Who could have run for this share of the time, and had no core.
+    /// The verdict on threads that could have run for this share of the time, but had no core.
     pub(super) fn without_core(&self, who: &str, queued: f64) -> Verdict {
         let evidence = format!("{who} could have run for {} of the time and had no core", Percent(queued));
         if !Gain::of(self.stats).uses_all_cores {
@@ -76,7 +76,7 @@ impl<'a> Judge<'a> {
         self.said(Limit::Workers, stage, evidence, format!("make {name} cheaper, or use more cores"))
     }
 
-    /// That there are no more.
+    /// All cores are in use, in words.
     pub(super) fn all_cores(&self) -> String {
         let (stats, usable) = (self.stats, self.stats.usable_cores());
         if stats.core_quota.is_some_and(|quota| quota == usable && quota.fract() > 0.0) {
@@ -88,12 +88,12 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// How many times as fast it can be at most, by what workers and trainer can do.
+    /// The largest possible speed-up, by what workers and trainer can do.
     pub(super) fn at_most(&self) -> f64 {
         share(1.0, self.busy.max(1.0 - self.waited))
     }
 
-    /// What is expected of a change, if it is worth a change.
+    /// The gain that is expected of a change, in words, if it is worth it.
     pub(super) fn foretold(&self, gain: f64) -> String {
         if gain >= self.measure.gain {
             format!(", which would be expected to give about {gain:.1}x")
@@ -102,7 +102,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The stage that takes most of the work, if it is half of it and stands out; and the two that take most, in words.
+    /// The stage that takes most of the work, if it takes half of it and stands out; and the two largest stages, in
+    /// words.
     pub(super) fn main_stage(&self, stages: &[StageStats]) -> (Option<&'static str>, String) {
         let all: f64 = stages.iter().map(|stage| stage.busy_seconds).sum();
         let mut sorted: Vec<&StageStats> = stages.iter().collect();

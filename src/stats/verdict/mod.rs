@@ -17,10 +17,10 @@ use gain::{Gain, Scaling};
 use judge::{Judge, PEOPLE, SATURATED, TUNING};
 pub use kinds::{Change, Limit, Verdict};
 
-/// Less than this was seen of a run: nothing can be said.
+/// If less than this was seen, nothing can be said.
 const FEWEST_BATCHES: u64 = 3;
 const SHORTEST_SECONDS: f64 = 0.005;
-/// Of fewer batches than these, a single one that was waited for is perhaps only the first.
+/// With fewer batches, a single one that was waited for may just be the first.
 const FEW_BATCHES: u64 = 16;
 
 impl Stats {
@@ -58,13 +58,13 @@ impl Stats {
         verdict
     }
 
-    /// The same for who acts upon it: by finer measures, and with the number of workers.
+    /// The same for tuning: with finer thresholds, and with the number of workers.
     pub(crate) fn finding(&self) -> Finding {
         let judge = Judge::of(self, TUNING);
         let verdict = judge.verdict();
         let gain = Gain::of(self);
         let workers = self.workers.threads;
-        // Nothing shared is used up, and yet that many are not enough: samples differ.
+        // Nothing shared is used up, but this number is not enough, because samples differ.
         let is_short = verdict.limit == Limit::Workers
             && !matches!(gain.scaling, Scaling::Shared | Scaling::Locked | Scaling::Ahead)
             && !gain.uses_all_cores
@@ -80,12 +80,12 @@ impl Stats {
     }
 }
 
-/// What limits a run, for who acts upon it.
+/// What limits a run, for tuning.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) limit: Limit,
     pub(crate) change: Option<Change>,
-    /// As many workers as can be of use.
+    /// The largest useful number of workers.
     pub(crate) workers: usize,
     pub(crate) evidence: String,
 }

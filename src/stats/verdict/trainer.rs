@@ -13,7 +13,7 @@ impl Judge<'_> {
     pub(super) fn fed(&self) -> Verdict {
         let busiest = self.busy.max(self.plan);
         let (batches, ahead) = (self.stats.trainer.batches, self.stats.queue.prefetch as u64 + 1);
-        // Where little was worked, that is the trainer's time all the same.
+        // If there was little work, that time is the trainer's own all the same.
         if busiest >= SATURATED && self.stats.workers.threads > 0 && batches <= ahead {
             let evidence = format!("{batches} batches, all of which could be made before they were asked for");
             return self.said(Limit::TooLittleSeen, None, evidence, "let it run for longer");
@@ -45,7 +45,7 @@ impl Judge<'_> {
         let (stage, what) = self.main_stage(&self.stats.stages);
         let evidence = format!("batches are made on its own thread, when it asks for them ({what})");
         let advice = "leave the shield out, so that they are made ahead on other threads";
-        // By all workers that there would be, as far as there are cores for what needs one.
+        // Divided among the workers that there would be, and for work on a core among the cores.
         let on_core: f64 = self.stats.stages.iter().map(|stage| stage.cpu_seconds.unwrap_or(stage.busy_seconds)).sum();
         let (waited, used) = (self.stats.trainer.wait_seconds, self.stats.trainer.busy_seconds);
         let made = (waited / self.stats.unshielded.max(1) as f64).max(on_core / self.stats.cores.max(1) as f64);

@@ -6,13 +6,13 @@ use crate::stats::share;
 use crate::stats::show::Percent;
 
 impl Judge<'_> {
-    /// The trainer waits for the device though the loader is not late, or copies are under way all the time: a trainer may
-    /// leave waiting for them to the device.
+    /// The trainer waits for the device although the loader is not late; or copies are under way all the time, because
+    /// a trainer may let the device wait for them.
     pub(super) fn upload(&self) -> Option<Verdict> {
         let upload = self.stats.upload?;
         let [copies, loader, trainer] = [upload.copy_wait_seconds, upload.load_wait_seconds, upload.slot_wait_seconds]
             .map(|wait| share(wait, self.seconds));
-        // Where the loader works all the time, being late at all makes it the limit.
+        // If the loader works all the time, being late at all makes it the limit.
         let is_loader_full = self.busy.max(self.plan) >= SATURATED;
         let is_waited_for = self.waited >= WAITS && loader < if is_loader_full { 0.05 } else { 0.25 } * self.waited;
         let takes_all = copies >= 0.9 && loader < WAITS && trainer < WAITS;
@@ -20,7 +20,7 @@ impl Judge<'_> {
             return None;
         }
         let rate = share(upload.bytes as f64, self.seconds) / 1e6;
-        // What bounds the rest: the trainer where it waits for the device by itself, and the workers.
+        // The next limit: the trainer if it waits for the device itself, or the workers.
         let gain = share(1.0, (copies / 2.0).max(1.0 - self.waited).max(self.busy));
         let gain = Some(gain).filter(|gain| is_waited_for && copies >= 0.5 * self.waited && *gain >= self.measure.gain);
         let half = gain

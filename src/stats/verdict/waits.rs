@@ -6,23 +6,23 @@ use super::kinds::{Change, Limit, Verdict};
 use crate::stats::show::{Percent, Seconds, Things};
 use crate::stats::{Planning, SlowSample, share};
 
-/// What it takes to wake a thread at most, if there is a core for it.
+/// Longest time to wake a thread if there is a core for it.
 const WAKE_SECONDS: f64 = 250e-6;
 /// Batches that come faster than this are as fast as they can be handed over.
 const HAND_OFF_SECONDS: f64 = 50e-6;
 
 impl Judge<'_> {
-    /// Most of what the trainer waited was for the first batches of epochs.
+    /// Most of the trainer's waiting was for the first batches of epochs.
     pub(super) fn epoch_edges(&self) -> Option<Verdict> {
         let (stats, trainer) = (self.stats, &self.stats.trainer);
         let of_waits = share(trainer.edge_wait_seconds, trainer.wait_seconds);
-        // More than for other batches, not only many of them.
+        // It must also wait longer for them than for other batches, not only more often.
         let others = share(
             trainer.wait_seconds - trainer.edge_wait_seconds,
             trainer.batches.saturating_sub(trainer.epochs) as f64,
         );
         let is_more = trainer.edge_wait_seconds >= 3.0 * others * trainer.epochs as f64;
-        // Where each epoch is one batch, waiting for all of them says nothing; workers that are never idle then do.
+        // If each epoch is a single batch, waiting for these batches says nothing, but workers that are never idle do.
         let is_each_one = trainer.batches <= trainer.epochs && self.busy >= SATURATED;
         if trainer.epochs < 2 || of_waits < 0.5 || !is_more || is_each_one || stats.upload.is_some() {
             return None;
@@ -67,7 +67,7 @@ impl Judge<'_> {
             return self.said(Limit::HandOff, None, evidence, "make batches larger");
         }
         let queued = stats.workers.share(stats.workers.queued_seconds.unwrap_or(0.0));
-        // More than they worked, and a good part of what the trainer waited.
+        // More than the time that they worked, and a good part of what the trainer waited.
         let wait_for_cores = queued > self.busy && queued >= 0.4 * self.waited;
         let gain = Gain::of(stats);
         // Batches that are begun earlier would wait for the same cores.
@@ -103,7 +103,7 @@ impl Judge<'_> {
             Percent(share(queue.planning_slot_seconds, self.seconds).min(1.0))
         );
         let hold = (held.ceil() as usize).max(1);
-        // As many at the same time as there may be ahead, instead of those for which there was a slot.
+        // If as many can be made at the same time as may be ahead, instead of those that had slots.
         let (now, then) = (queue.mean_filling() + queue.mean_ready(), (queue.prefetch + 1) as f64);
         let gain = self.at_most().min(if now > 0.0 { then / now } else { f64::INFINITY });
         let gives = self.foretold(gain);
@@ -116,7 +116,8 @@ impl Judge<'_> {
         }
     }
 
-    /// For most of what it waited, its batch was ready: it was told, and had no core, or telling it takes that long.
+    /// For most of the trainer's waiting, its batch was ready: it was notified and had no core, or the notification
+    /// takes that long.
     fn woken_late(&self) -> Option<Verdict> {
         let (trainer, queue) = (&self.stats.trainer, &self.stats.queue);
         let waits =
@@ -159,11 +160,11 @@ impl Judge<'_> {
         }
     }
 
-    /// What a deeper ring gives where slow samples stop it: each keeps the others waiting for as long as it takes, less the
-    /// batches that are ahead meanwhile.
+    /// The gain of a deeper ring if slow samples stop it: each of them stops the others for as long as it takes, less
+    /// the time of the batches that are ahead.
     fn gain_by_riding_over(&self, prefetch: usize) -> Option<f64> {
         let queue = &self.stats.queue;
-        // Those that are as slow as the slowest, about.
+        // Samples that are about as slow as the slowest.
         let slowest = self.stats.slowest.iter().map(SlowSample::seconds);
         let least = slowest.clone().next()? / 2.0;
         let (sum, count) =
@@ -183,12 +184,12 @@ impl Judge<'_> {
         let full = Percent(share(queue.planning_full_seconds, self.seconds).min(1.0));
         let idle = Percent(1.0 - self.busy);
         let ahead = Things(queue.prefetch, "batch");
-        // Of the longest steps and the waits in between, as many as a burst may have.
+        // Compares the longest steps with shorter ones; a burst has as many waits as it has batches.
         let is_bursty = steps.p99_seconds > 4.0 * steps.quantile(0.25).max(1e-6) && queue.readiness() >= 0.2;
         let ahead_of = |value: usize| share((value + 1) as f64, (queue.prefetch + 1) as f64);
         let (what, value, deeper) = match is_bursty {
             true => ("it takes batches in bursts", 4 * queue.prefetch.max(1), f64::INFINITY),
-            // As many times as many are made at the same time.
+            // In proportion to the number that is made at the same time.
             false => {
                 let value = 2 * queue.prefetch.max(1);
                 ("too few batches are made at the same time", value, ahead_of(value))

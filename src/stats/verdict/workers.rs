@@ -6,7 +6,7 @@ use super::kinds::{Change, Limit, Verdict};
 use crate::stats::share;
 use crate::stats::show::{Percent, Things};
 
-/// What workers that work all the time do most, and that this is the limit, in words.
+/// The main work of workers that are always busy, and the evidence that it is the limit.
 struct Work {
     stage: Option<&'static str>,
     name: &'static str,
@@ -57,7 +57,7 @@ impl Judge<'_> {
         self.said(Limit::Workers, *stage, evidence, advice)
     }
 
-    /// They wait for what more of them would not make faster.
+    /// They wait for something that more workers would not make faster.
     fn workers_in_turn(&self, work: &Work, gain: &Gain) -> Option<Verdict> {
         let Work { stage, evidence, .. } = work;
         let (evidence, advice) = match gain.scaling {
@@ -105,7 +105,7 @@ impl Judge<'_> {
         }
     }
 
-    /// More of them would gain nothing, or too little.
+    /// More workers would gain nothing, or too little.
     fn enough_workers(&self, work: Work, gain: &Gain) -> Verdict {
         let Work { stage, name, evidence } = work;
         let (stats, workers) = (self.stats, &self.stats.workers);
@@ -143,7 +143,7 @@ impl Judge<'_> {
         self.said(Limit::Workers, stage, format!("{evidence} on {cores}"), format!("make {name} cheaper, or {more}"))
     }
 
-    /// Share of their time that the workers worked where the trainer waited, if that is known of most of its waits.
+    /// The share of their time that the workers worked while the trainer waited, if it is known for most of its waits.
     pub(super) fn busy_when_waited(&self) -> Option<f64> {
         let stretches = self.stats.stretches;
         let threads = share(self.stats.workers.thread_seconds, self.seconds);
@@ -168,7 +168,7 @@ impl Judge<'_> {
         self.said(Limit::Workers, stage, evidence, advice)
     }
 
-    /// The workers would work all the time if they might.
+    /// The workers would work all the time if they were allowed to.
     pub(super) fn capped(&self) -> Verdict {
         let (stage, what) = self.main_stage(&self.stats.stages[1..]);
         let most = self.stats.workers.most_cores.unwrap_or(self.stats.cores as f64);
