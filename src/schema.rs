@@ -172,7 +172,7 @@ impl Affine {
         Self { scale, bias, steps, axis }
     }
 
-    /// Why it can't be that of a tensor of `shape`.
+    /// Why this can't belong to a tensor of `shape`.
     fn fault(&self, shape: &[Dim]) -> Option<String> {
         let found = [self.scale.len(), self.bias.len(), self.steps.len()];
         let wanted = match self.axis.map(|axis| shape.get(axis)) {
@@ -248,7 +248,7 @@ impl TensorSpec {
         Self { rows: Rows::Offsets, ..Self::with_dims(name, Role::Mask, DType::I64, vec![Dim::Extent(extent)]) }
     }
 
-    /// The first of its dimensions that vary from sample to sample: what its length is.
+    /// The extent of its first dimension that varies from sample to sample.
     pub(crate) fn extent(&self) -> Option<usize> {
         self.shape.iter().find_map(|dim| match dim {
             Dim::Extent(extent) => Some(*extent),
@@ -256,7 +256,7 @@ impl TensorSpec {
         })
     }
 
-    /// The extent that a tensor goes by whose samples do not take as much room each.
+    /// The extent that decides the sizes of its samples, if they differ.
     pub(crate) fn ragged_extent(&self) -> Option<usize> {
         match (self.rows, self.shape.as_slice()) {
             (Rows::Ragged | Rows::Offsets, [Dim::Extent(extent)]) => Some(*extent),

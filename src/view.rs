@@ -24,12 +24,12 @@ impl fmt::Debug for TensorView<'_> {
 }
 
 impl<'a> TensorView<'a> {
-    /// Tensor `index` of a batch that is laid out by `layout` in `slot`.
+    /// Tensor `index` of a batch with this layout in `slot`.
     pub(crate) fn new(spec: &'a TensorSpec, layout: &Layout, index: usize, slot: &'a [u8]) -> Self {
         Self { spec, shape: layout.shape(index), bytes: &slot[layout.range(index)] }
     }
 
-    /// One sample of a tensor, whose shape then has no dimension for the batch.
+    /// One sample of a tensor. Its shape has no dimension for the batch.
     pub(crate) fn of_row(spec: &'a TensorSpec, shape: Shape, bytes: &'a [u8]) -> Self {
         Self { spec, shape, bytes }
     }
