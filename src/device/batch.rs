@@ -30,7 +30,7 @@ pub struct DeviceDataSet<D: Device> {
     slot: Option<Slot<D::Engine>>,
     home: Arc<Hands<D>>,
     plan: Arc<Plan>,
-    /// Streams that were ordered after the copy; the slot has its own streams here while the batch lives.
+    /// Streams that were ordered after the copy: those of the slot, which are here while the batch lives.
     traces: Mutex<Traces<D::Engine>>,
     is_held: bool,
     /// It has its own place outside of the slots.
