@@ -1,5 +1,4 @@
 //! A session over samples of one byte, for tests and models.
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::Range;
 use std::sync::Arc;
