@@ -196,7 +196,7 @@ impl<'a> Numbers<'a> {
         }
     }
 
-    /// Them, if they are of type `T`.
+    /// The numbers, if they are of type `T`.
     pub(crate) fn as_slice<T: Element>(self) -> Option<&'a [T]> {
         if self.dtype() != T::DTYPE {
             return None;

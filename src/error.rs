@@ -138,7 +138,7 @@ struct Inner {
     location: Location,
     message: Cow<'static, str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
-    /// Whether it only says that slots are in use: nothing was lost or ended, and what was asked for can be asked again.
+    /// Whether it only says that slots are in use: nothing was lost or ended, and the caller can ask again.
     is_wait: bool,
 }
 
@@ -150,7 +150,7 @@ impl Error {
         Self(Box::new(Inner { kind, location, message, source: None, is_wait: false }))
     }
 
-    /// The error of a ring or a device whose slots are all in use.
+    /// The error of a ring or a device without free slots.
     #[cold]
     pub(crate) fn exhausted(message: impl Into<Cow<'static, str>>) -> Self {
         let mut error = Self::new(ErrorKind::Exhausted, message);
@@ -158,12 +158,13 @@ impl Error {
         error
     }
 
-    /// Whether it is one of [`exhausted`](Self::exhausted). Unlike its kind, that can't be said by a user's own error.
+    /// Whether it was made by [`exhausted`](Self::exhausted). In contrast to its kind, a user's own error can't claim
+    /// this.
     pub(crate) fn is_wait(&self) -> bool {
         self.0.is_wait
     }
 
-    /// What a user's own code says: it can't speak for the ring, not even if it has one of its own inside.
+    /// An error of the user's own code, which can't speak for the ring, even if it contains one of the ring's errors.
     #[must_use]
     pub(crate) fn of_a_user(mut self) -> Self {
         if self.0.kind == ErrorKind::Exhausted {
@@ -172,7 +173,7 @@ impl Error {
         self
     }
 
-    /// What an iterator answers to whoever goes on behind the end of an epoch.
+    /// The error for callers that ask an iterator for more after the end of an epoch.
     #[cold]
     pub(crate) fn epoch_ended() -> Self {
         let message = "nothing is left of this epoch: begin the next one with `epoch()`, `epochs(n)` or `reset()`";
@@ -243,7 +244,7 @@ impl Error {
         self
     }
 
-    /// Adds the parts of a place that are not known.
+    /// Adds those parts of a place that are not known yet.
     #[must_use]
     pub(crate) fn at(mut self, place: Location) -> Self {
         let Location { path, record, line, member, column, byte } = place;
@@ -257,14 +258,14 @@ impl Error {
         self
     }
 
-    /// Adds to what happened.
+    /// Adds text to the message.
     #[must_use]
     pub(crate) fn and(mut self, more: &str) -> Self {
         self.0.message = format!("{}; {more}", self.0.message).into();
         self
     }
 
-    /// Makes of an offset in a part of a file, if one is known, that in the file.
+    /// Converts an offset in a part of a file, if known, to one in the file.
     #[must_use]
     pub(crate) fn in_part_at(mut self, start: u64) -> Self {
         if let Some(byte) = &mut self.0.location.byte {
@@ -293,7 +294,7 @@ impl Error {
         &self.0.message
     }
 
-    /// The error that a caught panic becomes.
+    /// The error for a caught panic.
     #[cold]
     pub(crate) fn from_panic(payload: &(dyn std::any::Any + Send)) -> Self {
         let text = payload
@@ -320,8 +321,8 @@ impl fmt::Debug for Error {
     }
 }
 
-/// An input or output error whose place is not known: [`Error::io`] says the path, too. One that carries an [`Error`] (of a
-/// reader of ours, inside of another one) is that again.
+/// An I/O error whose place is not known; [`Error::io`] adds the path. If it contains an [`Error`] (of one of our
+/// readers inside of another one), the result is that error.
 impl From<std::io::Error> for Error {
     fn from(error: std::io::Error) -> Self {
         error.downcast::<Self>().unwrap_or_else(Self::of_the_system)
@@ -334,12 +335,12 @@ impl StdError for Error {
     }
 }
 
-/// Names longer than this are not compared, and no more than some: two of them cost the product of their lengths, and a
-/// file may have any.
+/// Limits for comparing names: their length, and how many there are. Two names cost the product of their lengths, and a
+/// file may have any number of them.
 const LONGEST_NAME: usize = 1 << 10;
 const MOST_STEPS: usize = 1 << 26;
 
-/// Adds the nearest existing name to a "not found" message: `did you mean "x"?`.
+/// Adds the most similar existing name to a "not found" message: `did you mean "x"?`.
 pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     if wanted.len() > LONGEST_NAME {
         return None;
@@ -359,20 +360,21 @@ pub(crate) fn nearest<'a>(wanted: &str, names: impl IntoIterator<Item = &'a str>
         .map(|(_, name)| name)
 }
 
-/// How many letters two names differ by; `None` if it is more than a third of the longer one. One letter alone is not near another.
+/// The number of letters by which two names differ; `None` if it is more than a third of the longer one. Names of one
+/// letter are never similar.
 fn distance_of_near(one: &str, other: &str) -> Option<usize> {
     let longer = one.chars().count().max(other.chars().count());
     let most = if longer < 2 { 0 } else { (longer / 3).max(1) };
     Some(strsim::damerau_levenshtein(one, other)).filter(|distance| *distance <= most)
 }
 
-/// Whether two names of files are near without their extensions, too: `a.csv` is not what was meant by `b.csv`.
+/// Whether two names of files are similar without their extensions, too: whoever writes `b.csv` does not mean `a.csv`.
 fn is_near_file(wanted: &str, name: &str) -> bool {
     let stem = |name: &str| Path::new(name).file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     distance_of_near(&stem(wanted), &stem(name)).is_some()
 }
 
-/// The error for a path that does not exist, with the nearest entry of its nearest existing parent.
+/// The error for a path that does not exist, with the most similar entry of its nearest existing parent.
 #[cold]
 pub(crate) fn missing_path(path: &Path) -> Error {
     if path == Path::new("-") {
@@ -439,7 +441,7 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::NotFound);
         assert!(error.to_string().contains("train.csv"), "{error}");
         std::fs::write(folder.path().join("home"), "").unwrap();
-        // A path from here is answered with one from here.
+        // A relative path gets a relative answer.
         assert!(missing_path(Path::new("Cargo.tom")).message().ends_with("did you mean \"Cargo.toml\"?"));
         let error = missing_path(&folder.path().join("nope"));
         assert!(error.to_string().contains("none similar"), "{error}");
@@ -470,7 +472,7 @@ mod tests {
             ("on", "id", false),
             ("size", "side", true),
             ("size", "name", false),
-            // Of two letters each, in six bytes each.
+            // Two letters each, in six bytes each.
             ("高度", "宽窄", false),
             ("高度", "宽度", true),
             ("grösse", "größe", true),

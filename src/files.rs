@@ -7,29 +7,29 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::memory::check_file_limit;
 
-/// Opens an ordinary file for reading; a missing one is an error that names the nearest entry. A folder, pipe, device or
-/// socket is an error at once: nothing is waited for.
+/// Opens an ordinary file for reading. If it does not exist, the error names the most similar entry. A folder, pipe,
+/// device or socket is an error at once, without waiting.
 pub(crate) fn open(path: &Path) -> Result<File> {
     let file = open_unseen(path)?;
     check_ordinary(path, &file.metadata().map_err(|error| Error::io(path, error))?)?;
     Ok(file)
 }
 
-/// As [`open`], without asking what was opened: reading from it may give anything, but waits for nothing.
+/// Like [`open`], without checking what was opened: reading may give anything, but does not wait.
 pub(crate) fn open_unseen(path: &Path) -> Result<File> {
     let mut options = File::options();
     options.read(true);
     #[cfg(unix)]
     {
         use std::os::unix::fs::OpenOptionsExt;
-        // Without it, opening a pipe waits for somebody who writes to it.
+        // Without this, opening a pipe waits for somebody who writes to it.
         options.custom_flags(libc::O_NONBLOCK | libc::O_NOCTTY);
     }
     options.open(path).or_else(|error| {
         if let Ok(metadata) = path.metadata() {
             check_ordinary(path, &metadata)?;
             if error.kind() == io::ErrorKind::WouldBlock {
-                // Another program has a lease of the file, which the system asks it to give back.
+                // Another program has a lease on the file, and the system asks it to give the lease back.
                 return File::open(path).map_err(|error| Error::io(path, error));
             }
         }
@@ -50,7 +50,7 @@ pub(crate) fn check_ordinary(path: &Path, metadata: &Metadata) -> Result<()> {
     Err(Error::new(kind, message).at_path(path))
 }
 
-/// The text of an ordinary file of at most `max_bytes`, which is `what`.
+/// The text of an ordinary file of at most `max_bytes`; `what` names it in messages.
 pub(crate) fn read_text(path: &Path, what: &str, max_bytes: u64) -> Result<String> {
     let mut bytes = Vec::new();
     open(path)?.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
@@ -65,7 +65,7 @@ pub(crate) fn read_text(path: &Path, what: &str, max_bytes: u64) -> Result<Strin
     })
 }
 
-/// Writes `parts`, one behind the other, to `path`, with the permissions that any new file has. Nobody ever sees half of
+/// Writes `parts`, one after another, to `path`, with the permissions of a new file. Nobody ever sees only a part of
 /// it.
 pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -75,10 +75,10 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt;
-        // The process's umask takes its share; otherwise, temporary files are the owner's alone.
+        // The process's umask is applied; otherwise temporary files belong only to their owner.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    // The name of the temporary file tells nobody anything.
+    // The name of the temporary file would not help anybody.
     let mut file = builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))?;
     parts.iter().try_for_each(|part| file.write_all(part))?;
     file.persist(path)?;

@@ -5,23 +5,23 @@ use std::collections::BTreeMap;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most conditions within conditions.
+/// Deepest nesting of conditions.
 const MAX_DEPTH: usize = 64;
 
 /// A condition, such as `label != 3 and (kind == 'cat' or len(tokens) >= 32)`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
     condition: Condition,
-    /// What it looks at, in the order of their numbers.
+    /// What it reads, by number.
     pub(crate) subjects: Vec<Subject>,
 }
 
-/// What a filter looks at of a record: the value of a field, or its length.
+/// What a filter reads of a record: the value of a field, or its length.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subject {
     pub(crate) field: String,
     pub(crate) is_length: bool,
-    /// Whether it is compared with texts; `None` if it is only missing or not.
+    /// Whether it is compared with texts; `None` if it is only checked for being missing.
     pub(crate) is_text: Option<bool>,
 }
 
@@ -56,16 +56,16 @@ enum Literal {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Known<'a> {
     Missing,
-    /// What f64 need not hold.
+    /// An integer that f64 may not hold exactly.
     Integer(i128),
     Number(f64),
     Text(&'a str),
 }
 
-/// How an integer compares with a number, exactly.
+/// Compares an integer with a number, exactly.
 fn order(integer: i128, number: f64) -> Option<Ordering> {
     let whole = number.trunc();
-    // What is beyond the integers becomes the last of them.
+    // Numbers beyond the integers become the largest or smallest integer.
     let by_fraction = if whole.is_finite() { 0.0.partial_cmp(&(number - whole)) } else { Some(Ordering::Equal) };
     (!number.is_nan()).then(|| integer.cmp(&(whole as i128)).then(by_fraction.unwrap_or(Ordering::Equal)))
 }
@@ -77,7 +77,7 @@ enum Token {
     Mark(&'static str),
 }
 
-/// What stands between names and values; the longer of two that begin alike comes first.
+/// The signs between names and values; of two that begin in the same way, the longer one comes first.
 const MARKS: [&str; 11] = ["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ","];
 
 fn fault(at: usize, message: impl std::fmt::Display) -> Error {
@@ -300,7 +300,7 @@ impl Filter {
         Ok(Self { condition, subjects: parser.subjects })
     }
 
-    /// The same with each text that it compares with as `named` has it.
+    /// The same filter, in which `named` changes each text that it compares with.
     pub(crate) fn with_texts(mut self, named: impl Fn(&str) -> &str) -> Self {
         self.condition.each_literal(&mut |literal| {
             if let Literal::Text(text) = literal {
@@ -310,8 +310,8 @@ impl Filter {
         self
     }
 
-    /// Whether a record is wanted whose [`subjects`](Self::subjects) have these values, in their order. What is missing is
-    /// nothing that it is compared with, and not different from it either.
+    /// Whether a record is kept whose [`subjects`](Self::subjects) have these values, in their order. A missing value
+    /// is neither equal to nor different from anything.
     pub(crate) fn keeps<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
         self.condition.holds(value)
     }

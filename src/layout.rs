@@ -14,7 +14,7 @@ pub struct Layout {
     bytes: usize,
     extents: Extents,
     tensors: Vec<TensorLayout>,
-    /// Of each row, if a tensor is ragged.
+    /// For each row, if a tensor is ragged.
     runs: Vec<Run>,
 }
 
@@ -30,7 +30,7 @@ impl Run {
         Self { start, len: lengths.0.map(|length| length as usize) }
     }
 
-    /// Where the next sample begins; `None` beyond all memory.
+    /// Where the next sample begins; `None` beyond any memory.
     fn end(&self) -> Option<[usize; MAX_EXTENTS]> {
         let mut end = self.start;
         for (end, len) in end.iter_mut().zip(self.len) {
@@ -50,9 +50,9 @@ pub struct TensorLayout {
     pub(crate) row_shape: Shape,
     pub(crate) dtype: DType,
     pub(crate) rows: Rows,
-    /// The extent that it goes by, if its samples do not take as much room each.
+    /// The extent that decides the sizes of its samples, if they differ.
     pub(crate) extent: usize,
-    /// Whether it lies beside the slot, in the memory of whoever fills it: see `row/wide.rs`.
+    /// Whether it lies beside the slot, in memory of the thread that fills it: see `row/wide.rs`.
     pub(crate) is_aside: bool,
 }
 
@@ -93,8 +93,8 @@ impl Layout {
         self.compute_each(schema, rows, extents, &[])
     }
 
-    /// The same with the extents of each sample, none of which is beyond `extents`: what ragged tensors go by. Where there are
-    /// none, all have `extents`.
+    /// The same with the extents of each sample, which ragged tensors need. None of them is larger than `extents`. If
+    /// `each` is empty, all samples have `extents`.
     ///
     /// # Errors
     ///
@@ -138,7 +138,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Where each sample begins, and how many elements all have.
+    /// Computes where each sample begins, and the number of elements of all samples.
     fn lay_out_runs(&mut self, rows: usize, extents: Extents, each: &[Extents]) -> Result<[usize; MAX_EXTENTS]> {
         self.runs.try_reserve(rows).map_err(|error| {
             let message = format!("no memory to lay out a batch of {rows} samples; lower the batch size");
@@ -210,7 +210,7 @@ impl Layout {
         tensor.offset..tensor.offset + bytes
     }
 
-    /// Which of the elements of the batch's tensor `index` are those of a sample; of offsets, where it begins.
+    /// The elements of a sample in the batch's tensor `index`; for offsets, where the sample begins.
     pub(crate) fn row_elements(&self, index: usize, row: usize) -> Range<usize> {
         let tensor = &self.tensors[index];
         let each = tensor.row_bytes / tensor.dtype.bytes();
@@ -224,12 +224,12 @@ impl Layout {
         }
     }
 
-    /// How many elements the samples have together in the ragged tensors of an extent.
+    /// Number of elements of all samples, in the ragged tensors with this extent.
     fn elements(&self, extent: usize) -> usize {
         self.runs.last().map_or(0, |last| last.start[extent] + last.len[extent])
     }
 
-    /// Where the samples lie in ragged tensors; empty if there are none.
+    /// Where the samples are in ragged tensors; empty if there are none.
     pub(crate) fn runs(&self) -> &[Run] {
         &self.runs
     }
@@ -239,7 +239,7 @@ impl Layout {
         (0..self.tensors.len()).map(|index| self.range(index).len()).sum()
     }
 
-    /// Writes where the samples of ragged tensors begin and end into `bytes`, the slot's memory.
+    /// Writes where the samples of ragged tensors begin and end to `bytes`, the slot's memory.
     pub(crate) fn write_offsets(&self, bytes: &mut [u8]) {
         for (index, tensor) in self.tensors.iter().enumerate().filter(|(_, tensor)| tensor.rows == Rows::Offsets) {
             let ends = self.runs.iter().map(|run| run.start[tensor.extent] + run.len[tensor.extent]);
@@ -250,14 +250,14 @@ impl Layout {
         }
     }
 
-    /// Keeps the first `rows` samples: the others were bad and are left out.
+    /// Keeps the first `rows` samples; the others were bad and are dropped.
     pub(crate) fn truncate(&mut self, rows: usize) {
         debug_assert!(rows <= self.rows);
         self.rows = rows;
         self.runs.truncate(rows);
     }
 
-    /// Moves sample `from` to `to` in `bytes`, the slot's memory, behind the samples before that.
+    /// Moves sample `from` to place `to` in `bytes`, the slot's memory, after the samples before it.
     pub(crate) fn move_row(&mut self, bytes: &mut [u8], from: usize, to: usize) {
         debug_assert!(to < from);
         let moved = self.runs.get(from).map(|run| {

@@ -155,7 +155,7 @@ pub mod formats {
 
 /// Guides: each page answers one question. Their examples are tests.
 pub mod guide {
-    // Where there are no files beside the page, the pictures come with it: the first definition of a name counts.
+    // If the files are not beside the page, the pictures are included: the first definition of a name counts.
     #[doc = include_str!("guide/pictures.md")]
     #[doc = ""]
     #[doc = include_str!("guide/bottleneck.md")]

@@ -5,7 +5,7 @@ pub(crate) trait Kernel {
     fn run(self);
 }
 
-/// Runs the loop as the processor at hand runs it fastest: with AVX2 and FMA where it has both.
+/// Runs the loop in the fastest way for the current processor: with AVX2 and FMA if it has both.
 pub(crate) fn dispatch(kernel: impl Kernel) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -81,8 +81,8 @@ pub(crate) fn scaled(bits: u64, limit: u64) -> u64 {
     ((u128::from(bits) * u128::from(limit)) >> 64) as u64
 }
 
-/// A hash that is the same in every process, build, version and system: for fingerprints and for splitting by name. What
-/// it is made of is written down here, byte by byte, and never changes.
+/// A hash that is the same in every process, build, version and system, for fingerprints and for splitting by name. It
+/// is defined here, byte by byte, and never changes.
 pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     let (words, rest) = bytes.as_chunks::<8>();
     let mut last = [0; 8];
@@ -92,12 +92,12 @@ pub(crate) fn hash_bytes(bytes: &[u8]) -> u64 {
     mix(hash ^ bytes.len() as u64)
 }
 
-/// A hash of numbers in this order, as lasting as [`hash_bytes`].
+/// A hash of numbers in this order, as stable as [`hash_bytes`].
 pub(crate) fn hash_numbers(numbers: impl IntoIterator<Item = u64>) -> u64 {
     numbers.into_iter().fold(RandomKey::new(0x6861_7368), RandomKey::with).bits(0)
 }
 
-/// A hash of texts in this order, as lasting as [`hash_bytes`].
+/// A hash of texts in this order, as stable as [`hash_bytes`].
 pub(crate) fn hash_texts(texts: impl IntoIterator<Item = impl AsRef<[u8]>>) -> u64 {
     hash_numbers(texts.into_iter().map(|text| hash_bytes(text.as_ref())))
 }

@@ -93,9 +93,13 @@ impl Shape {
         self.rank += 1;
     }
 
-    /// Product of the dimensions; 1 for a scalar. `None` if it overflows.
+    /// Product of the dimensions; 1 for a scalar. `None` if as many elements of eight bytes have more bytes than memory.
+    /// Dimensions of 0 do not count for that, so that the strides of an empty tensor do not overflow either.
     pub fn elements(&self) -> Option<usize> {
-        self.iter().try_fold(1usize, |product, dim| product.checked_mul(*dim))
+        const MOST: usize = isize::MAX as usize / 8;
+        let mut others = self.iter().filter(|dim| **dim > 0);
+        let product = others.try_fold(1usize, |product, dim| product.checked_mul(*dim).filter(|all| *all <= MOST))?;
+        Some(if self.contains(&0) { 0 } else { product })
     }
 }
 
@@ -168,7 +172,7 @@ impl Affine {
         Self { scale, bias, steps, axis }
     }
 
-    /// Why it can't be that of a tensor of `shape`.
+    /// Why this can't belong to a tensor of `shape`.
     fn fault(&self, shape: &[Dim]) -> Option<String> {
         let found = [self.scale.len(), self.bias.len(), self.steps.len()];
         let wanted = match self.axis.map(|axis| shape.get(axis)) {
@@ -244,7 +248,7 @@ impl TensorSpec {
         Self { rows: Rows::Offsets, ..Self::with_dims(name, Role::Mask, DType::I64, vec![Dim::Extent(extent)]) }
     }
 
-    /// The first of its dimensions that vary from sample to sample: what its length is.
+    /// The extent of its first dimension that varies from sample to sample.
     pub(crate) fn extent(&self) -> Option<usize> {
         self.shape.iter().find_map(|dim| match dim {
             Dim::Extent(extent) => Some(*extent),
@@ -252,7 +256,7 @@ impl TensorSpec {
         })
     }
 
-    /// The extent that a tensor goes by whose samples do not take as much room each.
+    /// The extent that decides the sizes of its samples, if they differ.
     pub(crate) fn ragged_extent(&self) -> Option<usize> {
         match (self.rows, self.shape.as_slice()) {
             (Rows::Ragged | Rows::Offsets, [Dim::Extent(extent)]) => Some(*extent),

@@ -53,7 +53,7 @@ impl<T: Default> Default for Mutex<T> {
     }
 }
 
-/// A mutex without poisoning around what is counted: never held while another is waited for, so that no model looks into it.
+/// A mutex without poisoning, for counters. No other lock is waited for while it is held, so loom need not model it.
 #[derive(Debug, Default)]
 pub(crate) struct CounterMutex<T>(std::sync::Mutex<T>);
 
@@ -67,32 +67,32 @@ impl<T> CounterMutex<T> {
     }
 }
 
-/// A condition variable for [`Mutex`], which calls the kernel only where a thread waits: the standard library's does so for
-/// every notification, which costs more than all else that a hand-over of a batch does.
+/// A condition variable for [`Mutex`] that calls the kernel only if a thread waits. The standard library's does so for
+/// every notification, which costs more than everything else in the hand-over of a batch.
 ///
 /// Whoever notifies has held the waiters' lock since it changed what they wait for, so that it knows of all of them.
 #[derive(Debug)]
 pub(crate) struct Condvar {
     raw: RawCondvar,
-    /// Threads that wait. Changed under the lock that they wait with, so that no model looks into it beside that lock.
+    /// Number of threads that wait. It only changes under the lock with which they wait, so loom need not model it.
     waiting: std::sync::atomic::AtomicUsize,
     awake: Awake,
 }
 
-/// Waiting without sleep, for what comes sooner than the kernel puts a thread to sleep and wakes it again.
+/// Waiting without sleep, for events that come sooner than the kernel puts a thread to sleep and wakes it again.
 #[derive(Debug, Default)]
 struct Awake {
-    /// Threads that wait so, and how often they were notified.
+    /// Number of threads that wait like this, and number of notifications.
     waiting: std::sync::atomic::AtomicUsize,
     notified: std::sync::atomic::AtomicUsize,
-    /// How often in a row it was in vain, and how many waits are still to pass before it is tried again.
+    /// Number of failures in a row, and number of waits before the next try.
     failures: std::sync::atomic::AtomicU32,
     pause: std::sync::atomic::AtomicU32,
 }
 
-/// About what sleeping and being woken takes together.
+/// About what sleeping and waking take together.
 const AWAKE: Duration = Duration::from_micros(50);
-/// At most one wait in `2^MOST_FAILURES` is tried without sleep where that is in vain.
+/// If waiting without sleep fails, at most one wait in `2^MOST_FAILURES` tries it.
 const MOST_FAILURES: u32 = 6;
 
 impl Condvar {
@@ -125,13 +125,13 @@ impl Condvar {
         guard
     }
 
-    /// As [`wait`](Self::wait), where the notification may come within microseconds: as long as such waits are short, the
-    /// thread stays awake. May return without a notification.
+    /// Like [`wait`](Self::wait), if the notification may come within microseconds. The thread stays awake as long as
+    /// such waits are short. May return without a notification.
     pub(crate) fn wait_awake<'a, T>(&self, mutex: &'a Mutex<T>, guard: MutexGuard<'a, T>) -> MutexGuard<'a, T> {
         self.stay_awake(mutex, guard).unwrap_or_else(|guard| self.wait(guard))
     }
 
-    /// As [`wait_until`](Self::wait_until) and [`wait_awake`](Self::wait_awake), which may end a moment after `deadline`.
+    /// Like [`wait_until`](Self::wait_until) and [`wait_awake`](Self::wait_awake); may end a moment after `deadline`.
     pub(crate) fn wait_awake_until<'a, T>(
         &self,
         mutex: &'a Mutex<T>,
@@ -141,13 +141,13 @@ impl Condvar {
         self.stay_awake(mutex, guard).unwrap_or_else(|guard| self.wait_until(guard, deadline))
     }
 
-    /// Gives the guard back at once if it is not worth it.
+    /// Returns the guard at once if it is not worth trying.
     fn stay_awake<'a, T>(
         &self,
         mutex: &'a Mutex<T>,
         guard: MutexGuard<'a, T>,
     ) -> Result<MutexGuard<'a, T>, MutexGuard<'a, T>> {
-        // A model would try every length of it.
+        // Loom would try every duration.
         if cfg!(ringfeed_loom) || !self.awake.is_worth_it() {
             return Err(guard);
         }
@@ -156,11 +156,12 @@ impl Condvar {
         self.awake.until_after(notified);
         let guard = mutex.lock();
         self.awake.end(notified);
-        // What was changed before this thread had the lock again may not be notified any more: the caller looks.
+        // There may be no further notification of changes that were made before this thread had the lock again, so the
+        // caller must check.
         Ok(guard)
     }
 
-    /// Waits until notified or until `deadline`; the caller looks at the clock again.
+    /// Waits until notified or until `deadline`; the caller must check the clock again.
     pub(crate) fn wait_until<'a, T>(&self, guard: MutexGuard<'a, T>, deadline: Instant) -> MutexGuard<'a, T> {
         let left = deadline.saturating_duration_since(Instant::now());
         self.waiting.fetch_add(1, Ordering::Relaxed);
@@ -170,7 +171,7 @@ impl Condvar {
     }
 }
 
-/// All but `notify` and `until_after` under the lock that the condition is waited for with.
+/// Except for `notify` and `until_after`, all methods are called under the lock of the condition.
 impl Awake {
     fn is_worth_it(&self) -> bool {
         let pause = self.pause.load(Ordering::Relaxed);

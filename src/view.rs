@@ -24,12 +24,12 @@ impl fmt::Debug for TensorView<'_> {
 }
 
 impl<'a> TensorView<'a> {
-    /// Tensor `index` of a batch that is laid out by `layout` in `slot`.
+    /// Tensor `index` of a batch with this layout in `slot`.
     pub(crate) fn new(spec: &'a TensorSpec, layout: &Layout, index: usize, slot: &'a [u8]) -> Self {
         Self { spec, shape: layout.shape(index), bytes: &slot[layout.range(index)] }
     }
 
-    /// One sample of a tensor, whose shape then has no dimension for the batch.
+    /// One sample of a tensor. Its shape has no dimension for the batch.
     pub(crate) fn of_row(spec: &'a TensorSpec, shape: Shape, bytes: &'a [u8]) -> Self {
         Self { spec, shape, bytes }
     }
@@ -87,5 +87,31 @@ impl<'a> TensorView<'a> {
             return Err(Error::new(ErrorKind::Schema, message).at_column(&self.spec.name));
         }
         Ok(bytemuck::cast_slice(self.bytes))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::schema::{Extents, Role, Schema};
+
+    #[test]
+    fn an_empty_tensor_has_strides_that_fit_or_is_refused() {
+        const WIDE: usize = 1 << 40;
+        let tensors: [(&[usize], _); 5] = [
+            (&[2, 0, 1 << 58], Some([0, 0, 1 << 58, 1])),
+            (&[0, WIDE, WIDE], None),
+            (&[WIDE, WIDE, 0], None),
+            (&[0, usize::MAX], None),
+            (&[usize::MAX, 0], None),
+        ];
+        for (dims, strides) in tensors {
+            let spec = TensorSpec::new("x", Role::Feature, DType::U8, dims);
+            let schema = Schema::new(vec![spec.clone()]).expect("a schema");
+            let mut layout = Layout::default();
+            let laid_out = layout.compute(&schema, 2, Extents::default());
+            let found = laid_out.ok().map(|()| TensorView::new(&spec, &layout, 0, &[]).strides());
+            assert_eq!(found, strides.map(|strides: [usize; 4]| Shape::new(&strides)), "{dims:?}");
+        }
     }
 }

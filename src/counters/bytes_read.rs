@@ -1,6 +1,6 @@
 use std::cell::Cell;
 
-/// Bytes that came out of files or storages, and how many requests that took.
+/// Bytes that were read from files or storages, and the number of requests for them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct BytesRead {
     pub(crate) bytes: u64,
@@ -8,12 +8,12 @@ pub(crate) struct BytesRead {
 }
 
 thread_local! {
-    /// Of the calling thread: readers of all kinds read, and know nothing of whom they read for.
+    /// Of the calling thread: readers do not know for which stage they read.
     static READ: Cell<BytesRead> = const { Cell::new(BytesRead { bytes: 0, requests: 0 }) };
 }
 
 impl BytesRead {
-    /// One request gave the calling thread so many bytes.
+    /// A request gave the calling thread so many bytes.
     #[inline]
     pub(crate) fn note(bytes: usize) {
         Self { bytes: bytes as u64, requests: 1 }.note_all();

@@ -9,14 +9,14 @@ pub(crate) struct Lap {
     cpu: Option<Duration>,
 }
 
-/// Time spent between two looks.
+/// Time spent between two readings.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Spent {
     pub(crate) wall: Duration,
     pub(crate) cpu: Option<Duration>,
 }
 
-/// The time, for statistics. It stands still in a build that measures what they cost (`benches/statistics.rs`).
+/// The time, for statistics. It stands still in builds that measure what statistics cost (`benches/statistics.rs`).
 #[inline]
 pub(crate) fn now() -> Instant {
     #[cfg(ringfeed_uncounted)]
@@ -29,7 +29,7 @@ pub(crate) fn now() -> Instant {
 }
 
 impl Lap {
-    /// At a time that was looked at already, without the processor's.
+    /// A lap at a time that was read before, without processor time.
     pub(crate) fn of(wall: Instant) -> Self {
         Self { wall, cpu: None }
     }
@@ -51,7 +51,7 @@ impl Lap {
         }
     }
 
-    /// Another look at the same clocks.
+    /// Reads the same clocks again.
     pub(crate) fn again(self) -> Self {
         Self::now(self.cpu.is_some())
     }
@@ -68,14 +68,14 @@ impl Spent {
         Self { wall: self.wall + other.wall, cpu }
     }
 
-    /// Without a part of it.
+    /// This, less a part of it.
     pub(crate) fn minus(self, part: Self) -> Self {
         let cpu = self.cpu.map(|cpu| cpu.saturating_sub(part.cpu.unwrap_or_default()));
         Self { wall: self.wall.saturating_sub(part.wall), cpu }
     }
 }
 
-/// Processor time of the calling thread; `None` where the system does not tell.
+/// Processor time of the calling thread; `None` if the system does not tell.
 pub(crate) fn thread_cpu() -> Option<Duration> {
     #[cfg(unix)]
     return Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime)).ok();
@@ -83,7 +83,7 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
     None
 }
 
-/// Processor time of all threads of this process; `None` where the system does not tell.
+/// Processor time of all threads of this process; `None` if the system does not tell.
 pub(crate) fn process_cpu() -> Option<Duration> {
     #[cfg(unix)]
     return Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).ok();

@@ -1,4 +1,4 @@
-/// What is wrong with an image that is loaded all the same, as libjpeg loads it.
+/// What is wrong with an image that is loaded all the same, because libjpeg loads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
     StrayBytes,

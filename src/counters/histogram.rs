@@ -3,9 +3,9 @@ use std::time::Duration;
 
 use super::{add_alone, count, nanoseconds};
 
-/// Buckets for each doubling: a time is known to a quarter of its octave.
+/// Buckets per octave (doubling of time).
 const PARTS: usize = 4;
-/// Up to 2^41 ns, which is 37 minutes; what takes longer counts as that.
+/// Up to 2^41 ns, which is 37 minutes. Longer times count as that.
 pub(crate) const BUCKETS: usize = 40 * PARTS;
 
 /// Times by their logarithm, in a fixed number of buckets that any thread adds to.
@@ -17,12 +17,12 @@ impl Histogram {
         Self((0..BUCKETS).map(|_| AtomicU64::new(0)).collect())
     }
 
-    /// `times` things took `time` each.
+    /// Adds `times` times of length `time`.
     pub(crate) fn record(&self, time: Duration, times: u64) {
         count(&self.0[bucket_of(nanoseconds(time))], times);
     }
 
-    /// One thing took `time`, and no other thread records meanwhile.
+    /// Adds one time; no other thread may record meanwhile.
     pub(crate) fn record_alone(&self, time: Duration) {
         add_alone(&self.0[bucket_of(nanoseconds(time))], 1);
     }
@@ -41,7 +41,7 @@ fn bucket_of(ns: u64) -> usize {
     ((octave - 1) * PARTS + part).min(BUCKETS - 1)
 }
 
-/// The shortest time of a bucket and the one behind its longest, in nanoseconds.
+/// The lower and upper limit of a bucket, in nanoseconds.
 pub(crate) fn bounds_of(bucket: usize) -> (f64, f64) {
     let from = |bucket: usize| match bucket.checked_sub(PARTS) {
         None => bucket as f64,

@@ -28,14 +28,14 @@ pub(crate) use trainer::{TrainerClock, TrainerCounter};
 #[derive(Debug)]
 pub(crate) struct StageCounter {
     pub(crate) busy_ns: AtomicU64,
-    /// Part of the busy time in which the processor time was read, too, and what that was.
+    /// The part of the busy time for which the processor time was read, too, and that processor time.
     pub(crate) timed_ns: AtomicU64,
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) samples: AtomicU64,
     /// Of files and storages.
     pub(crate) bytes_read: AtomicU64,
     pub(crate) requests: AtomicU64,
-    /// By sample, or by batch where a stage works on whole ones.
+    /// Per sample, or per batch if a stage works on whole batches.
     pub(crate) times: Histogram,
 }
 
@@ -62,12 +62,12 @@ impl StageCounter {
         self.handled(samples);
     }
 
-    /// `samples` samples, in no time to speak of.
+    /// `samples` samples that took practically no time.
     pub(crate) fn handled(&self, samples: usize) {
         count(&self.samples, samples as u64);
     }
 
-    /// A whole batch of `samples` samples, and what was read for it, where only the calling thread counts in this stage.
+    /// A whole batch of `samples` samples, and what was read for it. Only the calling thread may count in this stage.
     pub(crate) fn busy_alone(&self, spent: Spent, samples: usize, read: BytesRead) {
         self.more_alone(spent);
         add_alone(&self.samples, samples as u64);
@@ -78,7 +78,7 @@ impl StageCounter {
         }
     }
 
-    /// More work on a batch that is counted already, where only the calling thread counts in this stage.
+    /// More work on a batch that was counted before. Only the calling thread may count in this stage.
     pub(crate) fn more_alone(&self, spent: Spent) {
         add_alone(&self.busy_ns, nanoseconds(spent.wall));
         if let Some(cpu) = spent.cpu {
@@ -87,7 +87,7 @@ impl StageCounter {
         }
     }
 
-    /// What was read meanwhile.
+    /// Adds what was read meanwhile.
     pub(crate) fn read(&self, read: BytesRead) {
         if read.requests > 0 {
             count(&self.bytes_read, read.bytes);
@@ -96,7 +96,7 @@ impl StageCounter {
     }
 }
 
-/// Whether nothing is counted: in a build that measures what counting costs (`benches/statistics.rs`).
+/// Whether nothing is counted, in builds that measure what counting costs (`benches/statistics.rs`).
 const UNCOUNTED: bool = cfg!(ringfeed_uncounted);
 
 /// Adds to a counter.
@@ -111,7 +111,7 @@ pub(crate) fn add(counter: &AtomicU64, time: Duration) {
     count(counter, nanoseconds(time));
 }
 
-/// Adds to a counter that no other thread writes to meanwhile: a fraction of what an atomic addition costs.
+/// Adds to a counter that no other thread writes to, for a fraction of the cost of an atomic addition.
 pub(crate) fn add_alone(counter: &AtomicU64, more: u64) {
     if !UNCOUNTED {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -125,26 +125,26 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
 /// What the trainer waited for, in nanoseconds, and how full the ring was: integrals over time.
 #[derive(Debug, Default)]
 pub(crate) struct QueueCounter {
-    /// Time that the ring was in use at all: not lent to another iterator.
+    /// Time in which this iterator had the ring.
     pub(crate) time_ns: AtomicU64,
-    /// Time in which the next batch was ready, and in which others were but not this one.
+    /// Time in which the next batch was ready, and time in which only later ones were.
     pub(crate) ready_ns: AtomicU64,
     pub(crate) behind_ns: AtomicU64,
     /// Batches times time.
     pub(crate) ready_batch_ns: AtomicU64,
     pub(crate) filling_batch_ns: AtomicU64,
-    /// The trainer waited: for planning, for a slot that it holds itself, for the batch that is being filled while no other is
-    /// ready, for a batch behind which others are ready.
+    /// Time that the trainer waited: for planning, for a slot that it holds itself, for a batch that is filled while no
+    /// other is ready, and for a batch while later ones are ready.
     pub(crate) wait_plan_ns: AtomicU64,
     pub(crate) wait_slot_ns: AtomicU64,
     pub(crate) wait_fill_ns: AtomicU64,
     pub(crate) wait_behind_ns: AtomicU64,
 }
 
-/// All figures of one iterator.
+/// All counters of one iterator.
 #[derive(Debug)]
 pub(crate) struct Counters {
-    /// Writes down what happens when, if somebody wants to know.
+    /// Records events, if a trace is wanted.
     pub(crate) trace: Option<Tracer>,
     pub(crate) plan: StageCounter,
     pub(crate) read: StageCounter,
@@ -173,7 +173,7 @@ pub(crate) struct Counters {
     pub(crate) refilled: AtomicU64,
     pub(crate) left_behind: AtomicU64,
     pub(crate) moved_rows: AtomicU64,
-    /// Batches whose bytes were asked for before workers needed them.
+    /// Batches whose bytes were requested before workers needed them.
     pub(crate) asked_ahead: AtomicU64,
     pub(crate) scope_spilled: AtomicU64,
     pub(crate) detached: AtomicU64,
@@ -234,7 +234,7 @@ impl Counters {
         }
     }
 
-    /// The trainer has waited from `since` until `now`.
+    /// The trainer waited from `since` until `now`.
     pub(crate) fn trainer_waited(&self, since: Instant, now: Instant) {
         add_alone(&self.trainer.wait_ns, nanoseconds(now.saturating_duration_since(since)));
         if let Some(trace) = &self.trace {
@@ -243,8 +243,8 @@ impl Counters {
     }
 }
 
-/// How long reading took by how many jobs read at the same time: what tells storage that answers late from storage that gives
-/// only so many bytes a second.
+/// How long reading took, by the number of jobs that read at the same time. This distinguishes storage that answers
+/// late from storage that gives only so many bytes per second.
 #[derive(Debug, Default)]
 pub(crate) struct Concurrency {
     reading: AtomicU64,
@@ -256,12 +256,12 @@ pub(crate) struct Concurrency {
 pub(crate) const LEVELS: usize = 13;
 
 impl Concurrency {
-    /// A job begins to read: how many do so now.
+    /// A job begins to read; returns how many jobs read now.
     pub(crate) fn enter(&self) -> u64 {
         if UNCOUNTED { 1 } else { self.reading.fetch_add(1, Ordering::Relaxed) + 1 }
     }
 
-    /// A job has read `samples` samples. `entered` is what `enter` said.
+    /// A job has read `samples` samples. `entered` is what `enter` returned.
     pub(crate) fn leave(&self, entered: u64, time: Duration, samples: usize) {
         if UNCOUNTED {
             return;

@@ -24,11 +24,11 @@ pub(crate) enum Kind {
     Upload,
     LoadWait,
     CopyWait,
-    /// A copy, from its beginning until it was seen to have landed. Several may be under way.
+    /// A copy, from its beginning until it was seen to be complete. Several may be under way.
     Copy,
-    /// The trainer's `next`, where batches come from a device.
+    /// The trainer's `next`, if batches come from a device.
     Take,
-    /// No time: how many batches are ready and being filled from then on.
+    /// Has no duration: how many batches are ready and being filled from then on.
     Levels,
 }
 
@@ -58,11 +58,11 @@ impl Kind {
 /// Who did something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Track {
-    /// Whoever takes this iterator's batches from a device.
+    /// The thread that takes this iterator's batches from a device.
     Taker(u32),
-    /// The thread that copies this iterator's batches to the device of a number.
+    /// The thread that copies this iterator's batches to the device with this number.
     Upload(u16, u16),
-    /// Whoever asks this iterator for batches.
+    /// The thread that asks this iterator for batches.
     Trainer(u32),
     /// The thread that plans for this iterator.
     Planning(u32),
@@ -77,16 +77,16 @@ pub(crate) struct Event {
     pub(crate) iterator: u32,
     pub(crate) begin_ns: u64,
     pub(crate) end_ns: u64,
-    /// The ticket of the batch that it was about; of levels, how many are ready.
+    /// The ticket of its batch; for levels, the number of ready batches.
     pub(crate) batch: Option<u64>,
-    /// How many samples; of levels, how many batches are being filled.
+    /// The number of samples; for levels, the number of batches that are filled.
     pub(crate) count: u32,
 }
 
-/// The batch of an event that is about none.
+/// The batch of an event that has none.
 const NO_BATCH: u64 = u64::MAX;
 
-/// The last events, in a fixed number of places that any thread writes to without waiting.
+/// The last events, in a fixed number of places. Any thread writes to them without waiting.
 pub(crate) struct Recorder {
     begin: Instant,
     places: Box<[Place]>,
@@ -94,7 +94,7 @@ pub(crate) struct Recorder {
     iterators: AtomicU64,
 }
 
-/// A place for an event. The mark is odd while it is written, and says afterwards which event it is.
+/// A place for an event. The mark is odd while it is written; afterwards it says which event it is.
 #[derive(Debug, Default)]
 struct Place {
     mark: AtomicU64,
@@ -122,10 +122,10 @@ impl Recorder {
         let place = &self.places[(number % self.places.len() as u64) as usize];
         let mark = place.mark.load(Ordering::Relaxed);
         let (writing, written) = (2 * number + 1, 2 * number + 2);
-        // Where another thread is still at it, a whole round late, or was here a round early, this event is the one to be lost.
+        // If another thread still writes here, a whole round late, or was here a round early, this event is lost.
         if !mark.is_multiple_of(2)
             || mark > writing
-            // Behind all that whoever was here before has written.
+            // After everything that the previous writer has written.
             || place.mark.compare_exchange(mark, writing, Ordering::Acquire, Ordering::Relaxed).is_err()
         {
             return;
@@ -135,7 +135,7 @@ impl Recorder {
         place.mark.store(written, Ordering::Release);
     }
 
-    /// The events that are kept, in the order in which they ended, and how many are not.
+    /// The events that are kept, in the order in which they ended, and the number of those that are not.
     pub(crate) fn read(&self) -> (Vec<Event>, u64) {
         let recorded = self.next.load(Ordering::Acquire);
         let first = recorded.saturating_sub(self.places.len() as u64);
@@ -188,14 +188,14 @@ impl Event {
     }
 }
 
-/// Writes down what becomes of one iterator's batches.
+/// Records the events of one iterator's batches.
 #[derive(Clone, Debug)]
 pub(crate) struct Tracer {
     recorder: Arc<Recorder>,
     iterator: u32,
 }
 
-/// A batch whose way is written down, and its number there.
+/// A batch whose events are recorded, and its number there.
 #[derive(Clone, Debug)]
 pub(crate) struct Traced {
     pub(crate) tracer: Tracer,
@@ -208,7 +208,7 @@ impl Traced {
     }
 }
 
-/// When a job did what: the job as a whole, until when it read, and what it read or transformed after that.
+/// The times of a job: the whole job, when it had read, and what it read or transformed after that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
     pub(crate) begin: Instant,
@@ -219,14 +219,14 @@ pub(crate) struct Spans {
 }
 
 impl Spans {
-    /// Time that one of the job's `rows` rows took, in nanoseconds.
+    /// Time that each of the job's `rows` rows took, in nanoseconds.
     pub(crate) fn row_ns(&self, rows: usize) -> u64 {
         nanoseconds(self.end.saturating_duration_since(self.begin)) / rows.max(1) as u64
     }
 }
 
 impl Tracer {
-    /// Of the next iterator.
+    /// The tracer of the next iterator.
     pub(crate) fn new(recorder: Arc<Recorder>) -> Self {
         let iterator = recorder.iterators.fetch_add(1, Ordering::Relaxed) as u32;
         Self { recorder, iterator }
@@ -276,7 +276,7 @@ impl Tracer {
         }
     }
 
-    /// So many batches are ready and being filled from now on.
+    /// From now on, so many batches are ready and so many are filled.
     pub(crate) fn record_levels(&self, now: Instant, ready: usize, filling: usize) {
         self.record(Kind::Levels, self.trainer(), (now, now), Some(ready as u64), filling);
     }

@@ -8,7 +8,7 @@ use super::nanoseconds;
 /// How many samples are kept.
 const KEPT: usize = 10;
 
-/// One sample, and how long its stages took at most.
+/// One sample, and the longest time that each stage took for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Slow {
     pub(crate) sample: u64,
@@ -26,7 +26,7 @@ impl Slow {
 /// The samples that took longest, each once.
 #[derive(Debug)]
 pub(crate) struct Slowest {
-    /// What a sample must take longer than to come in: looked at without the lock.
+    /// A sample must take longer than this to be kept. It is read without the lock.
     least_ns: AtomicU64,
     kept: CounterMutex<([Slow; KEPT], usize)>,
 }

@@ -5,21 +5,22 @@ use crate::sync::CounterMutex;
 
 use super::Counters;
 
-/// Most moments that are kept; then every second one is dropped, and half as many a second are kept from there on.
+/// Most moments that are kept. When there are more, every second one is dropped, and from then on they come half as
+/// often.
 const MOMENTS: usize = 256;
-/// From one moment to the next, at first.
+/// Time between two moments, at first.
 const FIRST_NS: u64 = 10_000_000;
-/// A stretch of a run has so many batches at least: more than a burst has that a deeper ring would ride over.
+/// Least number of batches in a stretch of a run: more than a burst that a deeper ring could absorb.
 const STRETCH_BATCHES: u64 = 64;
 
-/// What had been counted by a moment.
+/// The sums at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Since the first batch.
+    /// Time since the first batch.
     pub(crate) ns: u64,
     pub(crate) batches: u64,
     pub(crate) samples: u64,
-    /// Time that workers worked, over all of them.
+    /// Busy time of all workers.
     pub(crate) busy_ns: u64,
     pub(crate) wait_ns: u64,
     pub(crate) queue_ns: u64,
@@ -30,7 +31,7 @@ pub(crate) struct Moment {
 #[derive(Debug)]
 pub(crate) struct Timeline {
     begin: Instant,
-    /// When the next moment is due, since the beginning: looked at without the lock.
+    /// When the next moment is due, from the beginning. It is read without the lock.
     due_ns: AtomicU64,
     kept: CounterMutex<Kept>,
 }
@@ -40,17 +41,17 @@ struct Kept {
     /// With room for all that there may be.
     moments: Vec<Moment>,
     every_ns: u64,
-    /// Where the stretch began that is not over.
+    /// Where the current stretch began.
     begun: Moment,
     stretches: Stretches,
 }
 
-/// Time that the trainer waited, by stretches of the run: what tells a run that is slow for half of its time from one that is half
-/// as slow all the time.
+/// Time that the trainer waited, by stretches of the run. This distinguishes a run that is slow for half of its time
+/// from one that is half as slow all the time.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Stretches {
     pub(crate) wait_seconds: f64,
-    /// Times how many workers worked at the same time in that stretch, in the mean.
+    /// The same, multiplied by the mean number of workers that worked in that stretch.
     pub(crate) wait_worker_seconds: f64,
 }
 
@@ -92,14 +93,14 @@ impl Timeline {
         self.kept.lock().moments.clone()
     }
 
-    /// All stretches that are over.
+    /// All complete stretches.
     pub(crate) fn stretches(&self) -> Stretches {
         self.kept.lock().stretches
     }
 }
 
 impl Counters {
-    /// A batch was given to the trainer at `now`: keeps what was counted if it is time to.
+    /// A batch was given to the trainer at `now`: keeps the sums if it is time to.
     pub(crate) fn note_moment(&self, now: Instant) {
         let ns = super::nanoseconds(now.saturating_duration_since(self.timeline.begin));
         if ns < self.timeline.due_ns.load(Ordering::Relaxed) {

@@ -3,20 +3,21 @@ use std::time::{Duration, Instant};
 
 use super::{Histogram, add_alone, nanoseconds, now, process_cpu};
 
-/// What the trainer did: waited for batches, or worked on them. Counted by whoever is in the iterator's `next`, alone.
+/// What the trainer did: it waited for batches, or worked on them. Only the thread in the iterator's `next` counts
+/// here.
 #[derive(Debug)]
 pub(crate) struct TrainerCounter {
     pub(crate) wait_ns: AtomicU64,
-    /// Time between two batches that was not waited.
+    /// Time between two batches, without waiting.
     pub(crate) busy_ns: AtomicU64,
-    /// Time in `next` that was not waited.
+    /// Time in `next`, without waiting.
     pub(crate) deliver_ns: AtomicU64,
     pub(crate) batches: AtomicU64,
     /// Batches that were there when they were asked for.
     pub(crate) ready: AtomicU64,
     pub(crate) waits: Histogram,
     pub(crate) steps: Histogram,
-    /// What was waited for the first batch of each epoch, and how many of those there were.
+    /// Time waited for the first batch of each epoch, and the number of these batches.
     pub(crate) edge_wait_ns: AtomicU64,
     pub(crate) epochs: AtomicU64,
     /// Time that the process had been on a core when it first asked for a batch.
@@ -50,18 +51,19 @@ impl TrainerCounter {
     }
 }
 
-/// Tells the trainer's own time from the time that it waits: kept by the iterator, and asked at both ends of `next`.
+/// Separates the trainer's own time from the time that it waits. The iterator keeps it, and calls it at the beginning
+/// and end of `next`.
 #[derive(Debug, Default)]
 pub(crate) struct TrainerClock {
-    /// When the last answer was given, and what had been waited by then.
+    /// When the last answer was given, and how long the trainer had waited by then.
     left: Option<(Instant, Duration)>,
     entered: Option<(Instant, Duration)>,
-    /// What had been waited when the last batch was given.
+    /// How long the trainer had waited when the last batch was given.
     waited_before: Duration,
 }
 
 impl TrainerClock {
-    /// The trainer asks for a batch: when that is.
+    /// The trainer asks for a batch; returns the time.
     pub(crate) fn enter(&mut self, counter: &TrainerCounter) -> Instant {
         let (now, waited) = (now(), counter.waited());
         if let Some((left, waited_then)) = self.left {
@@ -77,7 +79,7 @@ impl TrainerClock {
         now
     }
 
-    /// The trainer gets an answer, a batch or something else: when that is.
+    /// The trainer gets an answer, which may be a batch; returns the time.
     pub(crate) fn leave(&mut self, counter: &TrainerCounter, is_batch: bool) -> Instant {
         let (now, waited) = (now(), counter.waited());
         let (entered, waited_then) = self.entered.take().unwrap_or((now, waited));

@@ -16,7 +16,7 @@ use crate::view::TensorView;
 use super::contract::BatchPlan;
 use super::state::State;
 
-/// What a slot carries beside its memory: recycled with it.
+/// What a slot holds in addition to its memory. It is recycled with the slot.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) ticket: u64,
@@ -24,20 +24,20 @@ pub(crate) struct Batch {
     pub(crate) layout: Layout,
     /// Bad rows, found by any worker in any order.
     pub(crate) faults: Mutex<Vec<(usize, Error)>>,
-    /// Damaged images among its samples that were loaded.
+    /// Damage of those images among its samples that were loaded all the same.
     pub(crate) damage: Mutex<DamageTally>,
-    /// Bad rows that were taken out or replaced, in row order: what settling counts and names.
+    /// Bad rows that were removed or replaced, in the order of rows, to be counted and named.
     pub(crate) bad: Vec<(usize, Error)>,
-    /// Positions, samples and padding of the rows as they are, if any were taken out or replaced. The plan itself stays whole: the
-    /// batch may have to be filled again.
+    /// Positions, samples and padding of the rows after some were removed or replaced. The plan itself does not change,
+    /// because the batch may have to be filled again.
     pub(crate) kept: Option<Kept>,
-    /// What ends the epoch here, whatever the policy for bad records.
+    /// An error that ends the epoch here, whatever the policy for bad records.
     fatal: Mutex<Option<Error>>,
-    /// Where the iterator stands once this batch is handed out.
+    /// The iterator's state after this batch was delivered.
     pub(crate) after: Option<State>,
 }
 
-/// Which samples a batch holds after its bad ones were taken out or replaced.
+/// The samples of a batch after its bad ones were removed or replaced.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kept {
     pub(crate) positions: Vec<u64>,
@@ -46,10 +46,10 @@ pub(crate) struct Kept {
 }
 
 impl Batch {
-    /// Makes this the batch of `plan`, and returns the plan of the slot's last turn, to be used again.
+    /// Makes this the batch of `plan`, and returns the slot's previous plan for reuse.
     pub(crate) fn begin(&mut self, plan: BatchPlan) -> BatchPlan {
         let ended = (std::mem::take(self.faults.get_mut()), self.fatal.get_mut().take());
-        // Errors may carry what is the user's: it is dropped under no lock.
+        // Errors may contain the user's objects, which must not be dropped under a lock.
         drop(ended);
         *self.damage.get_mut() = DamageTally::default();
         self.bad.clear();
@@ -57,10 +57,10 @@ impl Batch {
         std::mem::replace(&mut self.plan, plan)
     }
 
-    /// The batch can't be delivered: `error` ends the epoch in its place, unless another one does already.
+    /// Marks the batch as failed: `error` ends the epoch in its place, unless another error already does.
     pub(crate) fn fail(&self, error: Error) {
         let mut fatal = self.fatal.lock();
-        // Otherwise it drops behind the lock: it may carry what is the user's.
+        // Otherwise the error is dropped after the lock is released, because it may contain the user's objects.
         if fatal.is_none() {
             *fatal = Some(error);
         }
@@ -71,12 +71,12 @@ impl Batch {
         self.fatal.get_mut().is_some()
     }
 
-    /// What ends the epoch in this batch's place.
+    /// The error that ends the epoch in this batch's place.
     pub(crate) fn take_failure(&mut self) -> Option<Error> {
         self.fatal.get_mut().take()
     }
 
-    /// Takes the plan back, so that the batch can be filled again: rows that were found bad stay so.
+    /// Takes the plan back, so that the batch can be filled again. Rows that were found to be bad stay bad.
     pub(crate) fn take_plan(&mut self) -> BatchPlan {
         let mut plan = std::mem::take(&mut self.plan);
         plan.faults.append(&mut self.bad);
@@ -111,12 +111,12 @@ enum Memory {
     Replayed(Replayed),
 }
 
-/// Where batches wait that are given again and that nobody has in hand.
+/// Where repeated batches wait while nobody uses them.
 pub(super) type Home = Mutex<VecDeque<Detached>>;
 
-/// A batch that goes home when it drops, to be given again.
+/// A batch that returns to its home when it drops, so that it can be delivered again.
 struct Replayed {
-    /// There until it drops.
+    /// `None` only while it drops.
     batch: Option<Detached>,
     home: Arc<Home>,
 }
@@ -137,7 +137,7 @@ impl Drop for Replayed {
 pub(super) struct Detached(Box<DataSet>);
 
 impl Detached {
-    /// Gives it to the caller until it drops.
+    /// Lends it to the caller until it drops.
     pub(super) fn lend(self, home: &Arc<Home>) -> DataSet {
         let DataSet { schema, counters, bad_records, .. } = &*self.0;
         let (schema, counters, bad_records) = (schema.clone(), counters.clone(), *bad_records);
@@ -168,7 +168,7 @@ impl DataSet {
         }
     }
 
-    /// How its way is written down, if there is a trace and it comes from the ring.
+    /// Where its events are recorded, if there is a trace and it comes from the ring.
     pub(crate) fn traced(&self) -> Option<Traced> {
         match (&self.memory, &self.counters.trace) {
             (Memory::Leased(lease), Some(tracer)) => {
@@ -355,7 +355,7 @@ impl DataSet {
         }
     }
 
-    /// The same as something that can be lent.
+    /// The same in a form that can be lent.
     pub(super) fn into_detached(self) -> Result<Detached> {
         Ok(Detached(Box::new(self.detach()?)))
     }

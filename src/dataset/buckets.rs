@@ -14,7 +14,7 @@ use crate::tree::{no_faults, under};
 use super::contract::{BatchPlan, LastBatch, Planner, batches};
 use super::state::State;
 
-/// Samples that a thread measures before it takes the next ones.
+/// Number of samples that a thread takes at a time to measure them.
 const MEASURED_AT_ONCE: u64 = 1024;
 
 /// Batches of samples of similar length, so that they need little padding. Plain data.
@@ -86,7 +86,7 @@ impl Buckets {
         faults
     }
 
-    /// The bound of the bucket that a sample of this length is in.
+    /// The bound of the bucket for a sample of this length.
     fn bound(&self, length: u32) -> Option<usize> {
         Some(self.bounds.partition_point(|bound| *bound < length)).filter(|bucket| *bucket < self.bounds.len())
     }
@@ -112,7 +112,7 @@ impl Buckets {
     }
 }
 
-/// Which reader's which length counts.
+/// The reader and the length that decide the bucket.
 #[derive(Clone, Debug)]
 pub(super) struct BucketLength {
     pub(super) reader: usize,
@@ -123,7 +123,7 @@ pub(super) struct BucketLength {
 }
 
 impl BucketLength {
-    /// The reader that gives the tensor, among these with their tensors.
+    /// Finds the reader of the tensor, among these readers.
     pub(super) fn find(buckets: &Buckets, readers: &[Arc<dyn RecordReader>]) -> Result<Self> {
         no_faults(under("bucket", buckets.faults()).collect())?;
         let config = |message: String| Error::new(ErrorKind::Config, message);
@@ -148,7 +148,7 @@ impl BucketLength {
         }
     }
 
-    /// What a length becomes: its bucket's bound, unless samples are not padded.
+    /// Changes a length to its bucket's bound, unless samples are not padded.
     pub(super) fn pad(&self, lengths: &mut [u32]) {
         if !self.is_ragged
             && let Some(length) = lengths.get_mut(self.extent)
@@ -158,7 +158,7 @@ impl BucketLength {
         }
     }
 
-    /// The samples of each bucket.
+    /// Puts each sample into its bucket.
     pub(super) fn deal(
         &self,
         reader: &dyn RecordReader,
@@ -189,7 +189,8 @@ impl BucketLength {
         Ok(Bucketed::new(samples.into_iter().zip(&self.buckets.bounds).map(bucket).collect()))
     }
 
-    /// A sample and its bucket. What can't be measured is found to be bad when it is read, in the first bucket.
+    /// A sample and its bucket. A sample that can't be measured goes into the first bucket, and is found to be bad when
+    /// it is read.
     fn measure(&self, reader: &dyn RecordReader, sample: u64, scratch: &mut Scratch) -> Result<(u64, Option<usize>)> {
         let length = match reader.measure(sample, scratch) {
             Ok(extents) => extents.0[self.extent],
@@ -209,7 +210,7 @@ impl BucketLength {
     }
 }
 
-/// Plans one batch of a bucket after another.
+/// Plans batches, each of them from one bucket.
 pub(super) struct BucketPlanner {
     pub(super) order: Arc<Bucketed>,
     pub(super) seed: Option<u64>,
@@ -218,7 +219,7 @@ pub(super) struct BucketPlanner {
     pub(super) last_batch: LastBatch,
     epoch: u64,
     of_epoch: EpochBuckets,
-    /// The batches that are left of the epoch.
+    /// The remaining batches of the epoch.
     deal: Deal,
     dealt: u64,
 }
@@ -236,7 +237,7 @@ impl BucketPlanner {
         Self { order, seed, shard, remainder, last_batch, epoch: 0, of_epoch, deal, dealt: 0 }
     }
 
-    /// Batches of an epoch and shard.
+    /// Number of batches per epoch and shard.
     pub(super) fn batches(&self) -> u64 {
         Deal::new(self.shard, self.order.batches(), 0, self.remainder).count()
     }
@@ -265,7 +266,7 @@ impl Planner for BucketPlanner {
         let Range { start, end } = number * width..number * width + full;
         into.positions.extend(start..end);
         into.samples.extend((first..first + full).map(|nth| self.order.sample(&self.of_epoch, bucket, nth)));
-        // A shard that comes short has a batch of the epoch's first ones again.
+        // A shard with fewer batches repeats some of the epoch's first ones.
         into.padding = if number >= batches { into.samples.len() } else { (full - rows) as usize };
         self.dealt += 1;
         into.end = self.deal.covered(self.dealt) * width;

@@ -240,14 +240,14 @@ pub struct BatchPlan {
     /// Global position after this batch on all shards, where the epoch continues.
     pub end: u64,
     pub(crate) faults: Vec<(usize, Error)>,
-    /// Bytes that were asked for, held until the batch is filled.
+    /// Bytes that were requested ahead, held until the batch is filled.
     pub(crate) requested: Option<Requested>,
-    /// The longest extents of its rows, once they are measured: a batch that is filled again is laid out as it was, also if
-    /// rows turned out to be bad meanwhile.
+    /// The longest extents of its rows, once they are measured. A batch that is filled again gets the same layout, even
+    /// if rows turned out to be bad meanwhile.
     pub(crate) measured: Option<Extents>,
-    /// Those of each row, where tensors are ragged.
+    /// The extents of each row, if tensors are ragged.
     pub(crate) lengths: Vec<Extents>,
-    /// Most rows that there is memory for; `None` where nobody has set a bound.
+    /// Most rows that memory has room for; `None` if nobody has set a limit.
     pub(crate) most_rows: Option<u64>,
 }
 
@@ -294,7 +294,7 @@ impl BatchPlan {
         })
     }
 
-    /// Lets go of the records' bytes: the batch will not be filled again.
+    /// Releases the records' bytes, because the batch will not be filled again.
     pub(crate) fn release_records(&mut self) {
         for record in &mut self.records {
             record.parts.clear();
@@ -306,7 +306,7 @@ impl BatchPlan {
         self.faults.push((row, error));
     }
 
-    /// A plan of row `row` alone, without its record.
+    /// A plan of row `row` only, without its record.
     pub(crate) fn one_row(&self, row: usize) -> Self {
         Self {
             epoch: self.epoch,
@@ -318,7 +318,7 @@ impl BatchPlan {
         }
     }
 
-    /// Lays the batch out, whose rows were measured.
+    /// Computes the layout of the batch, whose rows were measured.
     ///
     /// # Errors
     ///
@@ -327,7 +327,7 @@ impl BatchPlan {
         layout.compute_each(schema, self.rows(), extents, &self.lengths)
     }
 
-    /// Whether the plan is one that can be filled: planners are the user's own, and what follows counts on this.
+    /// Checks that the plan can be filled. Planners may be the user's own, and later steps rely on this.
     pub(crate) fn check(&self) -> Result<()> {
         let rows = self.rows();
         let problem = if rows == 0 {
@@ -365,7 +365,7 @@ pub enum LastBatch {
     Pad,
 }
 
-/// How many batches `samples` make.
+/// Number of batches of `samples` samples.
 pub(crate) fn batches(samples: u64, batch_size: usize, last_batch: LastBatch) -> u64 {
     match last_batch {
         LastBatch::Drop => samples / batch_size as u64,

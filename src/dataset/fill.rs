@@ -14,7 +14,8 @@ use crate::sync::{AtomicBool, Ordering};
 use super::batch::Batch;
 use super::contract::{BatchPlan, Filler, Planner};
 
-/// Rows that take this long are timed one by one: two looks at the clock are less than half a percent of that.
+/// Rows that take this long are timed one by one. Reading the clock twice then takes less than half a percent of that
+/// time.
 const TIMED_ROW_NS: u64 = 20_000;
 
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
@@ -29,7 +30,7 @@ pub(crate) fn fill_rows(
     stop: &AtomicBool,
     row_ns: u64,
 ) -> Filled {
-    // What was read before was for others.
+    // Bytes that were read before belong to other callers.
     BytesRead::take();
     let rows = share.rows();
     let with_cpu = scratch.looks_at_cpu();
@@ -60,7 +61,7 @@ pub(crate) fn fill_rows(
     Filled { is_whole: !stop.load(Ordering::Acquire), is_straight: job.is_straight(), spans }
 }
 
-/// What became of a share.
+/// The result of filling a share.
 #[must_use]
 pub(crate) struct Filled {
     pub(crate) is_whole: bool,
@@ -69,7 +70,7 @@ pub(crate) struct Filled {
     pub(crate) spans: Spans,
 }
 
-/// Fetches rows; a caught panic is the error of the record that it was at.
+/// Fetches rows. A caught panic becomes the error of the current record.
 pub(super) fn fetch_rows(
     filler: &dyn Filler,
     plan: &BatchPlan,
@@ -115,7 +116,7 @@ fn decode_rows(
     decode_each(job, |job| filler.decode_all(plan, rows.clone(), job, scratch, out));
 }
 
-/// Calls `work` as [`caught_each`] does; records that it leaves out are bad ones, because nobody has written their rows.
+/// Calls `work` as [`caught_each`] does. Records that it leaves out are bad, because their rows were not written.
 pub(super) fn decode_each(job: &mut Job<'_>, work: impl FnMut(&mut Job<'_>)) {
     caught_each(job, work);
     if !job.has_passed_all() {
@@ -126,7 +127,7 @@ pub(super) fn decode_each(job: &mut Job<'_>, work: impl FnMut(&mut Job<'_>)) {
     }
 }
 
-/// Calls `work` until it has passed all of the job's records; a panic is the error of the record that it was at.
+/// Calls `work` until it has passed all records of the job. A panic becomes the error of the current record.
 pub(super) fn caught_each(job: &mut Job<'_>, mut work: impl FnMut(&mut Job<'_>)) {
     loop {
         let passed = job.passed();
@@ -136,7 +137,7 @@ pub(super) fn caught_each(job: &mut Job<'_>, mut work: impl FnMut(&mut Job<'_>))
         }) else {
             return;
         };
-        // A panic before the first record is taken for one at it: every turn gets further.
+        // A panic before the first record counts as an error of that record, so that each turn makes progress.
         if job.passed() == passed && job.advance().is_none() {
             return;
         }
@@ -144,7 +145,7 @@ pub(super) fn caught_each(job: &mut Job<'_>, mut work: impl FnMut(&mut Job<'_>))
     }
 }
 
-/// Measures some rows of a plan, and gives `each` what was found; those that are known to be bad are left out.
+/// Measures some rows of a plan, and gives each result to `each`. Rows that are known to be bad are left out.
 pub(crate) fn measure_rows(
     filler: &dyn Filler,
     plan: &BatchPlan,
@@ -166,7 +167,7 @@ fn report(batch: &Batch, filler: &dyn Filler, row: usize, error: Error) {
     batch.faults.lock().push((row, located(filler, &batch.plan, row, error)));
 }
 
-/// Adds what the reader knows of the row's place to what the error says already.
+/// Adds the row's place, as the reader knows it, to the error.
 pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, error: Error) -> Error {
     let mut error = error.of_a_user();
     let Ok(place) = caught(|| Ok(filler.place(plan, row))) else { return error.at_record(plan.samples[row]) };
@@ -182,7 +183,7 @@ pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, error: 
     error.at_record(place.record.unwrap_or(plan.samples[row]))
 }
 
-/// The longest extents of a plan's rows, measured at the first time of asking; rows that can't be measured become bad ones.
+/// The longest extents of a plan's rows, which are measured only once. Rows that can't be measured become bad.
 pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &mut Scratch) -> Extents {
     if let Some(measured) = plan.measured {
         return measured;
@@ -211,25 +212,25 @@ pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &
     extents
 }
 
-/// How many rows of `schema` and their plan fit `bytes` bytes at most, however short they are.
+/// Most rows of `schema`, with their plan, that fit into `bytes` bytes if each is as short as possible.
 pub(crate) fn most_rows(schema: &Schema, bytes: u64) -> u64 {
-    /// A position and a sample id.
+    /// For a position and a sample id.
     const PLAN_BYTES: u64 = 16;
     let mut layout = Layout::default();
     let row = layout.compute(schema, 1, Extents::default()).map_or(0, |()| layout.tensor_bytes() as u64);
     bytes / row.saturating_add(PLAN_BYTES)
 }
 
-/// What a plan depends on beside its planner.
+/// What a plan depends on in addition to its planner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanTerms {
-    /// The source's.
+    /// The source's seed.
     pub(crate) seed: u64,
-    /// Most rows that there is memory for; `None` where nobody has set a bound.
+    /// Most rows that memory has room for; `None` if nobody has set a limit.
     pub(crate) most_rows: Option<u64>,
 }
 
-/// Asks the planner for the next batch of the epoch; `false` ends it.
+/// Lets the planner write the next batch of the epoch; `false` at its end.
 pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan, terms: PlanTerms) -> Result<bool> {
     (into.measured, into.most_rows) = (None, terms.most_rows);
     let planned = caught(|| planner.plan(into)).map_err(Error::of_a_user)?;
@@ -244,7 +245,7 @@ pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan, terms:
 pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
         let error = Error::from_panic(&*panic);
-        // What the panic carries is the user's, too: one whose destructor panics is leaked.
+        // The panic's payload is the user's, too: if its destructor panics, it is leaked.
         if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
             std::mem::forget(again);
         }

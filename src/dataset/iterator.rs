@@ -211,9 +211,9 @@ impl<I: DataSetIterator> AsDyn for I {
 ///
 /// It may be dropped before its end; the next call then begins another epoch.
 pub struct Epoch<'a, I: ByEpoch + ?Sized = dyn DataSetIterator + 'a> {
-    /// There until it drops.
+    /// `None` only while it drops.
     iterator: Option<&'a mut I>,
-    /// Who lent it.
+    /// The owner that lent it.
     home: Option<Home<'a, I>>,
     ended: bool,
 }
@@ -224,7 +224,7 @@ impl<I: ByEpoch + ?Sized> fmt::Debug for Epoch<'_, I> {
     }
 }
 
-/// Where the iterator lies between two epochs.
+/// Where the iterator is kept between two epochs.
 type Home<'a, I> = Arc<Mutex<Option<&'a mut I>>>;
 
 impl<'a, I: ByEpoch + ?Sized> Epoch<'a, I> {
@@ -242,7 +242,7 @@ impl<'a, I: ByEpoch + ?Sized> Epoch<'a, I> {
 impl<I: ByEpoch + ?Sized> Iterator for Epoch<'_, I> {
     type Item = I::Item;
 
-    /// The next batch; `None` at the end, however often it is asked for.
+    /// The next batch; `None` at the end, and after it.
     fn next(&mut self) -> Option<I::Item> {
         if self.ended {
             return None;
@@ -282,7 +282,7 @@ impl<'a, I: ByEpoch + ?Sized> Epochs<'a, I> {
 impl<'a, I: ByEpoch + ?Sized> Iterator for Epochs<'a, I> {
     type Item = Result<Epoch<'a, I>>;
 
-    /// Begins the next epoch. After an error there is none.
+    /// Begins the next epoch. There is none after an error.
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let taken = self.home.lock().take();

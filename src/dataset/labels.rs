@@ -10,7 +10,7 @@ use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
 use super::fill::caught;
 
-/// The tensor that holds a record's class: an index, or a single 1 among zeros.
+/// The tensor that holds a record's class, as an index or one-hot.
 fn class_tensor(tensors: &[TensorSpec]) -> Option<usize> {
     let holds_class = |spec: &TensorSpec| match spec.shape.as_slice() {
         [] => !spec.dtype.is_float(),
@@ -30,7 +30,7 @@ pub(super) fn labels_of(readers: &[Arc<dyn RecordReader>]) -> Result<Vec<u32>> {
     }
 }
 
-/// The class that a tensor of classes holds.
+/// The class in a tensor of classes.
 fn class_in(tensor: &mut TensorMut<'_>) -> Option<u32> {
     let dtype = tensor.dtype();
     let is_index = tensor.shape().is_empty();

@@ -25,16 +25,16 @@ pub(super) struct Component {
     pub(super) extents: usize,
 }
 
-/// Which of a sample's tensors are a reader's own.
+/// The tensors of a sample that belong to a reader.
 pub(super) enum Part {
-    /// So many one after another, from the first of these on.
+    /// The first one, and how many follow each other.
     Together(usize, usize),
-    /// Others stand between them, or they stand in another order.
+    /// They do not follow each other, or not in this order.
     Apart(Picked),
 }
 
 impl Part {
-    /// The tensors of `schema` at these places.
+    /// The tensors of `schema` at these positions.
     pub(super) fn of(places: &[usize], schema: &Schema) -> Self {
         let first = places.first().copied().unwrap_or(0);
         if places.iter().copied().eq(first..first + places.len()) {
@@ -63,7 +63,7 @@ pub(super) struct ReaderFiller {
     pub(super) schema: Arc<Schema>,
     pub(super) components: Vec<Component>,
     pub(super) order: Order,
-    /// The length by which batches are made, and what it is padded to.
+    /// The length that decides the bucket, and what it is padded to.
     pub(super) length: Option<BucketLength>,
 }
 
@@ -103,7 +103,7 @@ impl Filler for ReaderFiller {
 
     fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()> {
         let kept = kept(scratch, self.components.len());
-        // All are called, even if one fails: each must see where a job begins.
+        // All readers are called, even after an error, because each must see where a job begins.
         let calls = self.components.iter().zip(kept).map(|(component, kept)| {
             caught(|| component.reader.fetch(&plan.samples[rows.clone()], nth, &mut kept.scratch))
         });

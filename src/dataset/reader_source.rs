@@ -81,8 +81,8 @@ impl ReaderSource {
         }
     }
 
-    /// Has the tensors in this order, whichever reader gives them. One that is not named comes behind the one that its reader
-    /// gives before it (as a mask does), or behind all of the readers before.
+    /// Orders the tensors by these names, whichever reader gives them. A tensor without a name here follows the one
+    /// before it in its reader (as a mask does), or all tensors of the earlier readers.
     #[must_use]
     pub(crate) fn in_order_of(mut self, names: Vec<String>) -> Self {
         self.names = names;
@@ -220,7 +220,7 @@ impl ReaderSource {
         Ok((schema, components))
     }
 
-    /// The place in a sample of each tensor of each reader, one reader after another.
+    /// For each tensor of each reader, in order, its position in a sample.
     fn places(&self) -> Vec<usize> {
         let mut keys = Vec::new();
         let mut behind_all = 0;
@@ -332,7 +332,7 @@ impl Source for ReaderSource {
     }
 }
 
-/// Plans positions only: the records are read by whoever fills the batch.
+/// Plans positions only. Whoever fills the batch reads the records.
 struct IndexPlanner {
     order: Order,
     shard: Shard,
@@ -341,9 +341,9 @@ struct IndexPlanner {
     last_batch: LastBatch,
     epoch: u64,
     of_epoch: EpochOrder,
-    /// What is left of the epoch, from its beginning or from where a state went on.
+    /// What is left of the epoch, counted from its beginning or from the state where it was resumed.
     deal: Deal,
-    /// How many of the deal's positions are planned.
+    /// How many of these positions were planned.
     dealt: u64,
 }
 

@@ -13,17 +13,17 @@ use super::fill::{caught, fill_row, located};
 use super::policy::BadRecords;
 use super::settle::compact;
 
-/// Candidates that are tried for one bad record before the batch fails.
+/// Most candidates that are tried for one bad record before the batch fails.
 const ATTEMPTS: u64 = 32;
 
-/// Tells a replacement's key from those of augmentation.
+/// Makes the keys of replacements different from those of augmentation.
 const REPLACEMENT: u64 = 0x7265_706c_6163_6521;
 
-/// Tells a batch's key from those of samples.
+/// Makes the keys of batches different from those of samples.
 const BATCH: u64 = 0x6261_7463_6865_7321;
 
-/// Decides what becomes of a batch's bad rows, when all its rows have reported, and then has the filler finish it: batch by
-/// batch, on any thread. What is still in the batch's faults afterwards fails it.
+/// Handles a batch's bad rows after all rows have reported, and then lets the filler finish the batch. Runs once per
+/// batch, on any thread. Faults that are left afterwards make the batch fail.
 pub(crate) fn settle_batch(
     draft: &mut Draft<Batch>,
     policy: BadRecords,
@@ -58,7 +58,7 @@ pub(crate) fn settle_batch(
     counters.count_spilled(scratch.take_spilled());
 }
 
-/// Has a batch worked on as a whole, if there is anything to deliver.
+/// Lets the filler work on the whole batch, if there is anything to deliver.
 fn finish(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch) -> Result<()> {
     let (Batch { plan, layout, faults, kept, .. }, bytes) = draft.both_mut();
     if layout.rows() == 0 || !faults.get_mut().is_empty() {
@@ -91,15 +91,15 @@ fn settle_rows(
         BadRecords::Skip(_) => compact(draft, counters),
         BadRecords::Replace(_) => {
             if let Err(error) = replace(draft, filler, scratch, counters) {
-                // Of the batch, and of none of its rows: it may be filled again, perhaps with more luck.
+                // An error of the batch, not of one of its rows: the batch may be filled again and then succeed.
                 draft.payload().fail(error);
             }
         }
     }
 }
 
-/// Fills every bad row with another sample. If one is longer than the batch was laid out for, or of another length in a ragged
-/// tensor, the whole batch is laid out and filled again (counted).
+/// Replaces every bad row by another sample. If one is longer than the layout allows, or has another length in a ragged
+/// tensor, the whole batch gets a new layout and is filled again (counted).
 fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch, counters: &Counters) -> Result<()> {
     let batch = draft.payload_mut();
     let mut kept = Kept {
@@ -127,7 +127,7 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
             let bytes = batch.layout.bytes();
             draft.refit(bytes)?;
             *draft.payload_mut().damage.get_mut() = DamageTally::default();
-            // Nothing is where it was: good rows are filled again, and those that were replaced in earlier rounds.
+            // All rows have moved, so good rows are filled again, and also those that were replaced in earlier rounds.
             for row in (0..kept.samples.len()).filter(|row| waiting.iter().all(|(waits, _)| waits != row)) {
                 fill_as_kept(draft, row, &kept, filler, scratch)?;
             }
@@ -141,7 +141,7 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
     Ok(())
 }
 
-/// The first candidate from `attempt` on that can be measured: which attempt it is, its sample and its extents.
+/// The first candidate from `attempt` on that can be measured: the number of the attempt, its sample and its extents.
 fn choose(
     plan: &BatchPlan,
     row: usize,
@@ -169,7 +169,7 @@ fn choose(
     Err(Error::new(ErrorKind::TooManyBad, message))
 }
 
-/// Fills row `row` with the sample that it is to hold.
+/// Fills row `row` with the sample that was chosen for it.
 fn fill_as_kept(
     draft: &mut Draft<Batch>,
     row: usize,

@@ -41,7 +41,7 @@ pub struct Replay {
     schema: Arc<Schema>,
     home: Arc<Home>,
     batches_per_epoch: u64,
-    /// Of this epoch.
+    /// Number of batches given in this epoch.
     given: u64,
     /// The last answer was `None`.
     is_silent: bool,
@@ -49,7 +49,7 @@ pub struct Replay {
     clock: TrainerClock,
 }
 
-/// What a replay counts.
+/// The counters of a replay.
 struct GivenOut {
     samples: AtomicU64,
     bytes: AtomicU64,
@@ -152,7 +152,7 @@ impl DataSetIterator for Replay {
         Ok(())
     }
 
-    /// Is refused: a replay has no places.
+    /// Always refused: a replay has no positions.
     fn seek(&mut self, _: &State) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported, "a replay has no places to go on from"))
     }
@@ -169,7 +169,7 @@ impl DataSetIterator for Replay {
         Some(self.batches_per_epoch)
     }
 
-    /// The trainer's figures: nobody else works.
+    /// Only the trainer's figures, because nobody else works.
     fn stats(&self) -> Stats {
         self.given_out.stats()
     }

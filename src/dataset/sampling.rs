@@ -8,13 +8,13 @@ use crate::read::RecordReader;
 
 use super::labels::labels_of;
 
-/// Which samples a source takes, and how often.
+/// The samples that a source takes, and how often.
 #[derive(Default)]
 pub(super) struct Sampling {
     pub(super) subset: Option<Subset>,
     pub(super) draw: Draw,
     pub(super) samples_per_epoch: Option<u64>,
-    /// How many chunks are shuffled together, if not all samples are.
+    /// Number of chunks that are shuffled together, if not all samples are.
     pub(super) blocks: Option<u64>,
 }
 
@@ -80,7 +80,7 @@ impl Sampling {
             (None, _) => None,
             (Some(0), _) => return Err(config("blocks of 0 chunks; one at least is shuffled".to_owned())),
             (Some(together), Picks::Once(subset)) => {
-                // What one reader holds together is worth keeping, whatever the others do.
+                // Chunks of one reader are worth keeping together, whatever the other readers do.
                 let chunks = readers.iter().map(|reader| reader.chunks()).find(|chunks| !chunks.is_empty());
                 Some(Blocks::new(subset, &checked(chunks.unwrap_or_default())?, together))
             }
@@ -92,7 +92,7 @@ impl Sampling {
         Ok(Order { len, seed, shuffled, picks, blocks })
     }
 
-    /// What tells this choice from another; `None` for all samples once each.
+    /// Distinguishes this choice from others; `None` if all samples are taken once.
     pub(super) fn hash(&self, order: &Order) -> Option<u64> {
         let key = RandomKey::new(order.len);
         if let (Some(blocks), Picks::Once(subset)) = (&order.blocks, &order.picks) {
@@ -106,7 +106,7 @@ impl Sampling {
     }
 }
 
-/// Chunks as readers must give them: ascending, the first at 0.
+/// Checks chunks that a reader gives: they must be ascending, and the first must be 0.
 fn checked(chunks: Vec<u64>) -> Result<Vec<u64>> {
     match chunks.first().is_none_or(|first| *first == 0) && chunks.is_sorted_by(|one, next| one < next) {
         true => Ok(chunks),

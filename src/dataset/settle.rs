@@ -29,14 +29,14 @@ pub struct BadRecord {
     pub times: u64,
 }
 
-/// How many bad records are kept by name.
+/// Number of bad records whose names are kept.
 const NAMED: usize = 100;
-/// How many of them an error lists.
+/// Number of bad records that an error lists.
 const LISTED: usize = 10;
-/// From how many samples on a share of an unknown total is judged.
+/// If the total is not known, a share is checked only after this many samples.
 const SHARE_FROM: u64 = 1000;
 
-/// Takes a batch's bad rows out, when all its rows have reported: later rows move up. Batch by batch, on any thread.
+/// Removes a batch's bad rows after all its rows have reported; later rows move up. Runs once per batch, on any thread.
 pub(super) fn compact(draft: &mut Draft<Batch>, counters: &Counters) {
     let (batch, bytes) = draft.both_mut();
     let faults = batch.faults.get_mut();
@@ -62,18 +62,18 @@ pub(super) fn compact(draft: &mut Draft<Batch>, counters: &Counters) {
     batch.bad.append(faults);
 }
 
-/// Counts and names bad records in ticket order, and says when there are too many.
+/// Counts and names bad records in ticket order, and reports when there are too many.
 #[derive(Debug)]
 pub(crate) struct Settle {
     policy: BadRecords,
     samples: Option<u64>,
     bad_in_epoch: u64,
-    /// How many of them were found before the state that was gone on from: no more is known of them.
+    /// Number of bad records before the state where the epoch was resumed. Nothing else is known of them.
     found_before: u64,
-    /// Bad records one after another, up to the last one that was settled.
+    /// Number of bad records in a row, up to the last one that was settled.
     consecutive: u64,
     named: Vec<BadRecord>,
-    /// The first ones of this epoch, for an error that lists them.
+    /// The first bad records of this epoch, for an error that lists them.
     listed: Vec<String>,
 }
 
@@ -94,7 +94,7 @@ impl Settle {
         self.policy
     }
 
-    /// Begins an epoch in which `bad` records were found bad before, the last `run` one after another.
+    /// Begins an epoch in which `bad` records were found before, the last `run` of them in a row.
     pub(crate) fn begin_epoch(&mut self, bad: u64, run: u32) {
         self.bad_in_epoch = bad;
         self.found_before = bad;
@@ -107,7 +107,7 @@ impl Settle {
         self.bad_in_epoch
     }
 
-    /// Bad records one after another, up to the last batch.
+    /// Number of bad records in a row, up to the last batch.
     pub(crate) fn run(&self) -> u32 {
         self.consecutive.try_into().unwrap_or(u32::MAX)
     }
@@ -180,7 +180,7 @@ impl Settle {
         self.check(batch.plan.end)
     }
 
-    /// The check of a share whose total only the end of the epoch tells.
+    /// Checks a share of the total, which is only known at the end of the epoch.
     pub(crate) fn end_epoch(&mut self, position: u64) -> Result<()> {
         if self.samples.is_none() && self.bad_in_epoch > 0 {
             self.samples = Some(position);

@@ -1,10 +1,10 @@
 //! The common part of splits and folds.
 
-/// Tell the keys of splits and folds from each other, so that folds of a part of a split are not lopsided.
+/// Makes the keys of splits and folds different, so that folds of a part of a split are balanced.
 pub(super) const SPLIT: u64 = 0x7370_6c69_7421_7370;
 pub(super) const FOLDS: u64 = 0x666f_6c64_7321_666f;
 
-/// How far the sum of shares may be from 1 and still mean 1.
+/// How much the sum of shares may differ from 1.
 pub(super) const SLACK: f64 = 1e-9;
 
 pub(super) fn shares_fault(shares: &[f64]) -> Option<String> {

@@ -8,7 +8,7 @@ use crate::read::RecordReader;
 use super::shares::{FOLDS, SLACK, SPLIT, fold_fault, shares_fault};
 use super::strata::Strata;
 
-/// Whose turn a sample of some name is, as a number in [0, 1).
+/// A number in [0, 1) for each name; it decides the part that the sample goes to.
 fn unit_of(reader: &(impl RecordReader + ?Sized), sample: u64, key: RandomKey, name: &mut Vec<u8>) -> f64 {
     name.clear();
     reader.name(sample, name);
@@ -53,7 +53,7 @@ impl Subset {
         let mut end = 0.0;
         for (index, share) in shares.iter().enumerate() {
             end += share;
-            // Shares such as three times a third add up to a little less than 1.
+            // The sum of shares such as three times a third is a little less than 1.
             ends[index] = if (end - 1.0).abs() < SLACK { 1.0 } else { end };
         }
         let key = RandomKey::new(seed).with(SPLIT);
@@ -81,7 +81,7 @@ impl Subset {
         Ok((train, held_out))
     }
 
-    /// Deals the samples to parts by a number between 0 and 1 that stands for each name.
+    /// Gives each sample to a part, by a number between 0 and 1 that belongs to its name.
     fn deal<const N: usize>(
         &self,
         reader: &(impl RecordReader + ?Sized),
@@ -89,7 +89,7 @@ impl Subset {
         key: RandomKey,
     ) -> [Self; N] {
         let mut name = Vec::new();
-        // 8 bytes a sample until the parts are listed.
+        // 8 bytes per sample until the parts are listed.
         let mut parts: [Vec<u64>; N] = std::array::from_fn(|_| Vec::new());
         for sample in self.iter() {
             if let Some(part) = part(unit_of(reader, sample, key, &mut name)) {

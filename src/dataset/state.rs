@@ -48,14 +48,14 @@ impl State {
         Self { version: self.version.max(Self::VERSION), source: None, ..self }
     }
 
-    /// What a source says that is shorter than the state.
+    /// The error of a source that is shorter than the state.
     #[cold]
     pub(super) fn is_beyond(&self, len: u64) -> Error {
         let message = format!("the state stands at position {}, but the epoch has {len} samples", self.position);
         Error::new(ErrorKind::Config, message)
     }
 
-    /// What is wrong with it, whatever the source.
+    /// Checks what does not depend on the source.
     pub(crate) fn check(&self) -> Result<()> {
         let fault = |message| Err(Error::new(ErrorKind::Config, message));
         if let Some(message) = too_late(self.version) {
@@ -108,7 +108,7 @@ impl Rest {
     }
 }
 
-/// Reads the version before anything else, wherever it stands: a later version may have other fields.
+/// Reads the version first, wherever it stands, because a later version may have other fields.
 impl<'de> Deserialize<'de> for State {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         const FIELDS: &[&str] = &["version", "seed", "epoch", "position", "bad", "run", "source"];
@@ -140,7 +140,7 @@ impl<'de> Visitor<'de> for StateVisitor {
         Ok(Rest::deserialize(serde_json::Value::Object(fields)).map_err(A::Error::custom)?.of_version(version))
     }
 
-    /// Formats that name no fields.
+    /// For formats without names of fields.
     fn visit_seq<A: SeqAccess<'de>>(self, mut fields: A) -> std::result::Result<State, A::Error> {
         let version: u32 = next(&mut fields)?;
         if let Some(message) = too_late(version) {

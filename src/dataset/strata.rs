@@ -70,7 +70,7 @@ impl Strata {
         self.classes.as_ref().map_or(0, |classes| classes[sample as usize])
     }
 
-    /// The part of each sample of a subset, in its order, by these shares, which are 1 together.
+    /// For each sample of a subset, its part. The sum of the shares is 1.
     fn parts(
         &self,
         subset: &Subset,
@@ -84,7 +84,7 @@ impl Strata {
         }
     }
 
-    /// Each class in an order by the hashes of its samples' names, cut by the shares.
+    /// Sorts each class by the hashes of its samples' names, and cuts it by the shares.
     fn cut_classes(
         &self,
         subset: &Subset,
@@ -114,7 +114,7 @@ impl Strata {
         parts
     }
 
-    /// Groups, the largest first, each to the part that then is nearest to its shares of the group's classes.
+    /// Gives each group, the largest first, to the part that is then closest to its shares of the group's classes.
     fn deal_groups(&self, subset: &Subset, groups: &[u64], shares: &[f64], key: RandomKey) -> Vec<usize> {
         let mut counts: HashMap<u64, BTreeMap<u32, u64>> = HashMap::new();
         let mut totals: HashMap<u32, u64> = HashMap::new();
@@ -131,7 +131,7 @@ impl Strata {
         let mut filled: Vec<HashMap<u32, u64>> = vec![HashMap::new(); shares.len()];
         let mut part_of: HashMap<u64, usize> = HashMap::with_capacity(order.len());
         for (_, _, group) in order {
-            // By how much the squared distance from the shares grows, of each class in proportion to its size.
+            // How much the squared distance from the shares grows. Each class counts in proportion to its size.
             let cost = |part: usize| {
                 let of_class = |(class, count): (&u32, &u64)| {
                     let (count, total) = (*count as f64, totals[class] as f64);
@@ -150,15 +150,15 @@ impl Strata {
     }
 }
 
-/// How many of a class's samples each part has: its share, rounded down, and one more for the parts that lack most of all classes
-/// until now.
+/// How many of a class's samples each part gets: its share, rounded down, and one more for the parts that lack most,
+/// counted over all classes so far.
 fn cut(samples: usize, shares: &[f64], lacking: &mut [f64]) -> Vec<usize> {
     let mut counts: Vec<usize> = shares.iter().map(|share| (share * samples as f64 + SLACK) as usize).collect();
     lacking.iter_mut().zip(shares).zip(&counts).for_each(|((lacks, share), count)| {
         *lacks += share * samples as f64 - *count as f64;
     });
     let mut order: Vec<usize> = (0..shares.len()).filter(|part| shares[*part] > 0.0).collect();
-    // The first of equals.
+    // The first one, if several are equal.
     order.sort_by(|one, other| lacking[*other].total_cmp(&lacking[*one]));
     let left = samples.saturating_sub(counts.iter().sum());
     for part in order.into_iter().cycle().take(left) {

@@ -134,7 +134,7 @@ impl Source for StreamSource {
 
 /// Reads the records of each batch into its plan.
 struct StreamPlanner {
-    /// Away while it is read within a time limit, and for ever once it has passed that.
+    /// `None` while it is read within a time limit; after the limit has passed, for ever.
     stream: Option<Box<dyn RecordStream>>,
     limited: Option<Limited<OneRecord>>,
     planning: Planning,
@@ -147,10 +147,10 @@ struct StreamPlanner {
     failed: Option<Error>,
 }
 
-/// What is done with a stream on a thread that may be left behind.
+/// One operation on a stream, on a thread that may be left behind.
 struct OneRecord {
     stream: Box<dyn RecordStream>,
-    /// None where it is begun again.
+    /// `None` if the stream begins again.
     record: Option<Record>,
     found: bool,
 }
@@ -226,7 +226,7 @@ impl Planner for StreamPlanner {
                     into.fault(row, error.at_record(self.position));
                 }
                 Err(error) => {
-                    // What was read before stays good: it is delivered, the error takes the next batch's place.
+                    // Records that were read before are good and are delivered; the error takes the next batch's place.
                     self.failed = Some(error);
                     break;
                 }

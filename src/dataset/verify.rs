@@ -15,10 +15,11 @@ use crate::sync::Mutex;
 use super::contract::{BatchPlan, Filler, Planner, Source};
 use super::fill::{PlanTerms, caught, fetch_rows, located, plan_batch};
 
-/// How many bad samples a [`VerifyReport`] lists: those that come first. The rest is counted.
+/// Most bad samples that a [`VerifyReport`] lists: the first ones. Others are only counted.
 const LISTED: usize = 100_000;
 
-/// Samples whose bytes a worker holds at a time: enough for neighbours to be read at once, few enough for large files.
+/// Number of samples whose bytes a worker holds at a time: enough to read neighbours at once, and few enough for large
+/// files.
 const FETCHED: usize = 8;
 
 /// Every bad sample of a source.
@@ -121,7 +122,7 @@ pub fn verify_source<G: Proceed>(
     verify_known(source, workers, BTreeMap::new(), on_progress)
 }
 
-/// As [`verify_source`]; the samples in `known` are bad for the reasons given there, and are not read.
+/// Like [`verify_source`]; the samples in `known` are bad for the reasons given there, and are not read.
 pub(crate) fn verify_known<G: Proceed>(
     source: impl Source,
     workers: usize,
@@ -141,7 +142,7 @@ pub(crate) fn verify_known<G: Proceed>(
     run.hand_on(Planning { planner: opened.planner, terms, ended: false, ended_by: None });
     std::thread::scope(|scope| {
         for _ in 1..workers {
-            // Threads that the system refuses are missed only in speed: this one reads everything if need be.
+            // If the system refuses threads, verifying only takes longer: this thread reads everything if necessary.
             let builder = std::thread::Builder::new().name("ringfeed-verify".to_owned());
             if builder.spawn_scoped(scope, || run.work()).is_err() {
                 break;
@@ -157,7 +158,8 @@ pub(crate) fn verify_known<G: Proceed>(
 
 struct Run<'a> {
     known: Vec<u64>,
-    /// Lies here while nobody plans. Who plans has it in hand, and holds no lock meanwhile: planning may be reading.
+    /// Holds the planner while nobody plans. Whoever plans takes it out, so that no lock is held meanwhile: planning
+    /// may read files.
     planning: (Sender<Planning>, Receiver<Planning>),
     found: Mutex<Found>,
     filler: &'a dyn Filler,
@@ -228,7 +230,7 @@ impl Run<'_> {
     }
 
     fn hand_on(&self, planning: Planning) {
-        // There is room: there is one, and both ends live as long as the run.
+        // The channel has room: there is only one planner, and both ends live as long as the run.
         let _ = self.planning.0.send(planning);
     }
 
@@ -242,7 +244,7 @@ impl Run<'_> {
     }
 
     fn report(&self, samples: u64, worker: &mut Worker) -> VerifyProgress {
-        // Dropped behind the lock: errors may carry what is the user's.
+        // Dropped after the lock is released, because errors may contain the user's objects.
         let mut surplus = Vec::new();
         let mut found = self.found.lock();
         found.samples += samples;
@@ -381,7 +383,7 @@ mod tests {
         }
     }
 
-    /// Numbers that tell one job from the other by its first record, as the contract says: every job begins with it.
+    /// Recognises jobs by their first record, because the contract says that every job begins with it.
     struct Strict([TensorSpec; 1]);
 
     impl RecordReader for Strict {

@@ -5,19 +5,19 @@ use std::iter::repeat;
 
 use memchr::{memchr, memchr2};
 
-/// Which of two decimal numbers is larger in size; signs are left out. Both must be finite numbers as the standard
-/// library's parsers take them.
+/// Compares the size of two decimal numbers, without their signs. Both must be finite numbers that the standard library
+/// can parse.
 pub(crate) fn compare(one: &[u8], other: &[u8]) -> Ordering {
     let (ones, others) = (Digits::of(one), Digits::of(other));
     let most = one.len().max(other.len());
     ones.place.cmp(&others.place).then_with(|| ones.padded(most).cmp(others.padded(most)))
 }
 
-/// The digits from the first that is not 0, perhaps with a point among them.
+/// The digits from the first one that is not 0; there may be a point among them.
 #[derive(Clone, Copy)]
 struct Digits<'a> {
     digits: &'a [u8],
-    /// Of the first digit, as a power of ten; the least for 0.
+    /// The power of ten of the first digit; the least one for 0.
     place: i64,
 }
 
@@ -40,7 +40,7 @@ impl<'a> Digits<'a> {
     }
 }
 
-/// The largest or smallest one where it is beyond 64 bits.
+/// An exponent beyond 64 bits becomes the largest or smallest one.
 fn exponent(text: &[u8]) -> i64 {
     let number = std::str::from_utf8(text).ok().and_then(|text| text.parse().ok());
     number.unwrap_or(if text.first() == Some(&b'-') { i64::MIN } else { i64::MAX })

@@ -6,8 +6,8 @@
 
 use crate::processor::{Kernel, dispatch};
 
-/// Writes `to(x)` for each value. Tokens of 16 bits to 64 take a sixth less time so than with the vectors that every
-/// processor has.
+/// Writes `to(x)` for each value. With these vectors, converting tokens of 16 bits to 64 takes a sixth less time than
+/// with those that every processor has.
 ///
 /// # Panics
 ///
@@ -42,7 +42,7 @@ pub(crate) fn map_in_place<T: Copy>(values: &mut [T], to: impl Fn(T) -> T) {
     dispatch(Map(values, to));
 }
 
-/// Writes `fma(to_f32(x), scale, bias)` for each value: one factor for all.
+/// Writes `fma(to_f32(x), scale, bias)` for each value, with one factor for all.
 ///
 /// # Panics
 ///
@@ -62,7 +62,7 @@ pub(crate) fn scale_all<T: Copy>(target: &mut [f32], values: &[T], scale: f32, b
     dispatch(All(target, values, scale, bias, to_f32));
 }
 
-/// Writes `fma(to_f32(x), scale, bias)`, each value with a factor and a summand of its own.
+/// Writes `fma(to_f32(x), scale, bias)`, with a factor and a summand for each value.
 ///
 /// # Panics
 ///
@@ -88,7 +88,7 @@ pub(crate) fn scale_each<T: Copy>(
     dispatch(Each(target, values, scale, bias, to_f32));
 }
 
-/// Writes pixels of three bytes as three numbers each, channel `c` by `fma(x, scale[c], bias[c])`: interleaved stays
+/// Writes pixels of three bytes as three numbers each, channel `c` as `fma(x, scale[c], bias[c])`; the channels stay
 /// interleaved.
 ///
 /// # Panics
@@ -99,8 +99,8 @@ pub(crate) fn scale_pixels(target: &mut [f32], pixels: &[u8], scale: [f32; 3], b
     impl Kernel for Pixels<'_> {
         #[inline(always)]
         fn run(self) {
-            // A multiple of three and of the vector's length, so that every block takes the same factors; with 24, the
-            // compiler unrolls the inner loop instead of making vectors of it (ten times slower).
+            // A multiple of three and of the vector's length, so that every block uses the same factors. With 24, the
+            // compiler unrolls the inner loop instead of using vectors (ten times slower).
             const BLOCK: usize = 48;
             let Self(target, pixels, scale, bias) = self;
             let scales: [f32; BLOCK] = std::array::from_fn(|i| scale[i % 3]);
@@ -121,7 +121,7 @@ pub(crate) fn scale_pixels(target: &mut [f32], pixels: &[u8], scale: [f32; 3], b
     dispatch(Pixels(target, pixels, scale, bias));
 }
 
-/// Writes channel `c` of pixels of three bytes to plane `c`, by `fma(x, scale[c], bias[c])`; the last pixel first if
+/// Writes channel `c` of pixels of three bytes to plane `c`, as `fma(x, scale[c], bias[c])`; from right to left if
 /// `mirrored`.
 ///
 /// # Panics
@@ -131,7 +131,7 @@ pub(crate) fn scale_planes(planes: [&mut [f32]; 3], pixels: &[u8], mirrored: boo
     to_planes(planes, pixels, mirrored, |c, value| f32::from(value).mul_add(scale[c], bias[c]));
 }
 
-/// Writes channel `c` of pixels of three bytes to plane `c`, as it is; the last pixel first if `mirrored`.
+/// Writes channel `c` of pixels of three bytes to plane `c` without changes; from right to left if `mirrored`.
 ///
 /// # Panics
 ///
@@ -156,8 +156,8 @@ fn to_planes<T: Copy + Default>(
     }
 }
 
-// The channels are written out, here and below: the compiler makes no vectors of a loop over three of them, nor of
-// pixels that go through an array (ten times slower).
+// The channels are written out, here and below: for a loop over three of them, or for pixels that go through an array,
+// the compiler does not use vectors (ten times slower).
 
 struct Straight<'a, T, F>([&'a mut [T]; 3], &'a [[u8; 3]], F);
 
@@ -178,7 +178,7 @@ struct Mirrored<'a, T, F>([&'a mut [T]; 3], &'a [[u8; 3]], F);
 impl<T: Copy + Default, F: Fn(usize, u8) -> T> Kernel for Mirrored<'_, T, F> {
     #[inline(always)]
     fn run(self) {
-        // Turned round block by block, as bytes: a loop that runs backwards through one of the slices is slower.
+        // Reversed block by block, as bytes: a loop that runs backwards through one of the slices is slower.
         const BLOCK: usize = 32;
         let Self([red, green, blue], pixels, element) = self;
         let (blocks, rest) = pixels.as_chunks::<BLOCK>();

@@ -10,7 +10,7 @@ use super::decimal::compare;
 use super::fused::convert;
 use crate::dtype::Element;
 
-/// A number that is computed in 32 bits, and then rounded.
+/// A number type that is computed in 32 bits and then rounded.
 pub(crate) trait FromF32: Pod {
     fn from_f32(number: f32) -> Self;
 
@@ -20,7 +20,7 @@ pub(crate) trait FromF32: Pod {
     fn from_f32s(numbers: &[f32], into: &mut [Self]);
 }
 
-/// A number of 16 bits.
+/// A number type of 16 bits.
 pub(crate) trait Half: Element + FromF32 {
     /// # Panics
     ///
@@ -70,8 +70,8 @@ impl Half for bf16 {
     }
 }
 
-/// `number` rounded to odd: what lies between two numbers of 32 bits becomes the one whose last bit is 1. Rounding that to
-/// 16 bits gives what rounding `number` itself would, which rounding to the nearest twice does not (S. Boldo and G.
+/// `number` rounded to odd: a value between two numbers of 32 bits becomes the one whose last bit is 1. Rounding that
+/// to 16 bits gives the same as rounding `number` itself; rounding to the nearest twice does not (S. Boldo and G.
 /// Melquiond, "When double rounding is odd", 2004).
 pub(crate) fn odd_f32(number: f64) -> f32 {
     let near = number as f32;
@@ -79,33 +79,33 @@ pub(crate) fn odd_f32(number: f64) -> f32 {
     odd_beside(near, size < number.abs(), size > number.abs())
 }
 
-/// A number rounded to odd that is `larger` or `smaller` in size than `near`, the nearest of 32 bits.
+/// Rounds to odd a number that is `larger` or `smaller` in size than `near`, the nearest number of 32 bits.
 #[inline(always)]
 pub(crate) fn odd_beside(near: f32, larger: bool, smaller: bool) -> f32 {
     let bits = near.to_bits();
-    // The even neighbour is left for the odd one on the other side; one that is exact, or no number, stays.
+    // An even neighbour is replaced by the odd one on the other side. A number that is exact, or NaN, stays.
     f32::from_bits(bits + (u32::from(larger) & !bits & 1) - (u32::from(smaller) & !bits & 1))
 }
 
-/// The same, without a detour that rounds.
+/// The same for an integer, without rounding on the way.
 pub(crate) fn odd_f32_of_i64(number: i64) -> f32 {
-    // 52 bits are exact in 64; the lowest of them says whether there was more.
+    // 52 bits are exact in f64; the lowest of them says whether there were more bits.
     const REST: i64 = (1 << 12) - 1;
     let is_small = number.unsigned_abs() <= 1 << 53;
     let rest = i64::from(number & REST != 0) << 12;
     odd_f32(if is_small { number as f64 } else { (number & !REST | rest) as f64 })
 }
 
-/// What [`odd_f32`] is of the decimal number `text`, whose nearest f64 is `near`.
+/// [`odd_f32`] of the decimal number `text`, whose nearest f64 is `near`.
 pub(crate) fn odd_f32_of_text(text: &[u8], near: f64) -> f32 {
     let odd = odd_f32(near);
     if f64::from(odd) != near || near == 0.0 || near.is_infinite() {
-        // Between two numbers of 32 bits, where the text is, too; or too small or large for 16 bits.
+        // This lies between the same two numbers of 32 bits as the text, or is too small or too large for 16 bits.
         return odd;
     }
     let mut exact = [0; 160];
     let mut rest = &mut exact[..];
-    // A number of 32 bits has at most 113 digits. There is room for them, so that writing can't fail.
+    // A number of 32 bits has at most 113 digits. There is room for them, so writing can't fail.
     drop(write!(rest, "{near:.120e}"));
     let left = rest.len();
     let order = compare(text, &exact[..exact.len() - left]);

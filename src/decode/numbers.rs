@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
 use crate::schema::Affine;
 
-/// Writes `one` at this place and `zero` elsewhere, and says whether there is such a place.
+/// Writes `one` at this place and `zero` elsewhere; returns whether the place exists.
 pub(crate) fn one_hot<T: Copy>(numbers: &mut [T], place: Option<usize>, [zero, one]: [T; 2]) -> bool {
     numbers.fill(zero);
     let found = place.and_then(|place| numbers.get_mut(place));
@@ -54,7 +54,7 @@ pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>)
     }
 }
 
-/// As [`write_numbers`], but refuses what is too large for the tensor's type: what is finite stays so.
+/// Like [`write_numbers`], but refuses a finite number that is too large for the tensor's type.
 ///
 /// # Errors
 ///
@@ -85,7 +85,7 @@ fn may_be_too_large(from: DType, to: DType) -> bool {
     }
 }
 
-/// Looks at all of them without a branch, many at once.
+/// Checks all numbers without a branch, so that the compiler uses vectors.
 fn is_finite(numbers: Numbers<'_>) -> bool {
     match numbers {
         Numbers::F16(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
@@ -107,7 +107,7 @@ fn too_large(values: Numbers<'_>, nth: usize, at: usize, tensor: &TensorMut<'_>)
     Error::new(ErrorKind::Data, format!("{place}{number} is too large for {}", tensor.dtype()))
 }
 
-/// A number as other types have it.
+/// A number that converts to other types.
 trait Number: Element {
     fn to_f32(self) -> f32;
     fn to_f64(self) -> f64;
@@ -154,7 +154,7 @@ numbers! {
     f64: odd_f32;
 }
 
-/// Numbers converted at once on the stack, where they become another type on the way.
+/// How many numbers are converted at once, on the stack, if another type lies in between.
 const BLOCK: usize = 256;
 
 fn check(from: DType, tensor: &TensorMut<'_>) -> Result<()> {
@@ -213,7 +213,7 @@ fn write<T: Number>(tensor: &mut TensorMut<'_>, at: usize, values: &[T]) -> Resu
     Ok(())
 }
 
-/// Every number of 16 bits is one of 32, too.
+/// Every number of 16 bits is also one of 32.
 fn write_halves<H: Half>(tensor: &mut TensorMut<'_>, at: usize, halves: &[H]) -> Result<()> {
     check(H::DTYPE, tensor)?;
     if H::DTYPE == tensor.dtype() && tensor.affine().is_none() {
@@ -246,7 +246,7 @@ fn scaled<T: Number>(target: &mut [f32], at: usize, values: &[T], shape: &[usize
     let mut done = 0;
     while done < values.len() {
         let entry = affine.entry(at + done, shape);
-        // On the last axis each element has a factor of its own, and neighbours are scaled together.
+        // On the last axis each element has its own factor; neighbours are scaled together.
         let end = if run == 1 {
             let end = values.len().min(done + affine.scale.len() - entry);
             let factors = entry..entry + (end - done);
@@ -264,7 +264,7 @@ fn scaled<T: Number>(target: &mut [f32], at: usize, values: &[T], shape: &[usize
 }
 
 impl Affine {
-    /// Elements of a tensor of `shape` in a row that share one factor.
+    /// Number of consecutive elements of a tensor of `shape` that share one factor.
     pub(crate) fn run(&self, shape: &[usize]) -> usize {
         match self.axis {
             Some(axis) => shape[axis + 1..].iter().product::<usize>().max(1),
@@ -272,7 +272,7 @@ impl Affine {
         }
     }
 
-    /// Which factor and summand element `index` of a tensor of `shape` takes.
+    /// The number of the factor and summand for element `index` of a tensor of `shape`.
     pub(crate) fn entry(&self, index: usize, shape: &[usize]) -> usize {
         match self.axis {
             Some(_) => index / self.run(shape) % self.scale.len(),

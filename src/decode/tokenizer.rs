@@ -5,7 +5,7 @@ pub(crate) use absent::Tokenizer;
 #[cfg(feature = "tokenizers")]
 pub(crate) use present::Tokenizer;
 
-/// What is said without the feature.
+/// The error in builds without the feature.
 #[cfg(not(feature = "tokenizers"))]
 const NO_TOKENIZERS: &str = "text becomes tokens only in a build with the feature `tokenizers`";
 
@@ -20,10 +20,10 @@ mod present {
     use crate::files;
     use crate::random::hash_bytes;
 
-    /// A longer file is hardly a tokenizer: those of 250,000 tokens have some 20 MB.
+    /// Larger files are hardly tokenizers: those of 250,000 tokens have some 20 MB.
     const MAX_FILE_BYTES: u64 = 256 << 20;
 
-    /// A tokenizer out of a file.
+    /// A tokenizer from a file.
     #[derive(Debug)]
     pub(crate) struct Tokenizer {
         inner: tokenizers::Tokenizer,
@@ -31,7 +31,7 @@ mod present {
     }
 
     impl Tokenizer {
-        /// Reads a `tokenizer.json`. What it says of truncation and padding is left out.
+        /// Reads a `tokenizer.json`. Its settings for truncation and padding are ignored.
         ///
         /// # Errors
         ///
@@ -42,7 +42,7 @@ mod present {
                 let message = format!("is no tokenizer as Hugging Face's `tokenizers` writes them: {what}");
                 Error::new(ErrorKind::Format, message).at_path(path)
             };
-            // The crate takes some of what stands there for granted.
+            // The crate relies on some parts of the file without checking them.
             let read = catch_unwind(AssertUnwindSafe(|| tokenizers::Tokenizer::from_bytes(text.as_bytes())));
             let mut inner = match read {
                 Ok(read) => read.map_err(|error| fault(error.to_string()))?,
@@ -61,7 +61,8 @@ mod present {
             self.hash
         }
 
-        /// From now on gives at most `most` tokens with special ones: a longer text loses its end, and keeps those around it.
+        /// From now on, gives at most `most` tokens, including special ones. A longer text is cut at the end, and keeps
+        /// the special tokens around it.
         ///
         /// # Errors
         ///
@@ -81,7 +82,7 @@ mod present {
             set.map(|_| ()).map_err(|error| Error::new(ErrorKind::Config, error.to_string()))
         }
 
-        /// The tokens of a text; with `special`, those that the tokenizer puts around it, too.
+        /// The tokens of a text; with `special`, also those that the tokenizer puts around it.
         ///
         /// # Errors
         ///

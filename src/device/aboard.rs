@@ -3,7 +3,7 @@ use std::sync::Arc;
 use crate::dataset::DataSet;
 use crate::sync::{Condvar, Mutex};
 
-/// How many host batches the upload stage has in its hands: handed over, waiting for a device slot, or being copied.
+/// Number of host batches in the upload stage's hands: waiting for a device slot, or being copied.
 ///
 /// Those keep the loader's ring from being filled, and go home by themselves: a ring that is exhausted by them is not the
 /// trainer's fault, and is waited for.
@@ -16,14 +16,14 @@ pub(super) struct Aboard {
 #[derive(Debug, Default)]
 struct State {
     batches: usize,
-    /// How many went home so far.
+    /// Number of batches that have returned so far.
     landed: u64,
     run: u64,
 }
 
 /// A host batch in the upload stage's hands.
 pub(super) struct HostBatch {
-    // Before the count goes down, the batch's slot is at home.
+    // The batch's slot returns before the count goes down.
     pub(super) batch: DataSet,
     _counted: Counted,
 }
@@ -50,12 +50,12 @@ impl Aboard {
         HostBatch { batch, _counted: Counted(self.clone()) }
     }
 
-    /// How many went home so far.
+    /// Number of batches that have returned so far.
     pub(super) fn landed(&self) -> u64 {
         self.state.lock().landed
     }
 
-    /// Waits until more than `landed` batches went home. `false` if there are none that could, or the run is over.
+    /// Waits until more than `landed` batches have returned. `false` if none can return, or the run is over.
     pub(super) fn wait_for_more(&self, landed: u64, run: u64) -> bool {
         let mut state = self.state.lock();
         while state.landed == landed && state.run == run {

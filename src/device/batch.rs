@@ -17,7 +17,7 @@ use super::place::Place;
 use super::plan::Plan;
 use super::slot::{Slot, Traces};
 
-/// What a lane's thread, the loader's side and the trainer hand one another.
+/// The exchange between a lane's thread, the loader and the trainer.
 pub(super) type Hands<D> = Exchange<Slot<<D as Device>::Engine>, HostBatch, DeviceDataSet<D>>;
 
 /// One batch on a device, possibly still being copied. Its tensors have shape `[samples, ...]`, row-major.
@@ -30,10 +30,10 @@ pub struct DeviceDataSet<D: Device> {
     slot: Option<Slot<D::Engine>>,
     home: Arc<Hands<D>>,
     plan: Arc<Plan>,
-    /// Streams that were ordered after the copy; the slot's own while the batch lives.
+    /// Streams that were ordered after the copy: those of the slot, which are here while the batch lives.
     traces: Mutex<Traces<D::Engine>>,
     is_held: bool,
-    /// Its place is its own.
+    /// It has its own place outside of the slots.
     is_detached: bool,
 }
 
@@ -43,12 +43,12 @@ impl<D: Device> DeviceDataSet<D> {
         Self { device, slot: Some(slot), home, plan, traces, is_held: false, is_detached: false }
     }
 
-    /// It goes into the caller's hands.
+    /// Marks the batch as being in the caller's hands.
     pub(super) fn mark_held(&mut self) {
         self.is_held = true;
     }
 
-    /// How its way is written down, if there is a trace.
+    /// Where its events are recorded, if there is a trace.
     pub(super) fn traced(&self) -> Option<&Traced> {
         self.slot().about.traced.as_ref()
     }
@@ -67,7 +67,7 @@ impl<D: Device> DeviceDataSet<D> {
     /// [`ErrorKind::Device`] if the device is broken, or the stream belongs to another device.
     pub fn on(&self, stream: &D::Stream) -> Result<OnStream<'_, D>> {
         let slot = self.slot();
-        // Remembered last: who finds a stream known, on another thread too, finds it ordered.
+        // Noted last: whoever finds a stream in the list, also on another thread, can rely on its being ordered.
         if !self.traces.lock().know(stream) {
             slot.device.order_after(&slot.ready, stream)?;
             self.traces.lock().add(stream, &slot.device)?;

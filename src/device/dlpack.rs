@@ -50,13 +50,13 @@ struct Managed {
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
 }
 
-/// What a consumer's tensor stands on. `managed` points into it.
+/// What belongs to a consumer's tensor. `managed` points into it.
 #[repr(C)]
 struct Manager {
     managed: Managed,
     shape: Vec<i64>,
     strides: Vec<i64>,
-    /// The batch, shared by its tensors; its slot goes home with the last of them, on whatever thread that is.
+    /// The batch, shared by its tensors. Its slot is free after the last of them has dropped, on any thread.
     _batch: Arc<dyn Send + Sync>,
 }
 
@@ -166,7 +166,7 @@ impl DataSet {
     /// tensor.
     pub fn into_dlpack(mut self) -> Vec<DlpackTensor> {
         const CPU: (i32, i32) = (1, 0);
-        // Not from a tensor's view: what is borrowed to be read gives no right to write.
+        // Not through a tensor's view: a shared borrow gives no right to write.
         let start = self.start().as_ptr();
         let tensors: Vec<_> = self
             .tensors()
@@ -176,7 +176,7 @@ impl DataSet {
                 (tensor.name().to_owned(), data, tensor.dtype(), tensor.shape().to_vec())
             })
             .collect();
-        // The lock is never taken; it makes a batch that may be sent one that may be shared.
+        // The lock is never taken; it makes a `Send` batch `Sync`.
         let batch: Arc<dyn Send + Sync> = Arc::new(Mutex::new(self));
         let managed = |(name, data, dtype, shape): (String, _, DType, Vec<usize>)| {
             manage(&name, CPU, data, dtype, &shape, batch.clone())

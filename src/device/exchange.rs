@@ -7,18 +7,17 @@ use crate::dataset::State as Position;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
-/// Items that may wait beside the batches: errors, and the end of an epoch.
+/// Items that may wait in addition to batches: errors, and the end of an epoch.
 const OTHER_ITEMS: usize = 2;
 
-/// What the loader's side, the upload thread and the trainer hand one another: host batches in, device batches out, slots
-/// home.
+/// Passes host batches from the loader to the upload thread, device batches from there to the trainer, and slots back.
 ///
 /// All of it stands under one lock, so that each can wait for whichever of several things comes first. Things belong to
 /// runs: from a reset on, nobody wants what an earlier run has loaded or uploaded.
 ///
 /// It knows nothing of devices: `S` is a slot, `H` a host batch, `B` a batch on the device.
 pub(super) struct Exchange<S, H, B> {
-    /// Whose slots these are.
+    /// The name of the slots' device.
     name: String,
     count: usize,
     lease_wait: Duration,
@@ -28,33 +27,33 @@ pub(super) struct Exchange<S, H, B> {
 }
 
 struct State<S, H, B> {
-    /// The next item, which the upload thread has not taken yet. One place: a host batch that waits is one that the loader
-    /// can't fill.
+    /// The next item, until the upload thread takes it. There is only one place, because the loader can't fill a host
+    /// batch that waits here.
     loaded: Option<Loaded<H>>,
     home: VecDeque<S>,
-    /// Slots of batches in the caller's hands.
+    /// Number of slots whose batches are in the caller's hands.
     held: usize,
-    /// Whether the upload thread waits for a slot, so that nothing can be uploaded before one comes home.
+    /// Whether the upload thread waits for a slot, so that nothing can be uploaded before one returns.
     is_starved: bool,
-    /// What was uploaded and not taken yet. Batches are bounded by the slots, other items by the upload thread.
+    /// Items that were uploaded and not taken yet. Slots limit the batches; the upload thread limits other items.
     uploaded: VecDeque<Uploaded<B>>,
-    /// Items of earlier runs are not wanted any more.
+    /// The current run. Items of earlier runs are dropped.
     run: u64,
-    /// No item is wanted any more.
+    /// All items are dropped.
     is_closed: bool,
     /// The upload thread has ended.
     is_over: bool,
 }
 
-/// What goes into the upload, in order: a batch or an error, and where the iterator stands after it; at last the end of the
+/// What goes into the upload, in order: a batch or an error, with the iterator's position after it; last the end of the
 /// epoch.
 pub(super) type Loaded<H> = Option<(Result<H>, Position)>;
 
-/// What comes out of it, in the same order.
+/// What the upload gives, in the same order.
 pub(super) type Uploaded<B> = Option<(Result<B>, Position)>;
 
 impl<S, H, B> Exchange<S, H, B> {
-    /// Hands the slots of the device called `name` round.
+    /// Makes the exchange for the slots of the device called `name`.
     pub(super) fn new(name: String, home: VecDeque<S>, lease_wait: Duration) -> Self {
         let count = home.len();
         let state = State {
@@ -77,7 +76,7 @@ impl<S, H, B> Exchange<S, H, B> {
         }
     }
 
-    /// For the loader's side: waits until the next item is asked for; `false` when none of this run is wanted any more.
+    /// For the loader: waits until the next item is requested; `false` if nothing more of this run is wanted.
     pub(super) fn wait_to_load(&self, run: u64) -> bool {
         let mut state = self.state.lock();
         loop {
@@ -91,7 +90,7 @@ impl<S, H, B> Exchange<S, H, B> {
         }
     }
 
-    /// For the loader's side, which has waited: the next item. Dropped if it is not wanted any more.
+    /// For the loader, after waiting: passes the next item on, or drops it if it is not wanted any more.
     pub(super) fn load(&self, run: u64, item: Loaded<H>) {
         let mut state = self.state.lock();
         let unwanted =
@@ -111,7 +110,7 @@ impl<S, H, B> Exchange<S, H, B> {
         Some((run, item))
     }
 
-    /// For the upload thread: waits for the next item; `None` when there will be none any more.
+    /// For the upload thread: waits for the next item; `None` if there will be no more.
     pub(super) fn receive(&self) -> Option<(u64, Loaded<H>)> {
         let mut state = self.state.lock();
         loop {
@@ -128,12 +127,12 @@ impl<S, H, B> Exchange<S, H, B> {
         }
     }
 
-    /// For the upload thread: a slot, if one is at home.
+    /// For the upload thread: a slot, if one is free.
     pub(super) fn try_take(&self) -> Option<S> {
         self.state.lock().home.pop_front()
     }
 
-    /// For the upload thread: waits for a slot until the batch that it is for is not wanted any more.
+    /// For the upload thread: waits for a slot; `None` if its batch is not wanted any more.
     pub(super) fn take(&self, run: u64) -> Option<S> {
         let mut state = self.state.lock();
         state.is_starved = true;
@@ -151,7 +150,7 @@ impl<S, H, B> Exchange<S, H, B> {
         slot
     }
 
-    /// For the upload thread: hands an item over, unless there are many already; then it is given back.
+    /// For the upload thread: passes an item on; returns it if too many wait already.
     pub(super) fn try_give(&self, run: u64, item: Uploaded<B>) -> Option<Uploaded<B>> {
         let state = self.state.lock();
         if state.uploaded.len() >= self.count + OTHER_ITEMS && !state.is_closed && state.run == run {
@@ -161,7 +160,7 @@ impl<S, H, B> Exchange<S, H, B> {
         None
     }
 
-    /// For the upload thread: hands an item over, when there is room.
+    /// For the upload thread: passes an item on as soon as there is room.
     pub(super) fn give(&self, run: u64, item: Uploaded<B>) {
         let mut state = self.state.lock();
         while state.uploaded.len() >= self.count + OTHER_ITEMS && !state.is_closed && state.run == run {
@@ -182,7 +181,7 @@ impl<S, H, B> Exchange<S, H, B> {
         drop(unwanted);
     }
 
-    /// For the trainer: what comes next; sleeps until it is there. A batch's slot is held from now on.
+    /// For the trainer: waits for the next item. A batch's slot counts as held from now on.
     ///
     /// # Errors
     ///
@@ -196,8 +195,8 @@ impl<S, H, B> Exchange<S, H, B> {
         next
     }
 
-    /// For the trainer: waits at most `time` for something that [`next`](Self::next) gives at once, and says whether there is.
-    /// Where all slots are in the caller's hands, `next` is the one that waits.
+    /// For the trainer: waits at most `time` until [`next`](Self::next) would return at once, and says whether it
+    /// would. If the caller holds all slots, `next` must do the waiting.
     pub(super) fn is_ready_within(&self, time: Duration) -> bool {
         let since = Instant::now();
         let deadline = since + time;
@@ -226,7 +225,7 @@ impl<S, H, B> Exchange<S, H, B> {
         add(&self.waited_ns, since.elapsed());
     }
 
-    /// For how long it did in all.
+    /// How long the trainer has waited in total.
     pub(super) fn waited_ns(&self) -> u64 {
         self.waited_ns.load(Ordering::Relaxed)
     }
@@ -258,7 +257,7 @@ impl<S, H, B> Exchange<S, H, B> {
         }
     }
 
-    /// For the trainer: waits while all slots are in the caller's hands.
+    /// For the trainer: waits while the caller holds all slots.
     ///
     /// # Errors
     ///
@@ -284,7 +283,7 @@ impl<S, H, B> Exchange<S, H, B> {
         Error::exhausted(message)
     }
 
-    /// Brings a slot home, or frees it if it has no home any more.
+    /// Takes a slot back, or frees it if it is not needed any more.
     pub(super) fn give_back(&self, slot: S, was_held: bool) {
         let mut state = self.state.lock();
         if was_held {
@@ -301,7 +300,7 @@ impl<S, H, B> Exchange<S, H, B> {
         drop(homeless);
     }
 
-    /// From now on only items of this run are wanted. Others are dropped, except for those in the caller's hands.
+    /// From now on only items of this run are wanted. Others are dropped, except for batches in the caller's hands.
     pub(super) fn begin_run(&self, run: u64) {
         let mut state = self.state.lock();
         state.run = run;
@@ -311,7 +310,7 @@ impl<S, H, B> Exchange<S, H, B> {
         drop(unwanted);
     }
 
-    /// No item is wanted any more; slots are freed.
+    /// No more items are wanted; slots are freed.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;

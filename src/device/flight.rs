@@ -23,7 +23,7 @@ unsafe impl Cargo for HostBatch {
     }
 }
 
-/// The first bytes of a block that others may read, too.
+/// The first bytes of a block that may have other readers, too.
 pub(super) struct Piece {
     pub(super) block: Rc<Block>,
     pub(super) bytes: usize,
@@ -46,7 +46,7 @@ pub(super) struct Flight<E: Engine, C: Cargo> {
 }
 
 impl<E: Engine, C: Cargo> Flight<E, C> {
-    /// Lets the slot's copy stream copy the batch to the slot's beginning, with `landed` behind it.
+    /// Starts copying the batch to the slot's beginning on the slot's copy stream; `landed` is recorded after the copy.
     ///
     /// The slot must have begun with at least the batch's bytes. If the device refuses, nothing reads the batch any more.
     pub(super) fn start(cargo: C, slot: &Slot<E>, landed: E::Event) -> Result<Self> {
@@ -58,11 +58,11 @@ impl<E: Engine, C: Cargo> Flight<E, C> {
         // is past or the device has settled. Whatever uses the slot next is ordered after `ready` of this stream.
         let started = unsafe { device.copy_in(bytes, slot.memory(), &slot.copies) };
         started?;
-        // From here on, whatever happens, the batch stays until the copy is over.
+        // From here on, the batch stays until the copy is over, whatever happens.
         let flight = Self { device, cargo: Some(cargo), landed: Some(landed) };
         match flight.landed.as_ref().map(|landed| flight.device.record(landed, &slot.copies)) {
             Some(Err(error)) => {
-                // A copy that no event tells the end of.
+                // No event tells the end of this copy.
                 let _ = flight.device.settle();
                 Err(error)
             }
@@ -70,12 +70,13 @@ impl<E: Engine, C: Cargo> Flight<E, C> {
         }
     }
 
-    /// Lets the slot's other stream convert what is copied, after the copy, and puts `ready` behind all that.
+    /// Starts converting what was copied, after the copy, on the slot's other stream; `ready` is recorded after all
+    /// that.
     pub(super) fn convert(&self, slot: &mut Slot<E>) -> Result<()> {
         slot.convert(self.landed.as_ref())
     }
 
-    /// Sleeps until the copy has landed, and gives the batch's slot back to its ring. Returns the event, to be used again.
+    /// Waits until the copy is complete, and returns the batch's slot to its ring. Returns the event for reuse.
     pub(super) fn land(mut self) -> Result<E::Event> {
         let waited = self.wait();
         self.cargo = None;
@@ -85,7 +86,7 @@ impl<E: Engine, C: Cargo> Flight<E, C> {
 
     fn wait(&self) -> Result<()> {
         let Some(landed) = &self.landed else { return Ok(()) };
-        // If that goes wrong, the copy may still be under way, unless the device is broken.
+        // After an error the copy may still be under way, unless the device is broken.
         self.device.block_on(landed).inspect_err(|_| drop(self.device.settle()))
     }
 }
@@ -93,16 +94,16 @@ impl<E: Engine, C: Cargo> Flight<E, C> {
 impl<E: Engine, C: Cargo> Drop for Flight<E, C> {
     fn drop(&mut self) {
         if self.cargo.is_some() {
-            // If the device is broken, it does not read any more either.
+            // A broken device does not read any more, either.
             let _ = self.wait();
         }
     }
 }
 
 impl<E: Engine> Slot<E> {
-    /// Lets the stream of conversions do those of `about`, after `copied`, and puts `ready` behind them.
+    /// Starts the conversions of `about` after `copied`, and records `ready` after them.
     pub(super) fn convert(&mut self, copied: Option<&E::Event>) -> Result<()> {
-        // Also if only some of it was begun, or it panics: the slot is not written again before that is done.
+        // Even if only some were started, or this panics: the slot is not written again before they are done.
         self.untraced = true;
         let converted = self.start_conversions(copied);
         let recorded = self.device.record(&self.ready, &self.converts);

@@ -13,7 +13,7 @@ use super::engine::{Engine, Key};
 use super::queue::Queue;
 use super::{Device, OnStream};
 
-/// Work that may wait in a stream; giving it more waits for room, as on a GPU.
+/// Commands that may wait in a stream. Adding another one waits for room, as on a GPU.
 const BOUND: usize = 1024;
 
 /// The host as a device: its memory, and streams that are one thread each.
@@ -26,7 +26,7 @@ pub struct HostDevice(Arc<Health>);
 
 /// What the handles of a device share. Without `Default`, which would give users an engine of their own.
 pub struct Health {
-    /// The first panic of work that was given to a stream.
+    /// The first panic in a stream's work.
     broken: Mutex<Option<String>>,
     streams: Mutex<Vec<Weak<Handle>>>,
 }
@@ -35,7 +35,7 @@ pub struct Health {
 pub struct HostMemory {
     address: usize,
     bytes: usize,
-    /// Frees the memory. Never locked: the bytes are reached through the address alone, in the order of streams.
+    /// Frees the memory. It is never locked: the bytes are only accessed by address, in the order of streams.
     block: Arc<Mutex<Block>>,
 }
 
@@ -46,7 +46,7 @@ pub struct HostStream {
     health: Arc<Health>,
 }
 
-/// The right to give a stream commands; its thread ends with the last one's.
+/// The right to give commands to a stream, whose thread ends with the last handle.
 struct Handle {
     queue: Arc<Queue<Command>>,
     thread: ThreadId,
@@ -72,7 +72,7 @@ struct Progress {
 struct Records {
     /// Number of the latest; 0 if there is none.
     latest: u64,
-    /// Those that their streams have not come to yet.
+    /// Events that their streams have not reached yet.
     ahead: Vec<u64>,
 }
 
@@ -162,8 +162,8 @@ impl HostStream {
     }
 }
 
-/// Runs a stream's commands in order until its last handle is gone. A panic breaks the device, but never ends the thread,
-/// which others wait for.
+/// Runs a stream's commands in order until its last handle drops. A panic breaks the device, but never ends the thread,
+/// because others wait for it.
 fn work(queue: &Queue<Command>, health: &Health) {
     queue.work(|command| {
         let healthy = health.check().is_ok();
@@ -193,7 +193,7 @@ impl Command {
                 convert::cpu::run(&work, memory);
             }
             Self::Run(work) if healthy => work(),
-            // What is not run is dropped, which may be the user's code as well.
+            // Commands that do not run are dropped, which may run user code, too.
             Self::Copy { .. } | Self::Convert { .. } | Self::Run(_) => {}
             Self::Pass(event, number) => event.pass(number),
             Self::Await(event, number) => event.wait_for(number),
@@ -283,7 +283,8 @@ impl Engine for Arc<Health> {
     }
 
     fn abandon(&self, memory: HostMemory) {
-        // The last of the streams that may use it frees it; on a broken device, where streams skip their work, nobody does.
+        // The last stream that may use the memory frees it. On a broken device, streams skip their work and nobody
+        // frees it.
         if self.check().is_err() {
             return std::mem::forget(memory);
         }
@@ -303,7 +304,7 @@ impl Engine for Arc<Health> {
     }
 
     fn record(&self, event: &HostEvent, stream: &HostStream) -> Result<()> {
-        // Even on a broken device, so that nobody waits for what never comes.
+        // Also on a broken device, so that nobody waits for ever.
         stream.record(event);
         self.check()
     }
@@ -322,7 +323,7 @@ impl Engine for Arc<Health> {
     fn settle(&self) -> Result<()> {
         let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
         for handle in streams {
-            // The stream's own state is of no interest here, but that it came so far.
+            // Only the stream's progress matters here, not its result.
             let _ = HostStream { handle, health: self.clone() }.synchronize();
         }
         self.check()
@@ -347,7 +348,7 @@ impl Engine for Arc<Health> {
         if offset.checked_add(to.len()).is_none_or(|end| end > from.bytes) {
             return Err(Error::new(ErrorKind::Device, format!("{} bytes at {offset} of {}", to.len(), from.bytes)));
         }
-        // Before the copy is given, which is waited for in any case.
+        // Before the copy is started, which is waited for in any case.
         stream.check_thread()?;
         let target = to.as_mut_ptr().expose_provenance();
         stream.give(Command::Copy { from: from.address + offset, to: target, bytes: to.len() });
@@ -434,7 +435,7 @@ mod tests {
         let (from, to) = (DType::U8, FloatType::F32);
         let work = Work::Scale(ScaleWork { input: 0, output: 4096, count: 4096, from, to, scale: 1.0, bias: 0.0 });
         assert!(!work.fits(4096));
-        // Before the work: it may break the device at once.
+        // Before the work, which may break the device at once.
         let event = engine.event().unwrap();
         // SAFETY: the host device slices with bounds, so that nothing is touched.
         unsafe { engine.convert(&work, &memory, &stream) }.unwrap();

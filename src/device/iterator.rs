@@ -30,19 +30,20 @@ use super::stats::{UploadFigures, UploadStats};
 /// the inner iterator, as if it were called directly. If you keep as many batches as there are device slots, `next`
 /// gives [`ErrorKind::Exhausted`]: drop one and continue.
 pub struct DeviceDataSetIterator<D: Device> {
-    /// Disconnected when the thread that feeds the lanes has ended: with the epoch, or when its run is not wanted any more.
+    /// Disconnected when the thread that feeds the lanes has ended, at the end of the epoch or because its run is not
+    /// wanted any more.
     feeder: Option<Receiver<()>>,
     inside: Inside,
     figures: Arc<UploadFigures<D>>,
-    /// Those that were last read of the iterator inside.
+    /// The bad records that the inner iterator reported last.
     bad_records: Mutex<Vec<BadRecord>>,
     schema: Arc<Schema>,
     batches_per_epoch: Option<u64>,
     lanes: Vec<Lane<D>>,
     aboard: Arc<Aboard>,
-    /// Counts from reset to reset: what was uploaded before is not wanted after.
+    /// Number of the run, which every reset increases: items of earlier runs are dropped.
     run: u64,
-    /// Items of this run that came out.
+    /// Number of items of this run that were taken.
     taken: usize,
     /// Whether the epoch has given anything, so that a reset begins the next one.
     has_begun: bool,
@@ -81,7 +82,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Ok(iterator)
     }
 
-    /// Begins a run, unless one goes on.
+    /// Begins a run, unless there is one.
     fn feed(&mut self) -> Result<()> {
         if self.feeder.is_some() {
             return Ok(());
@@ -107,7 +108,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Ok(())
     }
 
-    /// Ends the run: nothing that it has uploaded or loaded is wanted any more.
+    /// Ends the run: what it has uploaded or loaded is dropped.
     fn stop(&mut self) -> Result<()> {
         self.has_ended = true;
         self.is_silent = false;
@@ -161,7 +162,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
             return Ok(());
         }
         self.stop()?;
-        // Where a seek failed before anything was taken of the epoch, the iterator inside may have given some of it.
+        // If a seek failed before anything of the epoch was taken, the inner iterator may have given some of it.
         let (has_begun, state) = (self.has_begun, self.state);
         self.go_on(|batches| if has_begun { batches.reset() } else { batches.seek(&state) })
     }
@@ -177,7 +178,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.go_on(|batches| batches.seek(state))
     }
 
-    /// Moves the iterator inside and begins a run there. Until all of that has succeeded, the iterator has ended.
+    /// Moves the inner iterator and begins a run there. Until all of that has succeeded, this iterator has ended.
     fn go_on(&mut self, go: impl FnOnce(&mut dyn DataSetIterator) -> Result<()>) -> Result<()> {
         let mut batches = self.inside.take(self.close_wait).ok_or_else(|| self.stuck())?;
         go(batches.get())?;
@@ -255,11 +256,11 @@ impl<D: Device> DeviceDataSetIterator<D> {
     }
 }
 
-/// How long figures are waited for.
+/// How long reading statistics waits for the inner iterator.
 const FIGURES_WAIT: Duration = Duration::from_secs(1);
 
-/// Where the iterator inside lies while nobody works with it. Who does has it in hand, and holds no lock meanwhile: what it
-/// does is the user's code.
+/// Where the inner iterator is kept while nobody uses it. Whoever uses it takes it out and holds no lock meanwhile,
+/// because it runs user code.
 #[derive(Clone)]
 struct Inside(Sender<Box<dyn DataSetIterator>>, Receiver<Box<dyn DataSetIterator>>);
 
@@ -276,7 +277,7 @@ impl Inside {
     }
 }
 
-/// The iterator inside, which goes home when this drops.
+/// The inner iterator, which returns to its place when this drops.
 struct InHand {
     batches: Option<Box<dyn DataSetIterator>>,
     put_back: Sender<Box<dyn DataSetIterator>>,
@@ -290,27 +291,27 @@ impl InHand {
 
 impl Drop for InHand {
     fn drop(&mut self) {
-        // There is room: there is one iterator. Where nobody has the other end any more, it drops here.
+        // There is room for the only iterator. If nobody has the other end any more, it is dropped here.
         let _ = self.batches.take().map(|batches| self.put_back.send(batches));
     }
 }
 
-/// What the feeding thread works with.
+/// The state of the feeding thread.
 struct Feed<D: Device> {
     inside: Inside,
     lanes: Vec<Arc<Hands<D>>>,
     aboard: Arc<Aboard>,
     run: u64,
-    /// Where the iterator stood after its last item.
+    /// The iterator's state after its last item.
     state: State,
 }
 
 impl<D: Device> Feed<D> {
-    /// Hands batches to the lanes in turn until the epoch ends, or nobody wants more.
+    /// Gives batches to the lanes in turn until the epoch ends, or no more are wanted.
     fn run(&mut self) {
         for turn in 0.. {
             let lane = self.lanes[turn % self.lanes.len()].clone();
-            // First: a batch that waits here is one that the loader can't fill.
+            // Wait first: the loader can't fill a batch that waits here.
             if !lane.wait_to_load(self.run) {
                 return;
             }
@@ -326,9 +327,9 @@ impl<D: Device> Feed<D> {
     fn next(&mut self) -> Loaded<HostBatch> {
         loop {
             let landed = self.aboard.landed();
-            // A panic is an item of the stream, too: somebody waits for one.
+            // A panic becomes an item, too, because somebody waits for one.
             let next = caught(|| {
-                // Those who read figures have it for a moment.
+                // A thread that reads statistics may have it for a moment.
                 let Some(mut inside) = self.inside.take(LONGEST_WAIT) else { return Ok(None) };
                 let batches = inside.get();
                 let next = batches.next();
@@ -371,7 +372,7 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
             self.given = Some((now, traced));
         }
         match next {
-            // No item of the epoch: it takes nobody's place.
+            // This is not an item of the epoch and takes no item's place.
             Err(error) => Some(Err(error)),
             Ok(None) => {
                 self.has_begun = true;

@@ -20,15 +20,15 @@ use super::flight::Flight;
 use super::plan::Plan;
 use super::slot::Slot;
 
-/// Longest wait that a clock can be moved on by.
+/// Longest wait that can be added to a clock.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 
 /// How a lane is set up.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct LaneConfig {
-    /// Places on the device.
+    /// Slots on the device.
     pub(super) slots: usize,
-    /// Copies that may be under way at once.
+    /// Most copies that are under way at once.
     pub(super) queued: usize,
     pub(super) lease_wait: Duration,
     pub(super) close_wait: Duration,
@@ -41,13 +41,13 @@ pub(super) struct LaneCounters {
     pub(super) samples: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) grown: AtomicU64,
-    /// Time that the thread waited for host batches, for device slots, and for copies to land.
+    /// Time that the thread waited for host batches, for device slots, and for copies to finish.
     pub(super) load_wait_ns: AtomicU64,
     pub(super) slot_wait_ns: AtomicU64,
     pub(super) copy_wait_ns: AtomicU64,
 }
 
-/// One device's way: a thread that starts copies and sends host slots home, and what it gives.
+/// A device's thread, which starts copies and returns host slots, and the batches that it gives.
 pub(super) struct Lane<D: Device> {
     pub(super) device: D,
     exchange: Arc<Hands<D>>,
@@ -59,14 +59,14 @@ pub(super) struct Lane<D: Device> {
 }
 
 impl<D: Device> Lane<D> {
-    /// `nth`: which device of several it is.
+    /// Starts the thread; `nth` is the device's number among several.
     pub(super) fn start(device: D, nth: u16, plan: Arc<Plan>, config: LaneConfig) -> Result<Self> {
         let engine = device.engine(KEY);
         let copies = device.stream()?;
         let converts = if plan.converts() { device.stream()? } else { copies.clone() };
         let slots = (0..config.slots).map(|_| Slot::new(engine, &copies, &converts)).collect::<Result<_>>()?;
         let exchange = Arc::new(Exchange::new(device.name(), slots, config.lease_wait));
-        // One more than there may be copies, so that a batch can start while the oldest is being waited for.
+        // One more than there may be copies, so that a batch can start while the thread waits for the oldest.
         let events = (0..=config.queued).map(|_| engine.event()).collect::<Result<Vec<_>>>()?;
         let counters = Arc::new(LaneCounters::default());
         let (alive, ended) = bounded(0);
@@ -85,14 +85,14 @@ impl<D: Device> Lane<D> {
             .name("ringfeed-upload".to_owned())
             .spawn(move || {
                 let over = Over::<D>(thread.exchange.clone());
-                // A panic is that of a device, of what frees a batch's memory, or a bug here.
+                // A panic comes from a device, from freeing a batch's memory, or from a bug here.
                 if let Err(error) = caught(|| {
                     thread.run();
                     Ok(())
                 }) {
                     tracing::error!(%error, "the upload thread panicked");
                 }
-                // Whoever waits for this thread is the last to hold the device.
+                // Whoever waits for this thread is then the last owner of the device.
                 drop(over);
                 drop(alive);
             })
@@ -100,12 +100,12 @@ impl<D: Device> Lane<D> {
         Ok(Self { device, exchange, plan, counters, ended, close_wait: config.close_wait })
     }
 
-    /// What the lane's threads and its users hand one another.
+    /// What the lane's thread and its users exchange.
     pub(super) fn exchange(&self) -> &Arc<Hands<D>> {
         &self.exchange
     }
 
-    /// What its batches are made of.
+    /// The tensors of its batches.
     pub(super) fn schema(&self) -> &Arc<Schema> {
         &self.plan.given
     }
@@ -114,8 +114,8 @@ impl<D: Device> Lane<D> {
         &self.counters
     }
 
-    /// What comes next of this run; sleeps until it is there. Errors are [`ErrorKind::Exhausted`], which is not an item of
-    /// the run, and [`ErrorKind::Device`] of a thread that has ended.
+    /// Waits for the next item of this run. Errors are [`ErrorKind::Exhausted`], which is not an item of the run, and
+    /// [`ErrorKind::Device`] if the thread has ended.
     pub(super) fn next(&self) -> Result<Uploaded<DeviceDataSet<D>>> {
         let mut item = self.exchange.next()?;
         if let Some((Ok(batch), _)) = &mut item {
@@ -124,7 +124,7 @@ impl<D: Device> Lane<D> {
         Ok(item)
     }
 
-    /// Sleeps while all slots are in the caller's hands; [`ErrorKind::Exhausted`] after `lease_wait`.
+    /// Waits while the caller holds all slots; [`ErrorKind::Exhausted`] after `lease_wait`.
     pub(super) fn wait_for_slot(&self) -> Result<()> {
         self.exchange.wait_for_one()
     }
@@ -140,7 +140,7 @@ impl<D: Device> Drop for Lane<D> {
     }
 }
 
-/// However the thread ends, nobody waits for it from then on.
+/// However the thread ends, nobody waits for it afterwards.
 struct Over<D: Device>(Arc<Hands<D>>);
 
 impl<D: Device> Drop for Over<D> {
@@ -155,18 +155,18 @@ struct Aloft<D: Device> {
     traced: Option<(Instant, Traced)>,
 }
 
-/// The upload thread. It owns the batches whose copies are under way, oldest first, and sleeps until the oldest has landed;
-/// it waits for a new batch only when none is.
+/// The upload thread. It owns the batches that are being copied, the oldest first, and waits until the oldest is
+/// complete. It waits for a new batch only if no copy is under way.
 struct Thread<D: Device> {
     device: D,
     nth: u16,
-    /// That of the last batch.
+    /// The tracer of the last batch.
     tracer: Option<Tracer>,
     exchange: Arc<Hands<D>>,
     plan: Arc<Plan>,
     counters: Arc<LaneCounters>,
     flights: VecDeque<Aloft<D>>,
-    /// Spare events of flights.
+    /// Events for the next flights.
     events: Vec<<D::Engine as Engine>::Event>,
     queued: usize,
 }
@@ -187,7 +187,7 @@ impl<D: Device> Thread<D> {
         self.land_all();
     }
 
-    /// The next item; `None` when there will be none any more.
+    /// The next item; `None` if there will be no more.
     fn next(&mut self) -> Option<(u64, Loaded<HostBatch>)> {
         loop {
             if self.flights.is_empty() {
@@ -208,7 +208,7 @@ impl<D: Device> Thread<D> {
         }
     }
 
-    /// A free slot; `None` when the batch that it is for is not wanted any more. Meanwhile no host batch is kept.
+    /// A free slot; `None` if its batch is not wanted any more. Host batches are returned meanwhile.
     fn slot(&mut self, run: u64) -> Option<Slot<D::Engine>> {
         loop {
             if let Some(slot) = self.exchange.try_take() {
@@ -225,7 +225,7 @@ impl<D: Device> Thread<D> {
         }
     }
 
-    /// Learns where to write down what becomes of batches.
+    /// Takes the tracer of this batch, if it has one.
     fn meet(&mut self, item: &Option<(u64, Loaded<HostBatch>)>) {
         if let Some((_, Some((Ok(batch), _)))) = item {
             self.tracer = batch.batch.traced().map(|traced| traced.tracer);
@@ -277,7 +277,7 @@ impl<D: Device> Thread<D> {
     fn land_oldest(&mut self) {
         let Some(Aloft { flight, traced }) = self.flights.pop_front() else { return };
         let begin = Instant::now();
-        // A device that breaks here says so when the next batch is started, and to everybody who uses this one.
+        // If the device breaks here, starting the next batch reports it, and so does everything that uses this one.
         if let Ok(event) = flight.land() {
             self.events.push(event);
         }
@@ -297,7 +297,7 @@ impl<D: Device> Thread<D> {
 
     fn give(&mut self, run: u64, item: Uploaded<DeviceDataSet<D>>) {
         if let Some(item) = self.exchange.try_give(run, item) {
-            // The trainer takes nothing, for as long as may be: no host batch is kept meanwhile.
+            // The trainer may take nothing for any length of time, so host batches are returned meanwhile.
             self.land_all();
             self.exchange.give(run, item);
         }

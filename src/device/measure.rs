@@ -14,7 +14,7 @@ use super::engine::{Engine, KEY};
 use super::flight::{Flight, Piece};
 use super::slot::Slot;
 
-/// Copies or conversions under way at once.
+/// Copies or conversions that are under way at once.
 const QUEUED: usize = 2;
 
 /// Bytes per second that `device` copies from memory of `pages`: `copies` copies of `bytes` bytes, one after the other,
@@ -32,7 +32,7 @@ pub fn copy_rate<D: Device>(device: &D, pages: &dyn PageSource, bytes: usize, co
     let (engine, stream) = (device.engine(KEY), device.stream()?);
     let mut slot = Slot::new(engine, &stream, &stream)?;
     slot.begin(bytes)?;
-    // Dropped before the slot: each waits for its copy.
+    // Dropped before the slot, because each waits for its copy.
     let mut flights = VecDeque::with_capacity(QUEUED);
     let seconds = timed(engine, copies, |turn| {
         let oldest = if flights.len() == QUEUED { flights.pop_front() } else { None };
@@ -93,9 +93,9 @@ pub fn convert_rate<D: Device>(device: &D, to: DType, images: usize, side: usize
     Ok(repeats as f64 * (values as f64 + (values * width) as f64) / seconds)
 }
 
-/// Seconds that `turns` turns take, and all that they gave the device to do.
+/// Seconds that `turns` turns take, including everything that they start on the device.
 fn timed(engine: &impl Engine, turns: usize, mut turn: impl FnMut(usize) -> Result<()>) -> Result<f64> {
-    // The first turns warm caches and clocks up.
+    // The first turns warm up caches and clocks.
     (0..QUEUED).try_for_each(&mut turn)?;
     engine.settle()?;
     let begin = Instant::now();

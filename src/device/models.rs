@@ -11,16 +11,16 @@ use super::exchange::Exchange;
 use crate::dataset::State;
 use crate::error::ErrorKind;
 
-/// How often a thread that could go on is made to wait instead. With three threads, one more is out of reach.
+/// Most preemptions per interleaving. With three threads, one more takes too long.
 const PREEMPTIONS: usize = 2;
 
-/// Loom's waits with a deadline never reach it.
+/// Loom's waits never reach their deadline.
 const LONG: Duration = Duration::from_secs(1 << 20);
 
-/// Memory of which loom sees whether two threads use it at once.
+/// Memory for which loom checks that two threads never use it at once.
 struct Slot(Cell<u64>);
 
-/// A batch on the device: brings its slot home when it drops.
+/// A batch on the device, which returns its slot when it drops.
 struct Batch {
     slot: Option<Slot>,
     home: Arc<Hands>,
@@ -56,7 +56,7 @@ fn load(hands: &Hands, run: u64, numbers: &[u64]) {
     }
 }
 
-/// What the upload thread does, less devices.
+/// The upload thread's work, without a device.
 fn upload(hands: &Arc<Hands>) {
     while let Some((run, item)) = hands.receive() {
         let item = match item {
@@ -87,7 +87,7 @@ fn model(work: impl Fn() + Send + Sync + 'static) {
     model.check(work);
 }
 
-/// A loader and an upload thread around `work`, which end with the exchange.
+/// Runs `work` with a loader and an upload thread, which end with the exchange.
 fn with_threads(slots: u64, run: u64, numbers: &'static [u64], work: impl FnOnce(&Arc<Hands>)) {
     let hands = hands(slots, LONG);
     hands.begin_run(run);

@@ -12,17 +12,17 @@ use crate::tree::{no_faults, under};
 use super::convert::{CONVERTS, ON_HOST, Prepared, Work};
 use super::place::Place;
 
-/// What is the same for all batches: the tensors, and what becomes of each on its way.
+/// What is the same for all batches: the tensors, and how each is converted.
 #[derive(Debug)]
 pub(super) struct Plan {
-    /// What every batch must be made of.
+    /// The tensors that every batch must have.
     schema: Schema,
-    /// What it is made of on the device.
+    /// The tensors that it has on the device.
     pub(super) given: Arc<Schema>,
     conversions: Vec<Prepared>,
 }
 
-/// What a batch on the device says of itself; kept in its slot, and recycled with it.
+/// The description of a batch on the device. It is kept in the batch's slot and recycled with it.
 #[derive(Debug, Default)]
 pub(super) struct About {
     pub(super) epoch: u64,
@@ -37,15 +37,15 @@ pub(super) struct About {
     outputs: Vec<Place>,
     /// What is computed there.
     pub(super) works: Vec<Work>,
-    /// Bytes that are copied to the slot's beginning.
+    /// Number of bytes that are copied to the slot's beginning.
     pub(super) copied: usize,
-    /// Bytes that the slot must have.
+    /// Number of bytes that the slot must have.
     pub(super) bytes: usize,
-    /// How the batch's way is written down, if there is a trace.
+    /// Where the batch's events are recorded, if there is a trace.
     pub(super) traced: Option<Traced>,
 }
 
-/// What tensors are on a device that does these operations.
+/// The tensors on a device that does these operations.
 ///
 /// # Errors
 ///
@@ -85,12 +85,12 @@ impl Plan {
         Ok(Self { schema: schema.clone(), given: Arc::new(Schema::new(tensors)?), conversions: prepared })
     }
 
-    /// Whether anything is computed on the way.
+    /// Whether anything is converted on the device.
     pub(super) fn converts(&self) -> bool {
         !self.conversions.is_empty()
     }
 
-    /// Makes sure that the batch is of this plan's schema, in what the device will be told of it.
+    /// Checks that the batch has this plan's schema, as far as the device depends on it.
     fn check(&self, batch: &DataSet) -> Result<()> {
         let (planned, given) = (self.schema.tensors(), batch.schema().tensors());
         let (layout, extents) = (batch.layout().tensors(), batch.layout().extents());
@@ -140,12 +140,12 @@ impl Plan {
         about.outputs.clear();
         for conversion in &self.conversions {
             let (place, work) = conversion.work(&about.places, about.bytes)?;
-            // No overflow: what `work` gives ends below `isize::MAX`.
+            // This can't overflow, because what `work` returns ends below `isize::MAX`.
             about.bytes = (place.offset + place.bytes).next_multiple_of(TENSOR_ALIGNMENT);
             about.outputs.push(place);
             about.works.push(work);
         }
-        // Only now: a conversion may read what another one converts.
+        // Only now, because a conversion may read what another one converts.
         for (conversion, place) in self.conversions.iter().zip(&about.outputs) {
             about.places[conversion.tensor()] = *place;
         }

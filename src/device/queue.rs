@@ -3,7 +3,7 @@ use std::collections::VecDeque;
 
 use crate::sync::{Condvar, Mutex};
 
-/// Commands of one stream, in order, for a thread of its own.
+/// The commands of one stream, in order, for its own thread.
 ///
 /// Of those that users give there is a bound, and who gives more waits for room. Those of the upload stage are bounded by
 /// its slots, and never wait: whoever drops a batch, on whatever thread, goes on.
@@ -34,14 +34,14 @@ impl<T> Queue<T> {
         self.state.lock().commands.len()
     }
 
-    /// Adds a command, whatever waits already.
+    /// Adds a command, even if many wait.
     pub(super) fn push(&self, command: T) {
         self.state.lock().commands.push_back(command);
         self.changed.notify_all();
     }
 
-    /// Adds a command when there is room. On the thread of a queue it does not wait for that: it could be the one that makes
-    /// it.
+    /// Adds a command when there is room. On a queue's own thread it does not wait, because this could be the thread
+    /// that makes room.
     pub(super) fn push_when_room(&self, command: T) {
         let mut state = self.state.lock();
         while state.commands.len() >= self.bound && !WORKS.get() {
@@ -52,7 +52,7 @@ impl<T> Queue<T> {
         self.changed.notify_all();
     }
 
-    /// Takes all commands, on this thread, until the queue is closed and empty.
+    /// Runs all commands on this thread until the queue is closed and empty.
     pub(super) fn work(&self, mut run: impl FnMut(T)) {
         WORKS.set(true);
         loop {
@@ -70,7 +70,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// Nothing more comes.
+    /// No more commands will come.
     pub(super) fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();

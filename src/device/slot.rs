@@ -3,7 +3,9 @@ use crate::error::Result;
 use super::engine::Engine;
 use super::plan::About;
 
-/// One of the few places on the device that batches are copied to, in turn.
+/// One of the few places on the device that batches are copied to, in turn. It is free, or in the hands of the upload
+/// thread or of a batch; its owner uses it alone. When it returns, `traces` says what the trainer's streams still do
+/// with it. The copy stream waits for that before it writes.
 ///
 /// It is at home, in the upload thread's hand, or in a batch's; whoever has it may use it alone. What the trainer's streams
 /// still do with it when it comes home stands in `traces`, and the copy stream waits for that before it writes.
@@ -11,25 +13,25 @@ pub(super) struct Slot<E: Engine> {
     pub(super) device: E,
     /// The one stream that copies to it.
     pub(super) copies: E::Stream,
-    /// The one stream that converts what was copied, so that the next copy need not wait for that; without conversions the
-    /// same one.
+    /// The one stream that converts what was copied, so that the next copy need not wait; the same as `copies` if there
+    /// are no conversions.
     pub(super) converts: E::Stream,
     memory: Option<E::Memory>,
     bytes: usize,
-    /// Behind the latest copy and what was computed from it.
+    /// Recorded after the latest copy and its conversions.
     pub(super) ready: E::Event,
     pub(super) traces: Traces<E>,
-    /// Whether a stream uses the memory in a way that no event tells the end of.
+    /// Whether a stream uses the memory without an event that tells when it ends.
     pub(super) untraced: bool,
     pub(super) about: About,
 }
 
-/// The trainer's streams that work with a slot.
+/// The trainer's streams that use a slot.
 pub(super) struct Traces<E: Engine> {
     pub(super) uses: Vec<Use<E>>,
-    /// Events of past uses, to be used again.
+    /// Events of past uses, for reuse.
     spare: Vec<E::Event>,
-    /// Whether others work with the slot, too, of which nothing is known.
+    /// Whether unknown streams use the slot, too.
     pub(super) is_partial: bool,
 }
 
@@ -40,12 +42,12 @@ impl<E: Engine> Default for Traces<E> {
 }
 
 impl<E: Engine> Traces<E> {
-    /// Whether `stream` is known to work with the slot.
+    /// Whether `stream` is in the list.
     pub(super) fn know(&self, stream: &E::Stream) -> bool {
         self.uses.iter().any(|used| used.stream == *stream)
     }
 
-    /// Remembers that `stream` works with the slot.
+    /// Adds `stream` to the list.
     pub(super) fn add(&mut self, stream: &E::Stream, device: &E) -> Result<()> {
         if self.know(stream) {
             return Ok(());
@@ -59,7 +61,7 @@ impl<E: Engine> Traces<E> {
     }
 }
 
-/// A trainer's stream that works with a slot, and the end of that work once it is recorded.
+/// A trainer's stream that uses a slot, and the event at the end of its work, once recorded.
 pub(super) struct Use<E: Engine> {
     pub(super) stream: E::Stream,
     pub(super) end: E::Event,
@@ -80,8 +82,8 @@ impl<E: Engine> Slot<E> {
         })
     }
 
-    /// Orders what the copy stream does from now on after all past uses, and makes the slot hold `bytes` bytes. Whether it
-    /// was given other memory for that. Waits for nothing, unless a use could not be traced.
+    /// Orders the copy stream after all past uses, and makes room for `bytes` bytes in the slot. Returns whether it has
+    /// new memory. Does not wait, unless a use could not be traced.
     pub(super) fn begin(&mut self, bytes: usize) -> Result<bool> {
         if self.untraced {
             self.device.settle()?;
@@ -94,7 +96,7 @@ impl<E: Engine> Slot<E> {
         if let Some(memory) = self.memory.take() {
             self.device.free(memory, &self.copies);
         }
-        // As the host's slots do: creeping lengths do not grow the slot at every batch.
+        // The same as for the host's slots, so that slowly growing lengths do not grow the slot at every batch.
         let grown = if self.bytes == 0 { bytes } else { bytes.max(self.bytes / 4 * 5) };
         self.bytes = 0;
         self.memory = Some(self.device.allocate(grown, &self.copies)?);
@@ -120,7 +122,7 @@ impl<E: Engine> Slot<E> {
         self.bytes
     }
 
-    /// The memory; there is some once [`begin`](Self::begin) went well.
+    /// The memory, which exists after [`begin`](Self::begin) has succeeded.
     pub(super) fn memory(&self) -> &E::Memory {
         self.memory.as_ref().expect("a slot that holds a batch has memory")
     }
@@ -131,7 +133,7 @@ impl<E: Engine> Drop for Slot<E> {
         let _ = self.order_after_uses();
         let Some(memory) = self.memory.take() else { return };
         if self.untraced {
-            // Freeing what a stream may still write would give that memory to somebody else.
+            // If memory was freed while a stream may write to it, somebody else could get it.
             self.device.abandon(memory);
         } else {
             self.device.free(memory, &self.copies);

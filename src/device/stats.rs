@@ -9,7 +9,7 @@ use super::Device;
 use super::batch::Hands;
 use super::lane::{Lane, LaneCounters};
 
-/// The figures of all lanes.
+/// The figures of all lanes together.
 pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters>, trainer_wait_seconds: f64) -> UploadStats {
     let mut all = UploadStats { trainer_wait_seconds, ..UploadStats::default() };
     let load = |counter: &crate::sync::AtomicU64| counter.load(Ordering::Relaxed);
@@ -25,12 +25,12 @@ pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters>, trainer_wa
     all
 }
 
-/// What the figures of an upload stage are read from, by whichever thread.
+/// The sources of an upload stage's figures, which any thread may read.
 pub(super) struct UploadFigures<D: Device> {
     pub(super) trainer: TrainerCounter,
-    /// Of the iterator inside.
+    /// The handle of the inner iterator.
     pub(super) inside: StatsHandle,
-    /// The same where that has no handle, as it was when it could be asked last.
+    /// The inner iterator's figures, if it has no handle: the last ones that could be read.
     pub(super) last: Mutex<Stats>,
     lanes: Vec<(Arc<Hands<D>>, Arc<LaneCounters>)>,
 }
@@ -45,7 +45,7 @@ impl<D: Device> UploadFigures<D> {
         }
     }
 
-    /// Sums up what the trainer waited for each device.
+    /// Adds up how long the trainer waited for each device.
     pub(super) fn sum_waits(&self) {
         let waited = self.lanes.iter().map(|(exchange, _)| exchange.waited_ns()).sum();
         self.trainer.wait_ns.store(waited, Ordering::Relaxed);

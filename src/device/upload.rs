@@ -186,7 +186,7 @@ impl<D: Device> Upload<D> {
         self
     }
 
-    /// Whether it was said what the device does.
+    /// Whether transforms for the device were given.
     pub(crate) fn has_transforms(&self) -> bool {
         !self.operations.is_empty()
     }

@@ -433,7 +433,7 @@ impl Loader {
         self
     }
 
-    /// Changes the picture that the last source gives, if it is a folder of images: that of its usual fields.
+    /// Changes the picture of the last source, if it is a folder of images: the one among its default fields.
     fn change_picture(&mut self, what: &str, advice: &str, change: impl FnOnce(Image) -> Image) {
         let fault = match self.config.sources.last_mut().filter(|source| source.is::<Images>()) {
             None => advice,

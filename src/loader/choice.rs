@@ -21,10 +21,10 @@ use super::number::{self, Number};
 use super::own::Own;
 use super::text;
 
-/// A field's value in every record.
+/// The values of a field, one per record.
 enum Values {
     Numbers(Vec<Number>),
-    /// Texts by their numbers; an empty one is missing.
+    /// Texts by number; an empty one means missing.
     Texts {
         codes: Vec<u32>,
         texts: Vec<String>,
@@ -42,7 +42,7 @@ impl Values {
         }
     }
 
-    /// A number for each value: the same for the same value, whatever the others are.
+    /// A number for each value. Equal values have the same number, whatever the other values are.
     fn groups(&self) -> Vec<u64> {
         match self {
             Self::Numbers(numbers) => numbers.iter().map(|number| number.group()).collect(),
@@ -53,7 +53,7 @@ impl Values {
         }
     }
 
-    /// The values numbered in their order, from 0.
+    /// The values, numbered in their order from 0.
     fn classes(&self) -> Vec<u32> {
         fn ranks<T: Ord + Copy + std::hash::Hash>(all: impl Iterator<Item = T>) -> HashMap<T, u32> {
             all.collect::<BTreeSet<T>>().into_iter().zip(0..).collect()
@@ -107,7 +107,7 @@ impl Loader {
         self
     }
 
-    /// What a filter, a split and folds leave of the samples, as many as the shortest reader has.
+    /// The samples that filter, split and folds leave, of as many as the shortest reader has.
     pub(super) fn subset(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let config = &self.config;
         let mut chosen = self.filtered(first, shortest)?;
@@ -124,7 +124,7 @@ impl Loader {
         }
     }
 
-    /// What the filters leave, that of the loader and that of a fitted recipe.
+    /// The samples that the filters of the loader and of a fitted recipe leave.
     fn filtered(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let mut kept = self.filtered_by_text(first, shortest)?;
         if let Some(field) = self.config.chosen_by() {
@@ -163,7 +163,7 @@ impl Loader {
         Ok(Some(kept))
     }
 
-    /// The windows over the records of `readers`, where samples are those.
+    /// The windows over the records of `readers`, if samples are windows.
     pub(super) fn windowed(
         &self,
         readers: Vec<Arc<dyn RecordReader>>,
@@ -234,8 +234,8 @@ impl Loader {
         Ok(by)
     }
 
-    /// The values of a field of the source, or of the field that the tensor of this name is made of; by themselves text where
-    /// they can be.
+    /// The values of a field of the source, or of the field from which the tensor of this name is made; without further
+    /// information as text, if possible.
     fn values(&self, first: &impl RecordReader, name: &str, is_text: Option<bool>) -> Result<Values> {
         if let Some(values) = known_labels(first, name, is_text) {
             return Ok(values);
@@ -246,9 +246,9 @@ impl Loader {
         let read = match is_text {
             Some(true) => text(),
             Some(false) => numbers(),
-            // What is no text may be a number.
+            // If the values are not text, they may be numbers.
             None => text().or_else(|of_text| match of_text.kind() {
-                // Of two errors, that of the record further on is of the right kind.
+                // Of two errors, the one at the later record has the right type.
                 ErrorKind::Data => numbers().map_err(|of_number| {
                     let is_text = of_text.location().record > of_number.location().record;
                     if is_text { of_text } else { of_number }
@@ -257,7 +257,7 @@ impl Loader {
             }),
         };
         match read {
-            // An array has no fields to be read by themselves, and a sequence none that it has one value of.
+            // An array has no fields that could be read separately, and a sequence has no field with a single value.
             Err(error) if error.kind() == ErrorKind::Config => {
                 tensor_values(first, name, is_text).unwrap_or_else(|| Err(no_value(name, &error)))
             }
@@ -277,7 +277,7 @@ impl Loader {
         }
         let field = Field::outside(length::codec(name), [self.column_of(name)?]);
         match self.read_values(&[(name.to_owned(), field)], None) {
-            // What is stored without fields may be measured.
+            // Data without fields may be measured.
             Err(error) if matches!(error.kind(), ErrorKind::Config | ErrorKind::NotFound) => {
                 measured().unwrap_or_else(|| match error.kind() {
                     ErrorKind::Config => Err(no_length(name, &error)),
@@ -294,7 +294,7 @@ impl Loader {
         fields.iter().find(|(own, _)| own == name)
     }
 
-    /// The field of the source that has this name, or that the tensor of this name is made of.
+    /// The field of the source with this name, or from which the tensor of this name is made.
     fn column_of(&self, name: &str) -> Result<ColumnRef> {
         match self.field_of(name).map(|(own, field)| field.columns(own)).as_deref() {
             None => Ok(name.into()),
@@ -306,14 +306,14 @@ impl Loader {
         }
     }
 
-    /// Reads a single field of every record, by a thread for each core. `bad` stands for that of a bad record, which otherwise is an
-    /// error.
+    /// Reads a single field of every record, on a thread per core. `bad` stands for the value of a bad record; without
+    /// it, a bad record is an error.
     fn read_values(&self, fields: &[(String, Field)], bad: Option<f64>) -> Result<Values> {
         let budget = MemoryBudget::unlimited();
         let readers = match (&self.own, self.config.sources.first()) {
             (Some(Own::Container(open)), _) => FieldReader::with_files(open(&budget)?, fields, &self.files, &budget)?,
             (_, Some(_)) => {
-                // Those that are mixed have the field each, and otherwise the first has it.
+                // All sources of a mix have the field; otherwise the first one has it.
                 let count = self.config.mix.len().max(1);
                 let mut sources = self.config.sources[..count.min(self.config.sources.len())].to_vec();
                 sources.iter_mut().for_each(|source| source.fields = fields.to_vec());
@@ -350,21 +350,21 @@ impl Loader {
     }
 }
 
-/// Why samples can't be chosen by what a record does not have a single value of.
+/// The error if samples are chosen by something that has no single value per record.
 #[cold]
 fn no_value(name: &str, error: &Error) -> Error {
     let message = format!("a record has no single value {name:?} to choose samples by: {}", error.message());
     Error::new(ErrorKind::Config, message).at(error.location().clone())
 }
 
-/// Why samples can't be chosen by the length of what has none, or always the same.
+/// The error if samples are chosen by the length of something without a length, or with a fixed one.
 #[cold]
 fn no_length(name: &str, error: &Error) -> Error {
     let message = format!("{name:?} has no length that differs from record to record: {}", error.message());
     Error::new(ErrorKind::Config, message).at(error.location().clone())
 }
 
-/// The values of the tensor of this name, if it has a single number in each record, or the name of a class.
+/// The values of the tensor of this name, if it has a single number or the name of a class per record.
 fn tensor_values(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -> Option<Result<Values>> {
     let classes = reader.tensors().iter().find(|spec| spec.name == name)?.classes.clone();
     let classes = classes.filter(|_| is_text != Some(false));
@@ -398,7 +398,7 @@ fn tensor_values(reader: &impl RecordReader, name: &str, is_text: Option<bool>) 
     }))
 }
 
-/// The classes of records, where they are known without reading and the tensor of this name holds them.
+/// The classes of records, if they are known without reading and the tensor of this name holds them.
 fn known_labels(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -> Option<Values> {
     let spec = reader.tensors().iter().find(|spec| spec.name == name)?;
     let labels: Vec<u32> = (0..reader.len()).map(|sample| reader.label(sample)).collect::<Option<_>>()?;

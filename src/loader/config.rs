@@ -282,7 +282,7 @@ pub enum MemoryKind {
 }
 
 impl Default for LoaderConfig {
-    /// No source yet, and every other setting at its default.
+    /// No source, and every other setting at its default.
     fn default() -> Self {
         Self {
             sources: Vec::new(),
@@ -403,13 +403,13 @@ impl LoaderConfig {
         Ok(Self { sources: formats.detect(path)?, ..Self::default() })
     }
 
-    /// The field that says by itself which samples there are, of the first source.
+    /// The field of the first source that selects samples by itself.
     pub(super) fn chosen_by(&self) -> Option<Field> {
         let fields = self.sources.first().map_or(&self.fields, |source| &source.fields);
         fields.iter().find_map(|(_, field)| field.choice())
     }
 
-    /// Whether samples come as a source has them: all of them, in its order.
+    /// Whether all samples come in the source's order.
     pub(super) fn is_in_order(&self) -> bool {
         self.shuffle.is_none()
             && self.mix.is_empty()

@@ -57,7 +57,7 @@ impl Loader {
         self
     }
 
-    /// The readers of all sources, or of the container that stands for them.
+    /// The readers of all sources, or of the container that replaces them.
     pub(super) fn readers(&self, budget: &MemoryBudget) -> Result<Readers> {
         match &self.own {
             Some(Own::Container(open)) => {

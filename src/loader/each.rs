@@ -9,11 +9,11 @@ use crate::schema::{Dim, Extents, Rows, Schema};
 
 use super::number::Number;
 
-/// Records that a thread looks at before it takes the next ones.
+/// Number of records that a thread takes at a time.
 const AT_ONCE: u64 = 512;
 
-/// Decodes every record of a reader. `look` gets the record, or why it is bad, and `take` what it
-/// makes of each, in their order.
+/// Decodes every record of a reader. `look` gets the record, or why it is bad; `take` gets the results of `look`, in
+/// the order of records.
 pub(super) fn each<T: Send>(
     reader: &(impl RecordReader + ?Sized),
     look: impl Fn(Result<&mut RowMut<'_>>) -> Result<T> + Sync,
@@ -32,7 +32,7 @@ pub(super) fn each<T: Send>(
             let sample = Sample { id: *id, key: RandomKey::new(0) };
             let (mut layout, mut of_job, mut place) = (&of_all, &ids[..], nth);
             if schema.is_variable() {
-                // What was measured may have taken the place of what was fetched before.
+                // Measuring may have overwritten what was fetched before.
                 own.compute(&schema, 1, reader.measure(*id, scratch)?)?;
                 (layout, of_job, place) = (&*own, std::slice::from_ref(id), 0);
             }
@@ -52,8 +52,8 @@ pub(super) fn each<T: Send>(
     })
 }
 
-/// The numbers of the tensor of this name, if it has one number for each record: what arrays hold, which have no fields, and labels of
-/// whole sequences.
+/// The numbers of the tensor of this name, if it has one number per record. This is for arrays, which have no fields,
+/// and for labels of whole sequences.
 pub(super) fn single_numbers(reader: &impl RecordReader, name: &str) -> Option<Result<Vec<Number>>> {
     let at = reader.tensors().iter().position(|spec| spec.name == name)?;
     let spec = &reader.tensors()[at];
@@ -66,7 +66,7 @@ pub(super) fn single_numbers(reader: &impl RecordReader, name: &str) -> Option<R
     Some(read.map(|()| numbers))
 }
 
-/// A bad record is as good as one with this number, if there is one.
+/// Replaces a bad record's value by this number, if there is one.
 pub(super) fn or_number(row: Result<&mut RowMut<'_>>, bad: Option<f64>) -> Result<Number> {
     match (row, bad) {
         (Ok(row), _) => Ok(Number::of(row.tensor(0).as_mut_slice()?)),

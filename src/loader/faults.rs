@@ -25,7 +25,7 @@ impl LoaderConfig {
         self.faults_among(&Files::local(), None)
     }
 
-    /// As [`faults`](Self::faults); whether files of a storage exist is seen when they are opened.
+    /// Like [`faults`](Self::faults). Whether files of a storage exist is checked when they are opened.
     pub(super) fn faults_among(&self, files: &Files, own: Option<&Own>) -> Vec<String> {
         let mut faults = self.value_faults();
         let mut named = self.clone().with_only();
@@ -49,8 +49,8 @@ impl LoaderConfig {
         faults
     }
 
-    /// What is wrong with each setting by itself, whatever the others are and wherever they are used: what a file of settings answers
-    /// for.
+    /// What is wrong with each setting by itself, whatever the other settings are and wherever they are used. A
+    /// settings file must be free of these faults.
     pub(super) fn value_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let only = match &self.source {
@@ -112,7 +112,7 @@ impl LoaderConfig {
         faults
     }
 
-    /// What does not go together.
+    /// Settings that contradict each other.
     fn joint_faults(&self, files: &Files, own: Option<&Own>, faults: &mut Vec<String>) {
         match (&self.source, self.sources.as_slice()) {
             (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
@@ -184,7 +184,7 @@ impl LoaderConfig {
         }
     }
 
-    /// What is not on this machine.
+    /// What does not exist on this machine.
     fn faults_here(&self, faults: &mut Vec<String>) {
         faults.extend(self.manners().faults_here());
         if let MemoryKind::TempFile { folder: Some(folder), .. } = &self.memory.kind
@@ -210,7 +210,7 @@ impl LoaderConfig {
         }
     }
 
-    /// What can't be asked of data of the user's own.
+    /// The setting that is not possible with the user's own data.
     fn fault_of_own(&self, own: &Own) -> Option<&'static str> {
         match own {
             Own::Container(_) if self.fields.is_empty() && self.prepared.is_none() => {

@@ -13,7 +13,7 @@ use crate::transform::Operation;
 use super::config::{LoaderConfig, OnlySource};
 use super::settings::{self, Language};
 
-/// Most bytes of a file of settings: enough for lists of some hundred thousand names.
+/// Most bytes of a settings file: enough for lists of some hundred thousand names.
 const MAX_SETTINGS_BYTES: u64 = 16 << 20;
 
 fn language_of(path: &Path) -> Language {

@@ -71,7 +71,7 @@ impl<'a> Chosen<'a> {
 
 type KeepRecord = dyn Fn(&Chosen<'_>) -> Result<bool> + Send + Sync;
 
-/// A function that says which samples are taken, and the fields that it looks at.
+/// A function that decides which samples are taken, and the fields that it reads.
 #[derive(Clone)]
 pub(super) struct Keep {
     pub(super) names: Vec<String>,

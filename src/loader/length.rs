@@ -9,10 +9,11 @@ use crate::schema::{Role, TensorSpec};
 use super::number::Number;
 use super::text;
 
-/// Records that a thread measures before it takes the next ones.
+/// Number of records that a thread measures at a time.
 const MEASURED_AT_ONCE: u64 = 1024;
 
-/// Writes how long a field's value is as f64: the number of a list's values, or of a text's characters. NaN is a missing one.
+/// Writes the length of a field's value as f64: the number of values in a list, or of characters in a text. NaN means
+/// missing.
 pub(super) fn codec(name: &str) -> OutsideCodec {
     let tensors = [TensorSpec::new(name, Role::Feature, DType::F64, &[])];
     OutsideCodec::new(Length { tensors, is_list: false, width: 1 })
@@ -21,9 +22,9 @@ pub(super) fn codec(name: &str) -> OutsideCodec {
 #[derive(Clone)]
 struct Length {
     tensors: [TensorSpec; 1],
-    /// Whether the field is known to have lists: a value that stands alone then is one of a single value.
+    /// Whether the field is known to have lists, so that a single value counts as a list of one.
     is_list: bool,
-    /// How many numbers each of a list's values has, where they come in one row.
+    /// Number of numbers in each value of a list, if they come as one row.
     width: usize,
 }
 
@@ -82,7 +83,7 @@ impl Length {
     }
 }
 
-/// How long the tensor of this name is in each record, if that differs.
+/// The length of the tensor of this name in each record, if it varies.
 pub(super) fn measured(reader: &impl RecordReader, name: &str) -> Option<Result<Vec<Number>>> {
     let extent = reader.tensors().iter().find(|spec| spec.name == name)?.extent()?;
     let measure = |scratch: &mut Scratch, job: u64| {
@@ -123,7 +124,7 @@ mod tests {
             (&plain, Value::Numbers(Numbers::F32(&[])), Some(0)),
             (&plain, Value::Numbers(Numbers::F32(&[1.0, 2.0])), Some(2)),
             (&boxes, Value::Numbers(Numbers::F32(&[0.0; 12])), Some(3)),
-            // A feature of TFRecord with one value is that value.
+            // A feature of TFRecord with one value is given as this value.
             (&boxes, Value::F64(1.0), Some(1)),
             (&boxes, Value::Bytes(b"\xff\xd8"), Some(1)),
             (&boxes, Value::Missing, None),

@@ -13,7 +13,7 @@ use super::Loader;
 use super::config::LoaderConfig;
 use super::weights::Mix;
 
-/// What is read: readers whose tensors stand side by side, and which of their samples are of which source, where sources are mixed.
+/// Readers whose tensors are combined into samples, and, if sources are mixed, which samples belong to which source.
 pub(super) struct Readers {
     pub(super) all: Vec<Arc<dyn RecordReader>>,
     pub(super) parts: Vec<Range<u64>>,
@@ -53,7 +53,7 @@ impl Loader {
         self
     }
 
-    /// Opens sources: side by side, or one after another where they are mixed.
+    /// Opens sources: side by side, or one after another if they are mixed.
     pub(super) fn open_all(&self, sources: &[SourceConfig], budget: &MemoryBudget) -> Result<Readers> {
         let mut opened = Vec::new();
         for source in sources {
@@ -80,7 +80,7 @@ impl Loader {
         Ok(Readers { all, parts })
     }
 
-    /// Each source's samples that were chosen, with its weight.
+    /// The chosen samples of each source, with its weight.
     pub(super) fn mixed(&self, parts: &[Range<u64>], chosen: Option<&Subset>) -> Vec<(Subset, f64)> {
         let of = |part: &Range<u64>| match chosen {
             Some(chosen) => chosen.filter(|sample| part.contains(&sample)),
@@ -90,7 +90,7 @@ impl Loader {
     }
 }
 
-/// The records of sources that have so many, one after another.
+/// The ranges of records of sources that follow one another.
 pub(super) fn parts_of(records: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
     let ends = records.scan(0u64, |end, records| {
         let start = *end;

@@ -76,9 +76,9 @@ pub struct Loader {
     formats: Formats,
     own: Option<Own>,
     transforms: Transforms,
-    /// Functions of the user's own that say which samples are taken.
+    /// The user's own functions that decide which samples are taken.
     keeps: Vec<Keep>,
-    /// Fields by whose names samples are chosen, where others are read.
+    /// Fields by whose names samples are chosen, if other fields are read.
     named: Vec<(String, Field)>,
     faults: Vec<String>,
 }

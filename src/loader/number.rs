@@ -8,7 +8,7 @@ use crate::read::{Outside, OutsideCodec, Value};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
-/// A number: the nearest f64, and how far an integer of 64 bits is from that. NaN is a missing one.
+/// A number as the nearest f64, and the distance of a 64-bit integer from it. NaN means missing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number {
     near: f64,
@@ -16,7 +16,7 @@ pub(super) struct Number {
 }
 
 impl Number {
-    /// Of what [`codec`] wrote, or any other number.
+    /// From what [`codec`] wrote, or from any other number.
     pub(super) fn of(written: &[f64]) -> Self {
         let rest = written.get(1).copied().unwrap_or(0.0) as i16;
         Self { near: written.first().copied().unwrap_or(f64::NAN), rest }
@@ -41,7 +41,7 @@ impl Number {
         }
     }
 
-    /// The same for the same number, and of others another one.
+    /// The same for equal numbers, and different for different ones.
     pub(super) fn group(self) -> u64 {
         match self.rest {
             0 => self.near.to_bits(),
@@ -49,14 +49,14 @@ impl Number {
         }
     }
 
-    /// What is in the order of the numbers.
+    /// Sorts like the numbers.
     pub(super) fn rank(self) -> (u64, i16) {
         let bits = self.near.to_bits();
         (if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }, self.rest)
     }
 }
 
-/// Writes a field's number as f64 `[2]`: the nearest one, and how far it is from that.
+/// Writes a field's number as f64 `[2]`: the nearest one, and the distance from it.
 pub(super) fn codec(name: &str) -> OutsideCodec {
     OutsideCodec::new(Exact([TensorSpec::new(name, Role::Feature, DType::F64, &[2])]))
 }
@@ -105,7 +105,7 @@ fn written(text: &str, integer: impl Fn(i128) -> (f64, i16)) -> Option<(f64, i16
         let held = i128::from(i64::MIN)..=i128::from(u64::MAX);
         return whole.parse().ok().filter(|number| held.contains(number)).map(integer);
     }
-    // Not a word such as "inf", which parses, too.
+    // Words such as "inf" parse, too, but are not numbers here.
     let number = text.bytes().any(|byte| byte.is_ascii_digit()).then(|| text.parse::<f64>().ok()).flatten()?;
     number.is_finite().then_some((number, 0))
 }

@@ -110,8 +110,8 @@ impl Loader {
         self.transformed(self.read_by(budget, false)?)
     }
 
-    /// As [`source`](Self::source); a single source whose order is its own is read as a stream where that is better.
-    /// With `every_sample` nothing is drawn of several that are mixed, and a stream is read wherever that is possible.
+    /// Like [`source`](Self::source). A single source that is read in its own order is read as a stream if that is
+    /// better. With `every_sample`, nothing is drawn from mixed sources, and a stream is used wherever possible.
     pub(super) fn read_by(&self, budget: &MemoryBudget, every_sample: bool) -> Result<Box<dyn Source>> {
         self.check()?;
         if let Cow::Owned(resolved) = self.resolved()? {
@@ -178,13 +178,13 @@ impl Loader {
         Ok(Box::new(source))
     }
 
-    /// How many samples an epoch has if not as many as there are to choose from, which are `choice`.
+    /// Number of samples per epoch, if it differs from `choice`, the number of samples to choose from.
     pub(super) fn samples_per_epoch_of(&self, choice: u64) -> Option<u64> {
         let of_windows = || self.config.sources.iter().find_map(|source| source.samples_per_epoch(choice));
         self.config.samples_per_epoch.or_else(of_windows)
     }
 
-    /// The same with its source's format detected, and with its fields as options of its sources.
+    /// The same with the format of its source detected, and with its fields moved to its sources.
     pub(super) fn resolved(&self) -> Result<Cow<'_, Self>> {
         let config = &self.config;
         let is_named = config.source.is_some() || !config.fields.is_empty() || matches!(config.mix, Mix::Paths(_));

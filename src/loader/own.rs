@@ -8,10 +8,10 @@ use crate::read::{Container, SampleStream};
 /// Opens a container, whose memory counts against the budget.
 pub(super) type OpenContainer = dyn Fn(&MemoryBudget) -> Result<Box<dyn Container>> + Send + Sync;
 
-/// What opens data of the user's own, in place of sources.
+/// Opens the user's own data, instead of sources.
 #[derive(Clone)]
 pub(super) enum Own {
-    /// Records that are read at random, of which codecs make tensors.
+    /// Records with random access, from which codecs make tensors.
     Container(Arc<OpenContainer>),
     /// Samples that come one after another.
     Samples(Arc<dyn Fn() -> Result<SampleStream> + Send + Sync>),

@@ -99,7 +99,7 @@ impl RunPlan {
         self.ring_bytes = self.slot_bytes.map(|bytes| bytes.saturating_mul(self.ring_slots as u64));
         self.fits = self.budget_bytes.and_then(|budget| match (self.ring_bytes, self.held_bytes) {
             (Some(ring), Some(held)) => Some(u64::saturating_add(ring, held) <= budget),
-            // Either alone may be too much already.
+            // Each of them may be too much by itself.
             (ring, held) => (ring.or(held).is_some_and(|bytes| bytes > budget)).then_some(false),
         });
         self
@@ -152,7 +152,7 @@ impl Loader {
         self.planned(None)
     }
 
-    /// As [`plan`](Self::plan), of a run whose batches are uploaded to a device, where these operations are done.
+    /// Like [`plan`](Self::plan), for a run whose batches are uploaded to a device that does these operations.
     pub(super) fn planned(&self, to: Option<(DeviceName, &[Operation])>) -> Result<RunPlan> {
         self.check()?;
         if let Cow::Owned(resolved) = self.resolved()? {
@@ -178,7 +178,7 @@ impl Loader {
         let samples = self.planned_samples(&outlines)?;
         let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
         let tensors = tensors.map(|mut tensors| {
-            // Those of sources that are mixed are the same.
+            // Mixed sources have the same tensors.
             tensors.truncate(if config.mix.is_empty() { tensors.len() } else { 1 });
             tensors.concat()
         });
@@ -265,7 +265,7 @@ impl Loader {
         Ok(plan.holding(0))
     }
 
-    /// What to do where samples are drawn from more chunks than are kept decoded.
+    /// The advice if samples are drawn from more chunks than are kept decoded.
     fn shuffle_advice(&self, reader: &Arc<dyn RecordReader>) -> Option<String> {
         let config = &self.config;
         config.shuffle?;
@@ -276,7 +276,7 @@ impl Loader {
         if drawn <= kept {
             return None;
         }
-        // Batches at the end of one block are filled while those of the next one are begun.
+        // Batches at the end of one block are filled while the next block has begun.
         let blocks = (kept / 2 / each).max(1);
         let seed = config.shuffle.unwrap_or_default();
         Some(format!(
@@ -305,14 +305,14 @@ impl Loader {
         Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
     }
 
-    /// Whether not all samples are taken.
+    /// Whether only some of the samples are taken.
     fn selects(&self) -> bool {
         let config = &self.config;
         let is_filtered = config.filter.is_some() || config.chosen_by().is_some() || !self.keeps.is_empty();
         is_filtered || config.split.is_some() || config.folds.is_some()
     }
 
-    /// How many samples an epoch of sources that are mixed has.
+    /// Number of samples per epoch of mixed sources.
     fn planned_mix(&self, outlines: &[Foretold], records: &[u64]) -> Result<Option<u64>> {
         let parts = parts_of(records.iter().copied());
         let readers: Option<Vec<_>> = outlines.iter().map(|outline| outline.reader.clone()).collect();
@@ -330,7 +330,8 @@ impl Loader {
         Ok(self.samples_per_epoch_of(choice).or(Some(choice)))
     }
 
-    /// What a batch in the ring is made of, and what one that is given: the same, unless a device does some of it.
+    /// The tensors of a batch in the ring, and of a delivered batch. They differ only if a device does some of the
+    /// work.
     fn planned_schemas(
         &self,
         tensors: Vec<TensorSpec>,

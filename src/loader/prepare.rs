@@ -7,7 +7,7 @@ use crate::view::TensorView;
 use super::Loader;
 use super::config::LoaderConfig;
 
-/// Records that are counted at once.
+/// Number of records that are counted at once.
 const BATCH_SIZE: usize = 1024;
 
 impl Loader {
@@ -110,7 +110,7 @@ impl RecipeFit {
         let mut batches: Box<dyn DataSetIterator> = loader.build()?;
         for batch in batches.epoch()? {
             let batch = batch?;
-            // Samples that only fill up a shard's last batch are those of another shard.
+            // Samples that only fill a shard's last batch belong to another shard.
             let records = batch.len().saturating_sub(batch.padding());
             let (numbers, names) = (batch.tensor(Counting::NUMBERS)?, batch.tensor(Counting::NAMES)?);
             let each = |tensor: &TensorView<'_>| tensor.shape()[1..].iter().product::<usize>() * records;

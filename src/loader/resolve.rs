@@ -27,7 +27,7 @@ impl LoaderConfig {
         self.resolved_among(formats, &Files::local())
     }
 
-    /// As [`resolved_with`](Self::resolved_with), of what lies among these files.
+    /// Like [`resolved_with`](Self::resolved_with), for data among these files.
     pub(super) fn resolved_among(mut self, formats: &Formats, files: &Files) -> Result<Self> {
         self = self.with_only();
         if let Some(OnlySource::Path(source)) = self.source.take() {
@@ -52,7 +52,7 @@ impl LoaderConfig {
         Ok(named)
     }
 
-    /// The same with an only source among the [sources](Self::sources), if its format is named.
+    /// The same with its only source moved to the [sources](Self::sources), if the format is named.
     pub(super) fn with_only(mut self) -> Self {
         match self.source.take() {
             Some(OnlySource::Named(source)) if self.sources.is_empty() => self.sources.push(source),
@@ -77,7 +77,7 @@ impl LoaderConfig {
         Ok(self)
     }
 
-    /// The same with what was [prepared](Self::prepared) as the first of the fields.
+    /// The same with what was [prepared](Self::prepared) as the first fields.
     pub(super) fn with_prepared(mut self) -> Result<Self> {
         if let Some(prepared) = self.prepared.take() {
             self.prepare = None;

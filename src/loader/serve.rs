@@ -45,7 +45,7 @@ impl fmt::Debug for Served {
 pub struct ServedRow {
     served: Served,
     layout: Layout,
-    /// What the layout says, from a multiple of 8 bytes on.
+    /// The memory of the layout, aligned to 8 bytes.
     memory: Vec<u64>,
     scratch: Scratch,
     json: JsonMemory,
@@ -135,7 +135,7 @@ impl Loader {
         Ok(Served(Arc::new(Inner { fields, json, bucket: self.config.bucket.clone(), chain })))
     }
 
-    /// The fields of all sources, and of what was prepared.
+    /// The fields of all sources, and of the fitted recipe.
     fn fields_of_records(&self) -> Result<Vec<(String, Field)>> {
         let config = self.config.clone().with_only().with_prepared()?;
         let mut fields = config.fields;
@@ -162,7 +162,7 @@ impl Served {
     /// A row for the results, filled with zeros. Each thread that serves needs its own.
     pub fn row(&self) -> ServedRow {
         let mut layout = Layout::default();
-        // What is too large is said where it is applied.
+        // Values that are too large are reported when the fields are applied.
         let is_laid_out = layout.compute(self.0.chain.schema(), 1, Extents::default()).is_ok();
         let words = if is_laid_out { layout.bytes().div_ceil(8) } else { 0 };
         ServedRow {

@@ -55,6 +55,6 @@ pub(super) fn text_of<'a>(value: &Value<'a>) -> Result<&'a str> {
         })?,
         value => return Err(Error::new(ErrorKind::Data, format!("expected text, found {}", value.describe()))),
     };
-    // Blanks are missing to a recipe, too.
+    // A recipe also treats blanks as missing.
     Ok(if text.trim().is_empty() { "" } else { text })
 }

@@ -141,7 +141,7 @@ impl Loader {
         self
     }
 
-    /// The whole list: what is said by tensor name, what settings list, what was added since.
+    /// The whole list: transforms by tensor name, those in settings, and those that were added since.
     pub(super) fn list(&self) -> Transforms {
         let config = &self.config;
         let normalise = config.normalise.iter().map(|(tensor, normaliser)| Operation::Normalise {

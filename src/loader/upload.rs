@@ -102,7 +102,7 @@ impl Loader {
     }
 }
 
-/// A source that is open already.
+/// A source that is already open.
 struct Ready {
     opened: Opened,
     is_async: bool,

@@ -56,7 +56,7 @@ pub fn verify_with<G: Proceed>(
     let whole = formats.whole(path)?;
     let sources = whole.each(&Files::local())?;
     if sources.len() > 1 {
-        // Files of which each is right need not be one data set.
+        // Files may be right one by one without being a data set.
         match whole.open_values(&Files::local(), &MemoryBudget::unlimited()) {
             Err(error) if error.kind() == ErrorKind::Schema => return Err(error),
             _ => {}
@@ -75,7 +75,7 @@ pub fn verify_with<G: Proceed>(
     Ok(all)
 }
 
-/// Adds to `all` what is bad in the parts of a file.
+/// Adds what is bad in the parts of a file to `all`.
 fn verify_parts<G: Proceed>(
     parts: Vec<Check>,
     workers: usize,
@@ -123,7 +123,7 @@ impl Loader {
         verify_known(source, workers, BTreeMap::new(), on_progress)
     }
 
-    /// The same samples without what would reorder, repeat, leave out or change them.
+    /// The same samples, without anything that reorders, repeats, drops or changes them.
     fn every_sample(&self) -> Self {
         let mut all = self.clone();
         all.keeps.clear();

@@ -11,16 +11,16 @@ pub(super) struct Account {
     pub(super) limit: u64,
     pub(super) used: AtomicU64,
     pub(super) tools: Mutex<Tools>,
-    /// A tool that was lent is there again.
+    /// Notified when a lent tool has come back.
     pub(super) came_back: Condvar,
 }
 
 /// The tools of a budget.
 #[derive(Debug, Default)]
 pub(super) struct Tools {
-    /// How many are lent, or just being given up. Each of them comes back without waiting for memory.
+    /// Number of tools that are lent or being freed. Each of them comes back without waiting for memory.
     pub(super) lent: usize,
-    /// Those that nobody uses now. What they hold is given up where room is short.
+    /// Unused tools. Their memory is freed when there is not enough.
     pub(super) idle: Vec<Idle>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Idle {
 }
 
 impl Account {
-    /// Takes `more` bytes, or gives how many are used.
+    /// Takes `more` bytes; if they are not free, returns the number of bytes in use.
     pub(super) fn take(&self, more: u64) -> Result<(), u64> {
         let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
             used.checked_add(more).filter(|total| *total <= self.limit)
@@ -51,8 +51,8 @@ impl Account {
         Error::new(ErrorKind::Budget, message)
     }
 
-    /// Takes bytes that are not free now: those of idle tools, or of lent ones when they come back. Gives what is used if
-    /// nothing of that is enough.
+    /// Takes bytes that are not free now: those of idle tools, or of lent ones when they come back. If even that is not
+    /// enough, returns the number of bytes in use.
     pub(super) fn take_waiting(&self, bytes: u64) -> Result<MutexGuard<'_, Tools>, u64> {
         let mut tools = self.tools.lock();
         loop {
@@ -73,7 +73,7 @@ impl Account {
         }
     }
 
-    /// What was counted as lent while its memory was given up has gone.
+    /// Memory that counted as lent while it was freed is now free.
     pub(super) fn gave_up(&self, bytes: u64) -> MutexGuard<'_, Tools> {
         self.used.fetch_sub(bytes, Ordering::Relaxed);
         let mut tools = self.tools.lock();

@@ -8,14 +8,14 @@ use memmap2::MmapMut;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Arc, AtomicU64, Ordering};
 
-/// What the first byte of every block is aligned to, and what block sizes are multiples of.
+/// Blocks are aligned to this, and their sizes are multiples of it.
 pub(crate) const PAGE_BYTES: usize = 4096;
 
 /// A page-aligned piece of memory with one owner. All of its pages were touched, so writing to it causes no page fault.
 pub struct Block {
     start: NonNull<u8>,
     bytes: usize,
-    /// The process that took it, unless the system gives each forked child a copy of its own.
+    /// The process that allocated it, unless the system gives each forked child a copy.
     shared_by: Option<u32>,
     _owner: Box<dyn Any + Send>,
 }
@@ -40,7 +40,7 @@ impl Block {
     }
 
     fn from_map(mut map: MmapMut) -> Self {
-        // One write a page: the operating system hands pages over now rather than during a fill.
+        // One write per page, so that the system provides the pages now and not while a batch is filled.
         map.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
         let start = NonNull::from(&mut map[..]).cast();
         let bytes = map.len();
@@ -50,17 +50,17 @@ impl Block {
         Self { shared_by: None, ..block }
     }
 
-    /// The same, which keeps `other` for as long as it lives.
+    /// The same block, which keeps `other` as long as it lives.
     pub(crate) fn keeping(self, other: impl Any + Send) -> Self {
         Self { _owner: Box::new((self._owner, other)), ..self }
     }
 
-    /// Whether this process may write it: it is not shared with the parent that this process was forked from.
+    /// Whether this process may write to it: it does not share it with the parent from which it was forked.
     pub(crate) fn is_ours(&self) -> bool {
         self.shared_by.is_none_or(|process| process == std::process::id())
     }
 
-    /// Ordinary anonymous pages that no source bounds: what a batch is served from when it spills.
+    /// Ordinary anonymous pages without a limit, for batches that spill.
     pub(crate) fn unbounded(bytes: usize) -> Result<Self> {
         AnonymousPages.allocate(bytes)
     }
@@ -114,7 +114,7 @@ impl<P: PageSource + ?Sized> PageSource for Box<P> {
     }
 }
 
-/// Rounds up to whole pages, at least one; what would not fit into a number, to more than any memory.
+/// Rounds up to whole pages, at least one. If the result does not fit into a number, it is more than any memory.
 pub(crate) fn whole_pages(bytes: usize) -> usize {
     bytes.max(1).checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX - (PAGE_BYTES - 1))
 }
@@ -132,7 +132,7 @@ impl PageSource for AnonymousPages {
         })?;
         #[cfg(target_os = "linux")]
         if bytes >= 2 << 20 {
-            // Fewer page-table entries; a kernel that does not know the advice loses nothing.
+            // Needs fewer page-table entries; a kernel that does not know the advice ignores it.
             let _ = map.advise(memmap2::Advice::HugePage);
         }
         Ok(Block::from_map(map))
@@ -204,8 +204,8 @@ impl PageSource for TempFilePages {
     }
 }
 
-/// An error if this process may not write a file of `bytes` bytes: beyond the limit (`ulimit -f`), writing raises a signal
-/// that ends the process.
+/// An error if this process may not write a file of `bytes` bytes: beyond the limit (`ulimit -f`), writing raises a
+/// signal that ends the process.
 pub(crate) fn check_file_limit(bytes: u64) -> std::io::Result<()> {
     #[cfg(target_os = "linux")]
     {
@@ -223,7 +223,7 @@ pub(crate) fn check_file_limit(bytes: u64) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Writes the file's every block, so that a full disk is an error now and not a SIGBUS later.
+/// Writes to every block of the file, so that a full disk is an error now and not a SIGBUS later.
 fn reserve_disk(mut file: &std::fs::File, bytes: u64) -> std::io::Result<()> {
     use std::io::Write;
     let zeros = [0u8; 16 * PAGE_BYTES];

@@ -77,8 +77,8 @@ impl Reservation {
         self.try_grow_to(bytes).map_err(|used| self.account.refusal(bytes - self.bytes, used, what))
     }
 
-    /// As [`grow_to`](Self::grow_to), for those who have another way: says how many bytes are used instead of composing an
-    /// error.
+    /// Like [`grow_to`](Self::grow_to), for callers with an alternative: returns the number of bytes in use instead of
+    /// an error with a message.
     pub(crate) fn try_grow_to(&mut self, bytes: u64) -> Result<(), u64> {
         let Some(more) = bytes.checked_sub(self.bytes) else { return Ok(()) };
         if self.account.take(more).is_err() {
@@ -88,7 +88,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Holds at least `bytes` from now on, if so much is free. Waits for nothing, and takes no lock.
+    /// Holds at least `bytes` from now on, if they are free. Does not wait, and takes no lock.
     pub(crate) fn grow_if_free(&mut self, bytes: u64) -> bool {
         let Some(more) = bytes.checked_sub(self.bytes) else { return true };
         let is_free = self.account.take(more).is_ok();

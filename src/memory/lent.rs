@@ -8,12 +8,12 @@ use super::budget::MemoryBudget;
 use crate::error::Result;
 use crate::sync::{Arc, Ordering};
 
-/// A tool that needed more than this gives its memory back after the work.
+/// A tool that needed more than this frees its memory after use.
 const KEPT: u64 = 256 << 20;
 
 impl MemoryBudget {
-    /// Lends a `T` that may hold `bytes` of memory while it is lent. If there is no room, this waits until others that
-    /// are lent come back; so nobody may lend a second one, or grow a reservation, who holds one.
+    /// Lends a `T` that may hold `bytes` of memory while it is lent. If there is no room, this waits until other tools
+    /// come back. Therefore nobody who holds a tool may borrow a second one, or grow a reservation.
     ///
     /// # Errors
     ///
@@ -97,13 +97,13 @@ mod tests {
         let tool = budget.lend::<Vec<u8>>(40, "work").unwrap();
         assert_eq!((&**tool, budget.used()), (&[7][..], 60));
         drop(tool);
-        // One of another kind does not fit beside it.
+        // There is no room for one of another kind.
         drop(budget.lend::<String>(50, "work").unwrap());
         assert_eq!(budget.used(), 50);
         let reservation = budget.reserve(90, "a ring slot").unwrap();
         assert_eq!(budget.used(), 90);
         drop(reservation);
-        // Too much memory is not kept.
+        // Large memory is not kept.
         let budget = MemoryBudget::unlimited();
         drop(budget.lend::<Vec<u8>>(KEPT + 1, "work").unwrap());
         assert_eq!(budget.used(), 0);

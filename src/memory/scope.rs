@@ -33,12 +33,13 @@ pub struct Scopes(Arc<Shared>);
 
 struct Shared {
     pages: Arc<dyn PageSource>,
-    /// What blocks count against.
+    /// The budget that counts the blocks.
     budget: MemoryBudget,
     limit: usize,
-    /// Whether what goes beyond the limit is refused.
+    /// Whether memory beyond the limit is refused.
     is_bounded: bool,
-    /// Nobody uses them. The last one of a thread in is its first one out, so that a depth of nesting gets what it had before.
+    /// Unused arenas. The arena that a thread returned last is the first that it gets again, so that each depth of
+    /// nesting gets the one it had before.
     free: Mutex<Vec<Arena>>,
     spilled: AtomicU64,
 }
@@ -53,26 +54,26 @@ pub struct ScopeStats {
     pub free_bytes: u64,
 }
 
-/// One stack of arrays, in one block that is kept from cycle to cycle.
+/// A stack of arrays in one block, which is kept from cycle to cycle.
 #[derive(Default)]
 struct Arena {
     /// The thread that used it last; see [`here`].
     thread: usize,
     block: Option<Block>,
     used: Cell<usize>,
-    /// What the block would have to hold for all arrays of this cycle.
+    /// How large the block would have to be for all arrays of this cycle.
     wanted: Cell<usize>,
     spilled: RefCell<Vec<Block>>,
 }
 
-/// Tells threads that live at the same time from one another.
+/// Distinguishes threads that live at the same time.
 fn here() -> usize {
     thread_local!(static HERE: u8 = const { 0 });
     HERE.with(|here| std::ptr::from_ref(here).addr())
 }
 
 impl Shared {
-    /// What this thread used last, or what waits the shortest time.
+    /// The arena that this thread used last, or else the one that was returned last.
     fn take(&self) -> Arena {
         let here = here();
         let mut free = self.free.lock();
@@ -89,7 +90,7 @@ impl Shared {
 }
 
 impl Default for Scopes {
-    /// Ordinary memory, as much as is asked for.
+    /// Ordinary memory without a limit.
     fn default() -> Self {
         Self::new(AnonymousPages, usize::MAX)
     }
@@ -126,7 +127,7 @@ impl Scopes {
         Self(Arc::new(Shared { pages, budget, limit, is_bounded, free, spilled }))
     }
 
-    /// Arrays that did not fit so far.
+    /// Number of arrays that did not fit so far.
     pub(crate) fn spilled(&self) -> u64 {
         self.0.spilled.load(Ordering::Relaxed)
     }
@@ -135,7 +136,7 @@ impl Scopes {
     pub fn enter(&self) -> Scope<'_> {
         let mut arena = self.0.take();
         if arena.block.as_ref().is_some_and(|block| !block.is_ours()) {
-            // Shared with the process that this one was forked from.
+            // Shared with the process from which this one was forked.
             arena.block = None;
         }
         Scope { home: self, arena }
@@ -268,7 +269,7 @@ impl Scope<'_> {
         self.arena.restart(&self.home.0);
     }
 
-    /// Memory of `bytes` bytes that was not given out in this cycle.
+    /// `bytes` bytes of memory that were not given out in this cycle.
     fn take(&self, bytes: usize, alignment: usize) -> Result<NonNull<u8>> {
         let arena = &self.arena;
         let alignment = alignment.max(ALIGNMENT);
@@ -289,7 +290,7 @@ impl Scope<'_> {
         Ok(start)
     }
 
-    /// What the block would have to hold with these bytes, too.
+    /// How large the block would have to be with these bytes, too.
     fn wanted_with(&self, bytes: usize, alignment: usize) -> Option<usize> {
         self.arena.wanted.get().checked_next_multiple_of(alignment)?.checked_add(bytes)
     }
@@ -343,13 +344,13 @@ impl Arena {
         self.block.as_ref().map_or(0, Block::len)
     }
 
-    /// Forgets all arrays, and makes room for as many bytes as this cycle took.
+    /// Forgets all arrays, and makes room for as many bytes as this cycle used.
     fn restart(&mut self, home: &Shared) {
         self.used.set(0);
         let wanted = self.wanted.replace(0).min(home.limit);
         if wanted > self.bytes() {
             self.block = None;
-            // What the source refuses is asked for again when it is needed.
+            // If the source refuses now, it is asked again when the memory is needed.
             self.block = home.allocate(wanted).ok();
         }
         self.spilled.get_mut().clear();
@@ -462,7 +463,7 @@ mod tests {
             let map = maps.lines().find(holds).unwrap();
             assert!(map.contains(folder.path().to_str().unwrap()), "{map}");
         }
-        // The file holds 12 KB of what was learned, and no more than its limit.
+        // The file holds 12 KB of what was learned, and not more than its limit.
         assert!(scope.try_zeros::<u8>([48 << 10]).is_ok());
         let error = scope.try_zeros::<u8>([16 << 10]).unwrap_err();
         assert!(error.to_string().contains("limit"), "{error}");
@@ -490,7 +491,7 @@ mod tests {
                 scopes.release_thread();
                 before - scopes.stats().free_bytes
             });
-            // Of this thread's two, one is in use; the other was free, and may have become that thread's.
+            // One of this thread's two arenas is in use; the other was free, and may now belong to that thread.
             assert!(other.join().unwrap() >= 2 * 4096);
         });
         let before = scopes.stats();

@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for NormaliserConfig {
 }
 
 impl NormaliserConfig {
-    /// What is wrong with it, as far as it can be told without reading a file.
+    /// Faults that can be found without reading a file.
     pub(crate) fn faults(&self) -> Vec<String> {
         match self {
             Self::Inline(normaliser) => normaliser.faults(),

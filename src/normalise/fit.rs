@@ -37,8 +37,8 @@ enum Goal {
     MinMax((f64, f64)),
 }
 
-/// A number with twice the digits of f64: what `high` misses of a sum is in `low` (Dekker: "A floating-point technique for
-/// extending the available precision", 1971).
+/// A number with twice the digits of f64: `low` holds what `high` lacks of a sum (Dekker: "A floating-point technique
+/// for extending the available precision", 1971).
 #[derive(Clone, Copy, Debug, Default)]
 struct Double {
     high: f64,
@@ -63,17 +63,17 @@ impl Double {
         Self::sum(quotient, ((-quotient).mul_add(n, self.high) + self.low) / n)
     }
 
-    /// How far `x` is above it.
+    /// How much larger `x` is.
     fn below(self, x: f64) -> f64 {
         (x - self.high) - self.low
     }
 }
 
-/// What is known of the values of one index.
+/// What is known about the values of one index.
 #[derive(Clone, Copy, Debug)]
 struct Moments {
     count: u64,
-    /// While a batch is summed, its sum.
+    /// The mean; while a batch is added up, its sum.
     mean: Double,
     /// Sum of squared differences from the mean.
     squares: Double,

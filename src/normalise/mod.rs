@@ -25,7 +25,7 @@ pub use quantiles::{QuantileFit, Quantiles};
 /// Version of the JSON form.
 const VERSION: u32 = 1;
 
-/// Most bytes of that form: parameters for more than half a million columns.
+/// Most bytes of the JSON form: parameters for more than half a million columns.
 const MAX_BYTES: u64 = 64 << 20;
 
 /// An affine transformation of a tensor's values, described by its meaning.
@@ -144,7 +144,7 @@ impl Normaliser {
         Ok(affine)
     }
 
-    /// Makes sure that what is computed in f32 is what the steps say, or says what is beyond f32.
+    /// Checks that what is computed in f32 agrees with the steps; otherwise says what f32 can't hold.
     fn fit_to_f32(&self, affine: &mut Affine) -> Result<(), String> {
         let factors = affine.scale.iter_mut().zip(&mut affine.bias);
         for (index, ((scale, bias), steps)) in factors.zip(&affine.steps).enumerate() {
@@ -255,7 +255,7 @@ impl Normaliser {
         })
     }
 
-    /// The dimension that picks the factors; the lengths of varying dimensions are `None`.
+    /// The dimension that selects the factors; lengths of varying dimensions are `None`.
     fn axis(&self, dims: &[Option<usize>]) -> Result<Option<usize>, String> {
         let factors = self.steps().count();
         let axis = match self {
@@ -287,7 +287,7 @@ impl Normaliser {
         }
     }
 
-    /// What of the parameters makes no sense.
+    /// Parameters that make no sense.
     pub(crate) fn faults(&self) -> Vec<String> {
         let fault = |message: &str| vec![format!("a normaliser {message}")];
         let (first, second): (&[f64], &[f64]) = match self {
@@ -329,7 +329,7 @@ impl Normaliser {
     }
 }
 
-/// From `shift` and the `unit` above it to `start` and `end`; a unit of 0 counts as 1 on both sides.
+/// Steps that map `shift` to `start`, and `shift` plus `unit` to `end`; a unit of 0 counts as 1 on both sides.
 fn steps(shift: f64, unit: f64, (start, end): (f64, f64)) -> AffineSteps {
     let (unit, factor) = if unit == 0.0 { (1.0, 1.0) } else { (unit, end - start) };
     AffineSteps { shift, unit, factor, start }

@@ -2,7 +2,8 @@ use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::view::TensorView;
 
-/// The values of a batch that a fit counts: each with its index along an axis, those that a mask calls padding left out.
+/// The values of a batch that a fit counts, each with its index along an axis, without those that a mask marks as
+/// padding.
 pub(super) struct Observed<'a> {
     values: Numbers<'a>,
     shape: &'a [usize],
@@ -50,7 +51,7 @@ impl<'a> Observed<'a> {
         Ok(Some(Self { values, shape, entries, run, mask }))
     }
 
-    /// How many indices the axis has; 1 without one.
+    /// Length of the axis; 1 without an axis.
     pub(super) fn entries(&self) -> usize {
         self.entries
     }
@@ -66,7 +67,7 @@ impl<'a> Observed<'a> {
         Err(Error::new(ErrorKind::Schema, message))
     }
 
-    /// Calls `count` with each value and its index; NaN is one, too.
+    /// Calls `count` with each value (also NaN) and its index.
     ///
     /// # Errors
     ///
@@ -87,12 +88,13 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// How a mask's elements lie over a tensor's.
+/// How a mask's elements correspond to a tensor's.
 #[derive(Clone, Copy)]
 enum MaskFit {
-    /// The mask has the tensor's first dimensions: this many elements lie under each of its own.
+    /// The mask has the tensor's first dimensions; each of its elements stands for this many.
     Leading(usize),
-    /// The mask has all dimensions but the channels, which come first: elements of a sample, and of one channel of it.
+    /// The mask has all dimensions except the channels, which come first: elements per sample, and per channel of a
+    /// sample.
     WithoutChannels(usize, usize),
 }
 
@@ -128,7 +130,7 @@ pub(super) fn check_raw(view: &TensorView<'_>) -> Result<()> {
     Ok(())
 }
 
-/// Elements of a tensor of `shape`; `None` beyond any memory.
+/// Number of elements of a tensor of `shape`; `None` beyond any memory.
 pub(super) fn elements(shape: &[usize]) -> Option<usize> {
     shape.iter().try_fold(1usize, |product, len| product.checked_mul(*len))
 }

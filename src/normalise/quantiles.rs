@@ -4,7 +4,7 @@ use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::view::TensorView;
 
-/// Most values that are kept: a gigabyte of them.
+/// Most values that are kept, which take a gigabyte.
 const MOST: usize = 1 << 27;
 
 /// Finds quantiles from batches, one after another: for robust scaling, bins of equally many values, and uniform values.

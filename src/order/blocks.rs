@@ -4,23 +4,24 @@ use crate::random::{RandomKey, mix};
 
 use super::{Permutation, Subset};
 
-/// Tell the keys of chunks and of samples in a block from other random numbers.
+/// Make the keys of chunks, and of samples in a block, different from other random numbers.
 const CHUNKS: u64 = 0x626c_6f63_6368_756e;
 const BLOCK: u64 = 0x626c_6f63_6b73_2121;
 
-/// Records that are taken for a chunk where nothing says what is read or decoded together.
+/// Number of records in a chunk, if nothing tells which records are read or decoded together.
 pub(crate) const RUN: u64 = 1024;
 
-/// Chunks of a subset, and how many of them are shuffled together.
+/// Chunks of a subset, and the number of chunks that are shuffled together.
 #[derive(Clone, Debug)]
 pub(crate) struct Blocks {
-    /// Where each chunk begins in the subset, and at last its length.
+    /// Where each chunk begins in the subset, and at the end the subset's length.
     starts: Arc<[u64]>,
     together: u64,
 }
 
 impl Blocks {
-    /// The chunks that begin at these records, as far as the subset holds samples of them; without any, runs of records.
+    /// The chunks that begin at these records, as far as the subset has samples of them; if there are none, runs of
+    /// records.
     pub(crate) fn new(subset: &Subset, chunks: &[u64], together: u64) -> Self {
         let chunk_of = |id: u64| match chunks {
             [] => id / RUN,
@@ -57,13 +58,13 @@ impl Blocks {
         (self.starts.len() - 1) as u64
     }
 
-    /// What tells these from others.
+    /// Distinguishes these blocks from others.
     pub(crate) fn hash(&self) -> u64 {
         self.starts.iter().fold(mix(self.together), |hash, start| mix(hash ^ start))
     }
 }
 
-/// The shuffle of one epoch: chunks in another order, and the samples of some neighbours among each other.
+/// The shuffle of one epoch: chunks in random order, and the samples of neighbouring chunks in random order.
 ///
 /// Where each chunk begins is laid out once for an epoch; from then on any position costs a search among them.
 #[derive(Clone, Debug)]
@@ -71,9 +72,9 @@ pub(crate) struct BlockShuffle {
     blocks: Blocks,
     key: RandomKey,
     order: Permutation,
-    /// Where the chunks begin, in the epoch's order, and at last the end.
+    /// Where the chunks begin in the epoch's order, and at the end the length.
     begins: Vec<u64>,
-    /// The block that was asked for last: the positions that it covers, and its shuffle.
+    /// The block that was used last: its positions, and its shuffle.
     last: Option<(std::ops::Range<u64>, Permutation)>,
 }
 
@@ -85,7 +86,7 @@ impl BlockShuffle {
         shuffle
     }
 
-    /// Goes on with another epoch.
+    /// Begins another epoch.
     pub(crate) fn begin(&mut self, key: RandomKey) {
         let starts = &self.blocks.starts;
         (self.key, self.last) = (key, None);
@@ -100,7 +101,7 @@ impl BlockShuffle {
         self.begins.push(begin);
     }
 
-    /// The place in the subset of what stands at a position.
+    /// The index in the subset of the sample at a position.
     pub(crate) fn at(&mut self, position: u64) -> u64 {
         if !self.last.as_ref().is_some_and(|(range, _)| range.contains(&position)) {
             let together = self.blocks.together;
@@ -148,7 +149,7 @@ mod tests {
             sorted.sort_unstable();
             assert_eq!(sorted, (0..1000).collect::<Vec<_>>());
             assert_ne!(found, order(&blocks, 8, 1000));
-            // A chunk is left for good after as many others as are shuffled with it.
+            // A chunk is finished after as many others as are shuffled with it.
             let chunk_of = |id: &u64| chunks.partition_point(|start| start <= id);
             let mut seen: Vec<usize> = found.iter().map(chunk_of).collect();
             let mut open: Vec<usize> = Vec::new();
@@ -161,7 +162,7 @@ mod tests {
             }
             seen.dedup();
             assert!(together > 1 || seen.len() == chunks.len());
-            // From any position on, as from the first.
+            // This holds from any position on, not only from the first.
             let mut shuffle = BlockShuffle::new(&blocks, RandomKey::new(7));
             for position in [999, 0, 500, 501, 3] {
                 assert_eq!(shuffle.at(position), found[position as usize]);

@@ -2,18 +2,18 @@ use crate::random::mix;
 
 use super::{Permutation, Subset, epoch_key};
 
-/// Tell the keys of the batches' order and of the samples in a bucket from other random numbers.
+/// Make the keys of the batches' order, and of the samples in a bucket, different from other random numbers.
 const BATCHES: u64 = 0x6275_636b_6261_7463;
 const BUCKET: u64 = 0x6275_636b_6574_2121;
 
-/// An epoch of batches whose samples are of one bucket each.
+/// An epoch of batches, each with samples of one bucket.
 ///
 /// Each bucket's samples are shuffled and cut into batches; the batches of all buckets are shuffled together. Both are
 /// permutations that are computed by index, so that any batch can be asked for at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucketed {
     buckets: Box<[Bucket]>,
-    /// Number of the first batch of each bucket, and at last that of all batches.
+    /// Number of each bucket's first batch, and at the end the number of all batches.
     starts: Box<[u64]>,
 }
 
@@ -21,9 +21,9 @@ pub(crate) struct Bucketed {
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     pub(crate) samples: Subset,
-    /// Samples of a batch.
+    /// Samples per batch.
     pub(crate) rows: u64,
-    /// How many batches there are.
+    /// Number of batches.
     pub(crate) batches: u64,
 }
 
@@ -31,9 +31,9 @@ pub(crate) struct Bucket {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BucketBatch {
     pub(crate) bucket: usize,
-    /// The first of its samples in the bucket's order.
+    /// Its first sample, as a position in the bucket's order.
     pub(crate) first: u64,
-    /// How many it has.
+    /// Number of samples.
     pub(crate) rows: u64,
 }
 
@@ -47,12 +47,12 @@ impl Bucketed {
         Self { starts: std::iter::once(0).chain(starts).collect(), buckets }
     }
 
-    /// Batches of an epoch.
+    /// Batches per epoch.
     pub(crate) fn batches(&self) -> u64 {
         self.starts.last().copied().unwrap_or(0)
     }
 
-    /// Samples of an epoch.
+    /// Samples per epoch.
     pub(crate) fn samples(&self) -> u64 {
         let samples = |bucket: &Bucket| bucket.samples.len().min(bucket.batches.saturating_mul(bucket.rows));
         self.buckets.iter().map(samples).fold(0, u64::saturating_add)
@@ -63,7 +63,7 @@ impl Bucketed {
         self.buckets.iter().map(|bucket| bucket.rows).max().unwrap_or(1).max(1)
     }
 
-    /// What tells these buckets from others.
+    /// Distinguishes these buckets from others.
     pub(crate) fn hash(&self) -> u64 {
         let hash = |hash, bucket: &Bucket| mix(mix(hash ^ bucket.samples.hash()) ^ bucket.rows);
         self.buckets.iter().fold(self.batches(), hash)
@@ -91,19 +91,19 @@ impl Bucketed {
         BucketBatch { bucket, first, rows: (samples.len() - first).min(*rows) }
     }
 
-    /// Samples of a full batch of this bucket.
+    /// Number of samples in a full batch of this bucket.
     pub(crate) fn rows(&self, bucket: usize) -> u64 {
         self.buckets[bucket].rows
     }
 
-    /// Sample `nth` of a bucket; from the end on, from the first again.
+    /// Sample `nth` of a bucket; after the last one, the first follows again.
     pub(crate) fn sample(&self, order: &EpochBuckets, bucket: usize, nth: u64) -> u64 {
         let samples = &self.buckets[bucket].samples;
         let nth = nth % samples.len();
         samples.at(order.shuffle.as_ref().map_or(nth, |(_, buckets)| buckets[bucket].at(nth)))
     }
 
-    /// All samples, of whatever bucket.
+    /// All samples of all buckets.
     pub(crate) fn all(&self) -> Subset {
         Subset::listed(self.buckets.iter().flat_map(|bucket| bucket.samples.iter()))
     }
@@ -159,7 +159,7 @@ mod tests {
     fn other_samples_or_sizes_have_other_hashes() {
         let hashes = [[(10, 2)], [(10, 5)], [(11, 2)]].map(|sizes| buckets(&sizes).hash());
         assert!(hashes[0] != hashes[1] && hashes[0] != hashes[2]);
-        // As many batches.
+        // There are as many batches.
         let [one, other] = [[(10, 6)], [(10, 7)]].map(|sizes| buckets(&sizes));
         assert!(one.batches() == other.batches() && one.hash() != other.hash());
     }

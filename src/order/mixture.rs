@@ -2,14 +2,14 @@ use crate::random::{RandomKey, mix};
 
 use super::{Permutation, Subset};
 
-/// Slots in a block: within one, positions are shuffled.
+/// Slots per block; positions are shuffled within a block.
 const BLOCK: u64 = 1024;
 
-/// Tells the keys of the schedule and of the passes from each other.
+/// Makes the keys of the schedule different from those of the passes.
 const SCHEDULE: u64 = 0x6d69_7863_6865_6475;
 const PASS: u64 = 0x6d69_7870_6173_7321;
 
-/// Several subsets in one endless stream, in proportion to weights; epochs are cut from it.
+/// Several subsets in one endless stream, in proportion to their weights. Epochs are cut from the stream.
 ///
 /// The stream has slots. Slot `n` belongs to the part whose share of the interval `0..2^32` holds the `n`th point of van
 /// der Corput's sequence (the bits of `n`, reversed): every aligned run of 2^k slots has 2^k points at equal distance,
@@ -18,12 +18,12 @@ const PASS: u64 = 0x6d69_7870_6173_7321;
 #[derive(Debug)]
 pub(crate) struct Mixture {
     subsets: Box<[Subset]>,
-    /// Where each part's share begins in `0..2^32`, and at last 2^32.
+    /// Where each part's share of `0..2^32` begins, and at the end 2^32.
     starts: Box<[u64]>,
 }
 
 impl Mixture {
-    /// Parts with their weights; or what is wrong with them.
+    /// Parts with their weights; or what is wrong with the weights.
     pub(crate) fn new(parts: &[(Subset, f64)]) -> Result<Self, String> {
         if let Some((_, weight)) = parts.iter().find(|(_, weight)| !(weight.is_finite() && *weight >= 0.0)) {
             return Err(format!("a weight of {weight}; weights are finite and not negative"));
@@ -42,7 +42,7 @@ impl Mixture {
         for (_, weight) in &parts {
             starts.push(start);
             end += weight / greatest / sum;
-            // At least one point in 2^32 for each, however small its weight.
+            // At least one of the 2^32 points for each part, however small its weight.
             start = ((end * (1u64 << 32) as f64).round() as u64).max(start + 1);
         }
         starts.push(start);
@@ -54,7 +54,7 @@ impl Mixture {
         Ok(Self { subsets: parts.into_iter().map(|(subset, _)| subset.clone()).collect(), starts: starts.into() })
     }
 
-    /// How many samples the parts have together.
+    /// Number of samples of all parts.
     pub(crate) fn len(&self) -> u64 {
         self.subsets.iter().fold(0, |sum: u64, subset| sum.saturating_add(subset.len()))
     }
@@ -64,8 +64,8 @@ impl Mixture {
         parts.fold(0, |hash, (subset, start)| mix(mix(hash ^ subset.hash()) ^ start))
     }
 
-    /// The sample at `position` of the epoch that is cut from `begin..begin + len`. Without shuffles the parts are
-    /// interleaved evenly, each in its own order.
+    /// The sample at `position` of the epoch `begin..begin + len`. Without shuffles, the parts are interleaved evenly,
+    /// each in its own order.
     pub(crate) fn sample_at(&self, shuffles: Option<&mut Shuffles>, begin: u64, len: u64, position: u64) -> u64 {
         let mut slot = begin.wrapping_add(position);
         let Some(shuffles) = shuffles else {
@@ -73,7 +73,7 @@ impl Mixture {
             return self.subsets[part].at(nth % self.subsets[part].len());
         };
         if self.subsets.len() > 1 {
-            // A block never reaches over the edge of an epoch, so that each epoch has its exact share of each part.
+            // A block never crosses the end of an epoch, so each epoch has its exact share of each part.
             let before = (slot % BLOCK).min(position);
             let after = (BLOCK - slot % BLOCK).min(len - position);
             let first = slot.wrapping_sub(before);
@@ -84,7 +84,7 @@ impl Mixture {
         subset.at(shuffles.in_pass(part, nth / subset.len(), subset.len(), nth % subset.len()))
     }
 
-    /// Whose turn a slot is, and how many turns that part had before.
+    /// The part that a slot belongs to, and the number of that part's earlier slots.
     fn turn(&self, slot: u64) -> (usize, u64) {
         if self.subsets.len() == 1 {
             return (0, slot);
@@ -93,7 +93,7 @@ impl Mixture {
         (part, self.before(part, slot))
     }
 
-    /// A sample in proportion to the weights, by random bits.
+    /// A sample chosen by random bits, in proportion to the weights.
     pub(crate) fn any(&self, bits: u64) -> u64 {
         let subset = &self.subsets[self.part_of(bits)];
         subset.at(RandomKey::new(bits).below(0, subset.len()))
@@ -104,7 +104,7 @@ impl Mixture {
         self.starts.partition_point(|start| *start <= point) - 1
     }
 
-    /// How many slots before `slot` are of this part.
+    /// Number of slots before `slot` that belong to this part.
     fn before(&self, part: usize, slot: u64) -> u64 {
         let (start, end) = (self.starts[part], self.starts[part + 1]);
         let rest = slot as u32;
@@ -112,7 +112,7 @@ impl Mixture {
     }
 }
 
-/// The shuffles of one epoch of a mixture that were made last: the next position mostly needs the same.
+/// The last shuffles of one epoch of a mixture, because the next position usually needs the same ones.
 #[derive(Clone, Debug)]
 pub(crate) struct Shuffles {
     seed: u64,
@@ -133,14 +133,14 @@ impl Shuffles {
         first.wrapping_add(shuffled(&mut self.block, first, || Permutation::new(len, key()), at))
     }
 
-    /// A sample of a part of `len`, shuffled for one of its passes.
+    /// A sample of a part with `len` samples, shuffled for one of its passes.
     fn in_pass(&mut self, part: usize, pass: u64, len: u64, at: u64) -> u64 {
         let key = || RandomKey::new(self.seed).with(PASS).with(part as u64).with(pass);
         shuffled(&mut self.passes[part], pass, || Permutation::new(len, key()), at)
     }
 }
 
-/// By the shuffle that is kept, if it has this number; otherwise by one that is made anew.
+/// Uses the kept shuffle if it has this number, otherwise makes a new one.
 fn shuffled(kept: &mut Option<(u64, Permutation)>, number: u64, make: impl FnOnce() -> Permutation, at: u64) -> u64 {
     match kept {
         Some((of, shuffle)) if *of == number => shuffle.at(at),
@@ -148,12 +148,12 @@ fn shuffled(kept: &mut Option<(u64, Permutation)>, number: u64, make: impl FnOnc
     }
 }
 
-/// How many of the first `count` points of van der Corput's sequence in `0..2^32` lie below `limit`.
+/// How many of the first `count` points of van der Corput's sequence in `0..2^32` are below `limit`.
 fn points_below(count: u32, limit: u64) -> u64 {
     let mut below = 0;
     let mut rest = count;
     while rest > 0 {
-        // The last run of 2^k points, aligned: from `first` on, 2^(32-k) apart.
+        // The last aligned run of 2^k points, which begins with `first`; they are 2^(32-k) apart.
         let run = rest.trailing_zeros();
         rest &= rest - 1;
         let first = u64::from(rest.reverse_bits());

@@ -24,10 +24,10 @@ pub(crate) use weighted::Weighted;
 pub use crate::random::RandomKey;
 use crate::random::scaled;
 
-/// Tells the draws of weighted sampling from other random numbers.
+/// Makes the draws of weighted sampling different from other random numbers.
 const DRAW: u64 = 0x6472_6177_6472_6177;
 
-/// No epoch has more samples, and no run gets to more epochs: sums of a few positions stay below 2^64.
+/// Limit of an epoch's samples and of a run's epochs, so that the sum of a few positions stays below 2^64.
 pub(crate) const FURTHEST: u64 = 1 << 62;
 
 /// The order of all epochs of a source.
@@ -37,18 +37,18 @@ pub(crate) struct Order {
     pub(crate) seed: u64,
     pub(crate) shuffled: bool,
     pub(crate) picks: Picks,
-    /// For samples once each that are shuffled in blocks.
+    /// For shuffling in blocks, if each sample is taken once.
     pub(crate) blocks: Option<Blocks>,
 }
 
-/// Which samples an order is made of.
+/// The samples in an order.
 #[derive(Clone, Debug)]
 pub(crate) enum Picks {
-    /// Each once an epoch.
+    /// Each once per epoch.
     Once(Subset),
     /// Drawn with replacement.
     Weighted(Arc<Weighted>),
-    /// Several subsets in proportion.
+    /// Several subsets in proportion to their weights.
     Mixed(Arc<Mixture>),
 }
 
@@ -66,7 +66,7 @@ impl Order {
         EpochOrder { order: self.clone(), epoch, shuffle }
     }
 
-    /// One of the samples by random bits: to stand in for another.
+    /// A sample chosen by random bits, to replace another one.
     pub(crate) fn any(&self, bits: u64) -> u64 {
         match &self.picks {
             Picks::Once(subset) => subset.at(scaled(bits, subset.len())),
@@ -98,7 +98,7 @@ enum Shuffle {
 }
 
 impl EpochOrder {
-    /// Goes over to another epoch. What is known of a mixture's shuffles is kept: they do not depend on the epoch.
+    /// Moves to another epoch. A mixture's shuffles are kept, because they do not depend on the epoch.
     pub(crate) fn begin(&mut self, epoch: u64) {
         self.epoch = epoch;
         let key = epoch_key(self.order.seed, epoch);
@@ -109,7 +109,7 @@ impl EpochOrder {
         }
     }
 
-    /// The samples at these positions, in their places.
+    /// Replaces positions by their samples.
     pub(crate) fn replace(&mut self, positions: &mut [u64]) {
         match (&self.order.picks, &self.shuffle) {
             (Picks::Once(subset), Shuffle::Whole(shuffle)) => {

@@ -28,13 +28,13 @@ enum Way {
     Network(Network),
 }
 
-/// Longest shuffle that is a table. In domains this small a network has biases that tests see, and over a power of two it
-/// makes even permutations alone. What it is must not change: states count positions in the order that follows from it.
+/// Longest shuffle that is a table. In so small domains a network has biases that tests see, and over a power of two it
+/// only makes even permutations. This number must not change, because states count positions in the resulting order.
 const TABLE: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
 struct Network {
-    /// Bits of the right half; the left half has as many or one fewer.
+    /// Bits of the right half; the left half has the same number or one less.
     right_bits: u32,
     right_mask: u64,
     left_mask: u64,
@@ -43,11 +43,11 @@ struct Network {
 
 #[cfg(test)]
 thread_local! {
-    /// How often this thread asked a permutation for a sample.
+    /// How often this thread has asked a permutation for a sample.
     pub(crate) static CALLS: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// With fewer than six, domains of some hundred show a bias in a chi-squared test; eight leave a margin.
+/// With fewer than six rounds, domains of some hundred samples show a bias in a chi-squared test; eight leave a margin.
 const ROUNDS: usize = 8;
 
 impl Permutation {
@@ -82,7 +82,7 @@ impl Permutation {
 }
 
 impl Permutation {
-    /// The samples at these positions, in their places: what [`at`](Self::at) says of each, at a third of its cost.
+    /// Replaces positions by their samples: the same as [`at`](Self::at) for each, at a third of the cost.
     pub(crate) fn replace(&self, positions: &mut [u64]) {
         let Way::Network(network) = &self.way else {
             return positions.iter_mut().for_each(|position| *position = self.at(*position));
@@ -94,7 +94,7 @@ impl Permutation {
     }
 }
 
-/// Indices that walk the network at the same time, and those that make a vector or a few.
+/// Number of indices that go through the network at the same time, and number of those that fill one or a few vectors.
 const AT_ONCE: usize = 64;
 const VECTOR: usize = 8;
 
@@ -119,8 +119,8 @@ impl Network {
         }
     }
 
-    /// Walks each index until it is below `len`. Those that are not there yet go on together, so that no branch depends on
-    /// a single one: half of such branches would be foretold wrongly.
+    /// Sends each index through the network until it is below `len`. Those that are not done yet continue together, so
+    /// that no branch depends on a single index: half of such branches would be predicted wrongly.
     #[inline(always)]
     fn walk(&self, indices: &mut [u64], len: u64) {
         let mut walking = [0; AT_ONCE];
@@ -128,9 +128,9 @@ impl Network {
         walking[..left].copy_from_slice(indices);
         let mut places: [usize; AT_ONCE] = std::array::from_fn(|place| place);
         while left > 0 {
-            // Whole vectors: what stands behind the last index does not matter.
+            // Whole vectors: what is after the last index does not matter.
             for some in walking.as_chunks_mut::<VECTOR>().0.iter_mut().take(left.div_ceil(VECTOR)) {
-                // No closure: it would be compiled without the vectors.
+                // No closure, because it would be compiled without the vector instructions.
                 for index in some {
                     *index = self.step(*index);
                 }
@@ -158,7 +158,7 @@ impl Network {
     }
 }
 
-/// Walks each index until it is below `len`.
+/// Sends each index through the network until it is below `len`.
 struct Walk<'a> {
     network: &'a Network,
     len: u64,
@@ -174,9 +174,9 @@ impl Kernel for Walk<'_> {
     }
 }
 
-/// One round's function: a single multiplication, by a number that the key draws. Its upper half depends on every bit
-/// below, and a stronger function would be half of what planning a sample costs. (With one number for all rounds, tests
-/// see a bias in small domains.)
+/// The function of one round: a single multiplication by a number that the key draws. Its upper half depends on every
+/// lower bit; a stronger function would be half of the cost of planning a sample. (With one number for all rounds,
+/// tests see a bias in small domains.)
 #[derive(Clone, Copy, Debug)]
 struct Round {
     flip: u64,
@@ -190,8 +190,8 @@ impl Round {
 
     #[inline(always)]
     fn of(self, half: u64) -> u64 {
-        // Bits 32 to 63 of `(half ^ flip) * factor`, and others above them, by products of halves: of those there are vector
-        // instructions. A half of the network has 32 bits at most.
+        // Bits 32 to 63 of `(half ^ flip) * factor`, and others above them, from products of halves, because there are
+        // vector instructions for those. A half of the network has at most 32 bits.
         const LOW: u64 = 0xffff_ffff;
         let low = (half ^ self.flip) & LOW;
         let above = (self.flip >> 32).wrapping_mul(self.factor & LOW);
@@ -276,7 +276,8 @@ mod tests {
                 let permutation = Permutation::new(len, RandomKey::new(seed));
                 for step in [1, 2, 16] {
                     for position in 0..len - step {
-                        // How far the second is behind the first, around the end: never 0, anything else evenly.
+                        // The distance from the first to the second, around the end: never 0, and all other values are
+                        // equally likely.
                         let apart = permutation.at(position + step).wrapping_sub(permutation.at(position));
                         let apart = if apart > len { apart.wrapping_add(len) } else { apart };
                         counts[((apart - 1) * 64 / (len - 1)) as usize] += 1;
@@ -299,9 +300,9 @@ mod tests {
         }
     }
 
-    /// How far apart samples of `trials` shuffles of `0..len` are from evenly spread: deviations from the mean of chi squared,
-    /// for the sample at each position, for the pair of samples at some pairs of positions, for parity, and, where there
-    /// are few, for the whole order.
+    /// How far the samples of `trials` shuffles of `0..len` are from evenly distributed, as deviations from the mean of
+    /// chi squared: for the sample at each position, for the pair of samples at some pairs of positions, for parity,
+    /// and, if `len` is small, for the whole order.
     fn unevenness(len: u64, trials: u64) -> Vec<(&'static str, f64)> {
         let n = len as usize;
         let pairs = [(0, 1), (0, n - 1), (n / 2, n / 2 - 1)];
@@ -354,8 +355,8 @@ mod tests {
         found
     }
 
-    /// Chi squared as deviations from its mean (Wilson and Hilferty, "The distribution of chi-square", 1931), where each
-    /// count has this mean, and this variance but for what ties the counts to each other.
+    /// Chi squared as deviations from its mean (Wilson and Hilferty, "The distribution of chi-square", 1931). Each
+    /// count has this mean and this variance, apart from the dependence between the counts.
     fn deviations(counts: &[u64], mean: f64, variance: f64, freedom: usize) -> f64 {
         let chi_squared: f64 = counts.iter().map(|count| (*count as f64 - mean).powi(2) / variance).sum();
         let spread = 2.0 / (9.0 * freedom as f64);

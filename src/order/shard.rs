@@ -42,7 +42,8 @@ pub enum Remainder {
     Drop,
 }
 
-/// Environment variables of launchers: index and count. Open MPI and PMI before SLURM, because `srun` may start them.
+/// Environment variables of launchers: index and count. Open MPI and PMI come before SLURM, because `srun` may start
+/// them.
 const LAUNCHERS: [(&str, &str, &str); 4] = [
     ("torchrun", "RANK", "WORLD_SIZE"),
     ("Open MPI", "OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE"),
@@ -169,14 +170,14 @@ impl FromStr for Shard {
     }
 }
 
-/// The positions of one shard in what is left of an epoch.
+/// The positions of one shard in the rest of an epoch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Deal {
     shard: Shard,
     len: u64,
     /// The first global position that is dealt.
     start: u64,
-    /// How many positions this shard has.
+    /// Number of positions of this shard.
     count: u64,
 }
 
@@ -192,17 +193,17 @@ impl Deal {
         Self { shard, len, start, count }
     }
 
-    /// How many positions this shard has: as many as every other.
+    /// Number of positions of this shard, which is the same for all shards.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// The global position of this shard's `nth`; from `len` on it is padding.
+    /// The global position of this shard's `nth`; positions from `len` on are padding.
     pub(crate) fn position(&self, nth: u64) -> u64 {
         self.start + nth * u64::from(self.shard.count) + u64::from(self.shard.index)
     }
 
-    /// How many global positions all shards have covered when each has covered `nth`.
+    /// Number of global positions that all shards have covered when each has covered `nth`.
     pub(crate) fn covered(&self, nth: u64) -> u64 {
         (self.start + nth * u64::from(self.shard.count)).min(self.len)
     }

@@ -91,7 +91,7 @@ impl Subset {
         }
     }
 
-    /// The ids of its samples with these indices, in their places.
+    /// Replaces indices by the ids of its samples.
     pub(crate) fn replace(&self, indices: &mut [u64]) {
         if let Ids::Range { start: 0, end } = self.0 {
             return assert!(indices.iter().all(|index| *index < end), "a sample of {end} or more");
@@ -104,7 +104,7 @@ impl Subset {
         (0..self.len()).map(|index| self.at(index))
     }
 
-    /// The first id that a source of `len` does not have.
+    /// The first id that does not exist in a source of `len` samples.
     pub(crate) fn beyond(&self, len: u64) -> Option<u64> {
         match &self.0 {
             Ids::Range { start, end } => (end > start && *end > len).then(|| len.max(*start)),
@@ -112,7 +112,7 @@ impl Subset {
         }
     }
 
-    /// The samples from the first to the last, where none between them is left out and they stand in their order.
+    /// The samples as a range, if they are in order and none between the first and the last is missing.
     pub(crate) fn bounds(&self) -> Option<Range<u64>> {
         match self.0 {
             Ids::Range { start, end } => Some(start..end),
@@ -120,7 +120,7 @@ impl Subset {
         }
     }
 
-    /// Tells it from another.
+    /// Distinguishes it from other subsets.
     pub(crate) fn hash(&self) -> u64 {
         match &self.0 {
             Ids::Range { start, end } => RandomKey::new(*start).with(*end).bits(0),

@@ -2,19 +2,20 @@ use crate::random::{RandomKey, mix};
 
 use super::Subset;
 
-/// Draws with replacement, in proportion to weights, at the same cost for any number of samples: an alias table (Vose:
-/// "A linear algorithm for generating random numbers with a given distribution", 1991). It holds 12 bytes a sample.
+/// Draws with replacement, in proportion to weights. The cost does not depend on the number of samples: this is an
+/// alias table (Vose: "A linear algorithm for generating random numbers with a given distribution", 1991). It takes 12
+/// bytes per sample.
 #[derive(Debug)]
 pub(crate) struct Weighted {
     subset: Subset,
-    /// How likely a column is to give its own sample instead of the alias.
+    /// The probability that a column gives its own sample instead of the alias.
     own: Box<[f64]>,
     alias: Box<[u32]>,
     hash: u64,
 }
 
 impl Weighted {
-    /// The table for the samples of `subset`, each with its weight; or what is wrong with the weights.
+    /// The table for the samples of `subset` with their weights; or what is wrong with the weights.
     pub(crate) fn new(subset: Subset, weight: impl Fn(u64) -> f64) -> Result<Self, String> {
         let mut own: Box<[f64]> = subset.iter().map(weight).collect();
         let Ok(len) = u32::try_from(own.len()) else {
@@ -29,7 +30,7 @@ impl Weighted {
         let Some(greatest) = own.get(heaviest as usize).copied().filter(|greatest| *greatest > 0.0) else {
             return Err("all weights are 0; there is nothing to draw".to_owned());
         };
-        // By the greatest first, so that the sum of large weights does not overflow.
+        // Divided by the largest one, so that the sum of large weights does not overflow.
         own.iter_mut().for_each(|weight| *weight /= greatest);
         let mean = own.iter().sum::<f64>() / f64::from(len);
         own.iter_mut().for_each(|weight| *weight /= mean);
@@ -55,7 +56,7 @@ impl Weighted {
         mix(self.hash ^ self.subset.hash())
     }
 
-    /// The sample that is drawn as the `nth` under `key`.
+    /// The sample of draw `nth` under `key`.
     pub(crate) fn draw(&self, key: RandomKey, nth: u64) -> u64 {
         let column = key.below(nth.wrapping_mul(2), self.own.len() as u64) as usize;
         let is_own = key.unit(nth.wrapping_mul(2).wrapping_add(1)) < self.own[column];
@@ -67,7 +68,7 @@ impl Weighted {
 mod tests {
     use super::*;
 
-    /// How often each column is drawn, by the table itself.
+    /// How often each column is drawn, according to the table.
     fn shares(weights: &[f64]) -> Vec<f64> {
         let table = Weighted::new(Subset::all(weights.len() as u64), |id| weights[id as usize]).unwrap();
         let mut shares = vec![0.0; weights.len()];

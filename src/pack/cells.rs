@@ -20,12 +20,12 @@ pub(super) enum Cell {
     Decimal(String),
     Text(String),
     Bytes(Vec<u8>),
-    /// Numbers in the machine's byte order, and their shape where it is of several dimensions.
+    /// Numbers in the machine's byte order, with their shape if they have several dimensions.
     Numbers(DType, Vec<u8>, Option<Box<[u64]>>),
     List(Vec<Cell>),
 }
 
-/// Lists within lists are at most so deep.
+/// Deepest nesting of lists.
 const MOST_DEEP: usize = 128;
 
 impl Cell {
@@ -37,7 +37,7 @@ impl Cell {
         Ok(match value {
             Value::Missing => Self::Missing,
             Value::Bool(flag) => Self::Bool(flag),
-            // As a codec of numbers takes it.
+            // As a codec of numbers would take it.
             Value::I64(number) | Value::Time(number, _) => Self::I64(number),
             Value::U64(number) => Self::U64(number),
             Value::F64(number) => Self::F64(number),
@@ -49,14 +49,14 @@ impl Cell {
                 (Some(shape), Some(numbers)) => {
                     Self::Numbers(numbers.dtype(), bytes_of(numbers).to_vec(), Some(shape.into()))
                 }
-                // The pieces of a row, which are no lists within a list.
+                // The pieces of a row are not nested lists.
                 (Some([_]), None) => Self::List(flattened(items(list, depth)?)),
                 _ => Self::List(items(list, depth)?),
             },
         })
     }
 
-    /// What it is, as messages call it.
+    /// What it is, in the words of messages.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Missing => Value::Missing.describe(),
@@ -73,7 +73,7 @@ impl Cell {
         }
     }
 
-    /// Bytes that it counts for where shards are cut.
+    /// Bytes that it counts for when shards are cut.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Missing | Self::Bool(_) => 1,
@@ -151,9 +151,9 @@ fn bytes_of(numbers: Numbers<'_>) -> &[u8] {
 pub(super) struct Column {
     /// Its number in the container.
     pub(super) number: usize,
-    /// As the container calls it.
+    /// Its name in the container.
     pub(super) name: String,
-    /// Its name within structs, the outermost first.
+    /// Its name inside structs, the outermost first.
     pub(super) path: Vec<String>,
     pub(super) kind: FieldKind,
     pub(super) shape: Vec<usize>,
@@ -161,16 +161,16 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Its name in what is packed: that of its path.
+    /// Its name in the packed data, made of its path.
     pub(super) fn packed_name(&self) -> String {
         self.path.join(".")
     }
 }
 
-/// What to do about a field that can't be packed.
+/// The advice for a field that can't be packed.
 const LEAVE_OUT: &str = "name the fields to be packed (--fields), or leave it out (--skip-fields)";
 
-/// The fields that are packed: those that are named, or all but those that are `skipped`.
+/// The fields to be packed: those that are named, or all except those that are `skipped`.
 ///
 /// # Errors
 ///
@@ -196,7 +196,7 @@ pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: 
     let mut taken: HashMap<Vec<String>, Option<String>> = HashMap::new();
     for (field, name) in wanted {
         let found = match (container.find(&field), &field) {
-            // Members of archives have no place among others.
+            // Members of archives can't be inside other fields.
             (Err(_), ColumnRef::Position(_)) => container.find(&name.as_str().into()),
             (found, _) => found,
         };
@@ -222,7 +222,7 @@ pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: 
     Ok(columns)
 }
 
-/// Notes the path of a field, and the structs on it: none may be the place of another field.
+/// Notes the path of a field and of the structs around it. No other field may have the same place.
 fn take_path(taken: &mut HashMap<Vec<String>, Option<String>>, path: &[String], name: &str) -> Result<()> {
     let same = |other: &str| {
         let message = format!("has the same name as {other:?}, or lies in it; name one of both");
@@ -251,18 +251,18 @@ fn path_of(name: &str) -> Vec<String> {
     }
 }
 
-/// How the records of a container become cells.
+/// Turns the records of a container into cells.
 pub(super) struct Records<'a> {
     container: &'a dyn Container,
     columns: &'a [Column],
-    /// Of each number of the container, its column.
+    /// For each number of the container, its column.
     places: Vec<Option<usize>>,
-    /// What a record may hold, where it must hold nothing else.
+    /// The only fields that a record may have, if others are errors.
     known: Option<HashSet<String>>,
 }
 
 impl<'a> Records<'a> {
-    /// Where `is_all` is set, a value that belongs to no field is an error, but for those that are `skipped`.
+    /// If `is_all` is set, a value that belongs to no field is an error, unless it is `skipped`.
     pub(super) fn new(container: &'a dyn Container, columns: &'a [Column], is_all: bool, skipped: &[String]) -> Self {
         let most = columns.iter().map(|column| column.number + 1).max().unwrap_or(0);
         let mut places = vec![None; most];
@@ -306,19 +306,20 @@ impl<'a> Records<'a> {
     }
 }
 
-/// What stands in a text as an integer, if it is one.
+/// The integer in a text, if there is one.
 pub(super) fn integer_of(text: &str) -> Option<i128> {
     text.trim().parse().ok()
 }
 
-/// Whether a number is written as numbers are: a sign or zeros before it, as in codes and telephone numbers, would be lost.
+/// Whether a text is a number in its normal form. A sign or zeros before it, as in codes and telephone numbers, would
+/// be lost.
 pub(super) fn is_plain(text: &str) -> bool {
     let text = text.trim();
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();
     !matches!(digits, [b'+', ..] | [b'0', b'0'..=b'9', ..])
 }
 
-/// What stands in a text as a number, if it is a finite one.
+/// The finite number in a text, if there is one.
 pub(super) fn float_of(text: &str) -> Option<f64> {
     let text = text.trim();
     text.contains(|c: char| c.is_ascii_digit())
@@ -327,8 +328,9 @@ pub(super) fn float_of(text: &str) -> Option<f64> {
         .filter(|number: &f64| number.is_finite())
 }
 
-/// Whether `number` is what is written in `text`, rounded behind the point at most: no digit before it is lost, and something small
-/// is not 0. Otherwise different numbers, such as those that identify somebody, would become one.
+/// Whether `number` is the number in `text`, rounded at most after the point: no digit before the point is lost, and a
+/// small number does not become 0. Otherwise different numbers, such as those that identify a person, could become the
+/// same.
 pub(super) fn is_held(text: &str, number: f64) -> bool {
     let text = text.trim();
     if !number.is_finite() {
@@ -343,7 +345,7 @@ pub(super) fn is_held(text: &str, number: f64) -> bool {
     whole.trim_start_matches(['+', '-']).is_empty() || whole.parse().is_ok_and(is_exact)
 }
 
-/// Whether an integer is one of f64.
+/// Whether f64 can hold an integer exactly.
 pub(super) fn is_exact(integer: i128) -> bool {
     integer.unsigned_abs() < 1 << 100 && integer as f64 as i128 == integer
 }

@@ -13,7 +13,7 @@ use crate::storage::Files;
 use super::journal::{self, Shard, is_whole};
 use super::manifest::{MANIFEST, finished};
 
-/// How many shards are as the manifest has them, before the first that is damaged or missing.
+/// Number of shards that match the manifest, up to the first one that is damaged or missing.
 pub(super) fn whole_shards(out: &Path, shards: &[Shard], threads: usize) -> Result<usize> {
     let mut all = Vec::new();
     in_order(
@@ -28,7 +28,7 @@ pub(super) fn whole_shards(out: &Path, shards: &[Shard], threads: usize) -> Resu
     Ok(all.iter().position(|is_whole| !is_whole).unwrap_or(all.len()))
 }
 
-/// Keeps other runs out of the folder until it is dropped, where the system can.
+/// Keeps other runs out of the folder until it drops, if the system can.
 ///
 /// # Errors
 ///
@@ -56,14 +56,14 @@ pub(super) fn lock(out: &Path) -> Result<Option<File>> {
     }
 }
 
-/// Whether a name is one that a pack gives to a shard.
+/// Whether this could be the name of a shard.
 fn is_shard(name: &OsStr) -> bool {
     let stem = name.to_str().and_then(|name| name.strip_suffix(".tar").or_else(|| name.strip_suffix(".parquet")));
     stem.and_then(|stem| stem.strip_prefix("shard-"))
         .is_some_and(|number| number.len() >= 6 && number.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The paths of the files in `out` that are called like shards.
+/// The paths of the files in `out` that have names of shards.
 fn shards_in(out: &Path) -> Result<Vec<PathBuf>> {
     let fault = |error| Error::io(out, error);
     let mut found = Vec::new();
@@ -77,7 +77,7 @@ fn shards_in(out: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Whether shards may be written to `out`: not over files that no pack has made.
+/// Checks that shards may be written to `out`, which must not contain other files of such names.
 pub(super) fn check_own(out: &Path) -> Result<()> {
     if journal::path_in(out).exists() || out.join(MANIFEST).exists() {
         return Ok(());
@@ -91,7 +91,7 @@ pub(super) fn check_own(out: &Path) -> Result<()> {
     }
 }
 
-/// Removes what a pack has made here, finished or not, so that another one can begin.
+/// Removes everything that a pack has written here, finished or not, so that another one can begin.
 pub(super) fn clear(out: &Path) -> Result<()> {
     let manifest = finished(out)?;
     let journal = journal::path_in(out);
@@ -102,14 +102,14 @@ pub(super) fn clear(out: &Path) -> Result<()> {
     for path in shards_in(out)? {
         fs::remove_file(&path).map_err(|error| fault(&path, error))?;
     }
-    // What names them goes last: a run that is killed here can be begun again.
+    // The file that names them goes last, so that a run that is killed here can begin again.
     for path in [out.join(MANIFEST), journal].into_iter().filter(|path| path.exists()) {
         fs::remove_file(&path).map_err(|error| fault(&path, error))?;
     }
     Ok(())
 }
 
-/// Where a path leads, of which the end may not be there yet.
+/// The absolute path, whose end need not exist yet.
 fn absolute(path: &Path) -> PathBuf {
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     let known = path.ancestors().find_map(|above| Some((above, above.canonicalize().ok()?)));
@@ -119,7 +119,7 @@ fn absolute(path: &Path) -> PathBuf {
     }
 }
 
-/// The files of a source, those of folders too.
+/// The files of a source, including those in folders.
 pub(super) fn source_files(source: &SourceConfig, files: &Files) -> Result<Vec<PathBuf>> {
     let paths = match source.found(files)? {
         Some(found) => found.files,
@@ -133,7 +133,7 @@ pub(super) fn source_files(source: &SourceConfig, files: &Files) -> Result<Vec<P
     Ok(all)
 }
 
-/// What can't be read here is an error where it is read as data.
+/// What can't be read here is reported when it is read as data.
 fn walk(path: PathBuf, seen: &mut HashSet<PathBuf>, all: &mut Vec<PathBuf>) {
     match fs::read_dir(&path) {
         Ok(entries) => {
@@ -146,12 +146,12 @@ fn walk(path: PathBuf, seen: &mut HashSet<PathBuf>, all: &mut Vec<PathBuf>) {
     }
 }
 
-/// Whether `out` is a folder of its own: shards must not become a part of what they are made of.
+/// Checks that `out` is a separate folder: shards must not become a part of their own source.
 pub(super) fn check_outside(out: &Path, source: &SourceConfig, files: &[PathBuf]) -> Result<()> {
     let real = absolute(out);
     let folders = source.paths().iter().filter(|path| path.is_dir()).map(absolute);
     let is_single = source.paths().iter().count() == 1 && source.path().is_file();
-    // A single file may lie beside the shards, unless it is called like one.
+    // A single file may lie beside the shards, unless it has a shard's name.
     let is_in_the_way = |file: &&PathBuf| !is_single || file.file_name().is_some_and(is_shard);
     let mut beside = files.iter().filter(is_in_the_way).filter_map(|file| file.parent());
     if folders.into_iter().any(|folder| real.starts_with(folder)) || beside.any(|folder| absolute(folder) == real) {
@@ -161,7 +161,7 @@ pub(super) fn check_outside(out: &Path, source: &SourceConfig, files: &[PathBuf]
     Ok(())
 }
 
-/// Hash of the names, lengths and times of all files: it changes with what is in them.
+/// A hash of the names, lengths and times of all files, which changes with their content.
 pub(super) fn stamp(files: &[PathBuf]) -> String {
     let mut bytes = Vec::new();
     for path in files {

@@ -6,7 +6,7 @@ use crate::read::{Container, FieldKind, Scratch};
 
 use super::cells::{Cell, Column, Records};
 
-/// What a field's values become.
+/// The form in which a field's values are packed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Form {
     /// A member that holds the bytes.
@@ -17,18 +17,18 @@ pub(super) enum Form {
     Json,
 }
 
-/// What is looked at: this many records, and not more than so many bytes.
+/// What is read to decide: this many records, but not more than so many bytes.
 const SAMPLE_RECORDS: u64 = 1000;
 const SAMPLE_BYTES: u64 = 8 << 20;
 
-/// What was seen of a field's values.
+/// What was seen in a field's values.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     array: bool,
     list: bool,
 }
 
-/// The form of each field, by what it is and by the first records, so that it is the same in all of them.
+/// The form of each field. The field and the first records decide, so that it is the same in all records.
 pub(super) fn forms(container: &dyn Container, columns: &[Column]) -> Vec<Form> {
     let is_ragged = |column: &Column| column.shape.iter().skip(1).any(|dim| *dim == 0);
     let is_open = |column: &Column| matches!(column.kind, FieldKind::Numbers(_)) && !is_ragged(column);
@@ -48,7 +48,7 @@ fn sample(container: &dyn Container, columns: &[Column]) -> Vec<Seen> {
     let records = Records::new(container, columns, false, &[]);
     let mut bytes = 0;
     for record in 0..container.len().min(SAMPLE_RECORDS) {
-        // A bad record is found again when it is packed.
+        // A bad record is reported when it is packed.
         let Ok(cells) = records.read(&[record], 0, &mut scratch) else { continue };
         for (seen, cell) in all.iter_mut().zip(&cells) {
             seen.array |= matches!(cell, Cell::Numbers(..));
@@ -65,7 +65,7 @@ fn sample(container: &dyn Container, columns: &[Column]) -> Vec<Seen> {
 /// Type and bytes of an array of numbers, and its own shape if it has one.
 pub(super) type Array = (DType, Vec<u8>, Option<Box<[u64]>>);
 
-/// The array that a cell is.
+/// The array in a cell.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub(super) type Array = (DType, Vec<u8>, Option<Box<[u64]>>);
 pub(super) fn array_of(cell: Cell, column: &Column) -> Result<Array> {
     Ok(match (cell, column.kind) {
         (Cell::Numbers(dtype, bytes, shape), _) => (dtype, bytes, shape),
-        // A list of one may come as its value.
+        // A list of one element may come as its value.
         (Cell::I64(number), FieldKind::Numbers(DType::I64)) => (DType::I64, number.to_ne_bytes().to_vec(), None),
         (Cell::F64(number), FieldKind::Numbers(DType::F64)) => (DType::F64, number.to_ne_bytes().to_vec(), None),
         (Cell::F64(number), FieldKind::Numbers(DType::F32)) => {

@@ -7,11 +7,12 @@ use crate::read::{Container, FieldKind, Scratch, Value};
 
 use super::cells::{Column, Records, float_of, integer_of, is_held, is_plain};
 
-/// Which columns of text hold integers or numbers alone, none of which becomes another one. All others stay text.
+/// Makes columns of text integers or numbers, if all their texts are, and none would become another number. All others
+/// stay text.
 pub(super) fn infer(container: &dyn Container, columns: &mut [Column], text: &[String], threads: usize) -> Result<()> {
     const AT_ONCE: u64 = 1024;
     let total = container.len();
-    // For each column: whether all values are integers, whether all are numbers, whether there is any.
+    // For each column: whether all values are integers, whether all are numbers, and whether there are any.
     let count = columns.len();
     let mut kinds = vec![(true, true, false); count];
     let records = Records::new(container, columns, false, &[]);
@@ -22,7 +23,7 @@ pub(super) fn infer(container: &dyn Container, columns: &mut [Column], text: &[S
             let mut kinds = vec![(true, true, false); count];
             let job: Vec<u64> = (job * AT_ONCE..total.min((job + 1) * AT_ONCE)).collect();
             for nth in 0..job.len() {
-                // A bad record is found again when it is packed.
+                // A bad record is reported when it is packed.
                 let _ = container.fetch(&job, nth, scratch).and_then(|()| {
                     container.read(job[nth], nth, scratch, &mut |number, value| {
                         let Value::Bytes(bytes) = value else { return Ok(()) };

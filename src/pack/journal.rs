@@ -28,7 +28,7 @@ pub struct Shard {
     pub crc32: String,
 }
 
-/// What a pack is made of: only the same can be gone on with.
+/// Identifies a pack by everything that it is made of. Only the same pack can be continued.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity(pub(super) String);
 
@@ -37,22 +37,22 @@ pub(super) struct Journal {
     file: File,
 }
 
-/// What to do about a folder that holds another pack.
+/// The advice if a folder holds another pack.
 pub(super) const START_OVER: &str =
     "pack into another folder, or start over (--restart), which removes the shards that are here";
 
 const NAME: &str = ".ringfeed-pack";
 
-/// Where the journal of a folder is.
+/// The path of the journal in a folder.
 pub(super) fn path_in(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
-/// Longer than any journal is.
+/// No journal is longer.
 const MAX_BYTES: u64 = 1 << 30;
 
 impl Journal {
-    /// Opens the journal in `folder`, or begins it, and gives the shards that are finished.
+    /// Opens the journal in `folder`, or begins one. Returns the shards that are finished.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Journal {
         let mut file = File::options().read(true).append(true).create(true).open(&path).map_err(fault)?;
         let mut text = Vec::new();
         (&file).take(MAX_BYTES).read_to_end(&mut text).map_err(fault)?;
-        // A line that was not written to its end is none.
+        // An incomplete last line does not count.
         let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
         let mut lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
         let mut shards: Vec<Shard> = Vec::new();
@@ -99,7 +99,7 @@ impl Journal {
         Ok((Self { folder: folder.to_owned(), file }, shards))
     }
 
-    /// Begins the journal of a folder anew, with shards that are finished.
+    /// Begins a new journal in a folder, with these finished shards.
     pub(super) fn begin(folder: &Path, identity: &Identity, shards: &[Shard]) -> Result<()> {
         let path = path_in(folder);
         let fault = |error: io::Error| Error::io(&path, error);
@@ -111,14 +111,14 @@ impl Journal {
         files::write_whole(&path, &[text.as_bytes()]).map_err(fault)
     }
 
-    /// Notes a shard, whose file is complete under its name of the meantime, and gives it its name.
+    /// Adds a shard whose file is complete under its temporary name, and renames the file.
     pub(super) fn finish(&mut self, shard: &Shard) -> Result<()> {
         let path = self.folder.join(NAME);
         write_line(&mut self.file, shard).map_err(|error| Error::io(&path, error))?;
         rename(&self.folder, shard)
     }
 
-    /// Ends it.
+    /// Removes it.
     pub(super) fn remove(self) -> Result<()> {
         let path = self.folder.join(NAME);
         fs::remove_file(&path).map_err(|error| Error::io(&path, error))
@@ -132,7 +132,7 @@ fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
     file.sync_data()
 }
 
-/// What a shard is called until it is finished.
+/// The temporary name of a shard until it is finished.
 pub(super) fn part_of(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!(".{name}.part"))
 }
@@ -140,12 +140,12 @@ pub(super) fn part_of(folder: &Path, name: &str) -> PathBuf {
 fn rename(folder: &Path, shard: &Shard) -> Result<()> {
     let path = folder.join(&shard.name);
     fs::rename(part_of(folder, &shard.name), &path).map_err(|error| Error::io(&path, error))?;
-    // So that the name outlives a power cut, too; not every system can.
+    // So that the name also survives a power cut; not every system supports this.
     let _ = File::open(folder).and_then(|folder| folder.sync_all());
     Ok(())
 }
 
-/// Whether a shard that the journal names is there; gives it its name where that was all that was missing.
+/// Whether a shard in the journal exists. Renames its file if only that was missing.
 fn appear(folder: &Path, shard: &Shard) -> Result<bool> {
     let is_file_name = Path::new(&shard.name).file_name().is_some_and(|name| *name == *shard.name);
     if !is_file_name {
@@ -160,7 +160,7 @@ fn appear(folder: &Path, shard: &Shard) -> Result<bool> {
     rename(folder, shard).map(|()| true)
 }
 
-/// Whether a file is there, and holds what was written to it.
+/// Whether a file exists and has the content that was written to it.
 pub(super) fn is_whole(path: &Path, shard: &Shard) -> Result<bool> {
     let metadata = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
     Ok(metadata.is_some_and(|metadata| metadata.len() == shard.bytes) && crc32_of(path)? == shard.crc32)

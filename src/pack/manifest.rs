@@ -70,7 +70,7 @@ pub struct PackedSource {
     /// Hash of the names, lengths and modification times of its files.
     #[serde(default)]
     pub stamp: String,
-    /// Its options, those that are not the defaults.
+    /// The options that differ from the defaults.
     #[serde(default, skip_serializing_if = "Map::is_empty")]
     pub(super) options: Map<String, Json>,
 }
@@ -100,10 +100,10 @@ impl PackedField {
     }
 }
 
-/// A manifest is hardly longer.
+/// No manifest is longer.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
-/// The manifest of what was packed into this folder to its end.
+/// The manifest in this folder, if the pack in it is finished.
 pub(super) fn finished(out: &Path) -> Result<Option<Manifest>> {
     let path = out.join(MANIFEST);
     if !path.exists() {

@@ -80,10 +80,10 @@ pub struct PackProgress {
     pub bytes: u64,
 }
 
-/// Of manifests, journals, and what shards hold. The first had neither the source's options nor those of the pack.
+/// Version of manifests, journals and shards. The first version had neither the source's options nor the pack's own.
 const VERSION: u32 = 2;
 
-/// Bytes of records that a thread reads before it takes the next ones, as far as the first record tells.
+/// Bytes of records that a thread reads before it takes the next ones, estimated from the first record.
 const BYTES_AT_ONCE: u64 = 1 << 20;
 const MOST_AT_ONCE: u64 = 256;
 
@@ -285,7 +285,7 @@ impl Pack {
                 for row in rows {
                     let row = match row {
                         Ok(row) => row,
-                        // A file that is gone, or a link to nothing, is a bad record as one that is damaged.
+                        // A missing file, or a link to nothing, is a bad record, just as a damaged one.
                         Err(error)
                             if self.skip_bad && matches!(error.kind(), ErrorKind::Data | ErrorKind::NotFound) =>
                         {
@@ -343,7 +343,7 @@ fn at_once(container: &dyn Container, first: u64) -> u64 {
     let mut scratch = Scratch::default();
     let mut bytes = 0u64;
     if first < container.len() && container.fetch(&[first], 0, &mut scratch).is_ok() {
-        // One that is bad says nothing of the others.
+        // A bad record tells nothing about the others.
         let _ = container.read(first, 0, &mut scratch, &mut |_, value| {
             bytes += Cell::of(value)?.bytes();
             Ok(())
@@ -352,14 +352,14 @@ fn at_once(container: &dyn Container, first: u64) -> u64 {
     (BYTES_AT_ONCE / bytes.max(1)).clamp(1, MOST_AT_ONCE)
 }
 
-/// How records become what they are packed as.
+/// Turns records into their packed form.
 enum Encoder {
     Tar(tar::Samples),
     #[cfg(feature = "parquet")]
     Parquet(Vec<Column>),
 }
 
-/// A record, encoded as far as that is done by many threads.
+/// A record, encoded as far as several threads can do that.
 enum Row {
     Sample(Vec<u8>),
     #[cfg(feature = "parquet")]
@@ -382,7 +382,7 @@ impl Encoder {
             PackInto::Tar => Ok(Self::Tar(tar::Samples::new(columns, forms, pack.source.format() == "tar", class)?)),
             #[cfg(feature = "parquet")]
             PackInto::Parquet => {
-                // What has no form in a table is said before anything is read.
+                // What has no form in a table is reported before anything is read.
                 parquet::Table::allows(columns)?;
                 Ok(Self::Parquet(columns.to_vec()))
             }
@@ -399,7 +399,7 @@ impl Encoder {
             Self::Tar(samples) => samples.encode(record, cells).map(Row::Sample),
             #[cfg(feature = "parquet")]
             Self::Parquet(columns) => {
-                // A bad record must not leave half of its row behind.
+                // A bad record must not leave a part of its row behind.
                 parquet::Table::check(columns, &cells)?;
                 let bytes = cells.iter().map(Cell::bytes).sum();
                 Ok(Row::Cells(cells, bytes))
@@ -410,7 +410,7 @@ impl Encoder {
     /// Begins a shard.
     fn open(&self, folder: &Path, number: usize, first: u64) -> Result<Open> {
         let of = |extension: &str| Output::create(folder, format!("shard-{number:06}.{extension}"));
-        // An archive's end counts, too.
+        // The archive's end counts, too.
         let (into, bytes) = match self {
             Self::Tar(_) => (Target::Tar(of("tar")?), tar::END.len() as u64),
             #[cfg(feature = "parquet")]

@@ -9,7 +9,7 @@ use crate::memory::check_file_limit;
 
 use super::journal::{Shard, part_of};
 
-/// A file of which length and checksum are taken on the way.
+/// A file whose length and checksum are computed while it is written.
 pub(super) struct Output {
     file: BufWriter<File>,
     path: PathBuf,
@@ -30,7 +30,7 @@ impl Output {
         Error::io(&self.path, error)
     }
 
-    /// Sees to it that all is on the disk.
+    /// Makes sure that everything is on the disk.
     pub(super) fn finish(mut self, first: u64, end: u64, records: u64) -> Result<Shard> {
         let written = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
         written.map_err(|error| self.fault(error))?;

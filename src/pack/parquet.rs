@@ -16,7 +16,7 @@ use super::cells::{Cell, Column, each_number};
 use super::output::Output;
 use super::values::{Values, failed, unexpected};
 
-/// Bytes of values in a row group, before they are encoded: what a reader holds of it at a time.
+/// Bytes of values in a row group, before they are encoded: a reader holds so much at a time.
 const ROW_GROUP_BYTES: u64 = 32 << 20;
 
 /// A file of rows that is being written.
@@ -30,25 +30,25 @@ pub(super) struct Table {
     bytes: u64,
 }
 
-/// A column, or a struct of some.
+/// A column, or a struct of columns.
 enum Node {
     Leaf(usize),
     Struct(Vec<(String, Node)>),
 }
 
-/// The values of a column in the row group that is being filled.
+/// The values of a column in the current row group.
 struct Leaf {
     values: Values,
-    /// Of lists, and of lists in them.
+    /// For lists, and for lists in them.
     levels: Vec<Level>,
 }
 
-/// Lists that are equally deep.
+/// Lists of the same depth.
 struct Level {
-    /// How many values each has, if all have as many.
+    /// Number of values in each, if it is always the same.
     fixed: Option<usize>,
     lens: Vec<usize>,
-    /// Whether each is there at all.
+    /// Whether each list exists at all.
     valid: Vec<bool>,
 }
 
@@ -69,7 +69,7 @@ impl Table {
         Ok(Self { writer, schema, tree, columns: columns.to_vec(), leaves, rows: 0, bytes: 0 })
     }
 
-    /// Adds a row; a cell that does not fit its column is an error, and nothing is added.
+    /// Adds a row. If a cell does not fit its column, this is an error and nothing is added.
     pub(super) fn push(&mut self, cells: &[Cell]) -> Result<()> {
         for ((leaf, column), cell) in self.leaves.iter_mut().zip(&self.columns).zip(cells) {
             leaf.push(cell).map_err(|error| error.at_column(&column.name))?;
@@ -79,7 +79,7 @@ impl Table {
         if self.bytes >= ROW_GROUP_BYTES { self.write_row_group() } else { Ok(()) }
     }
 
-    /// Whether there can be such columns.
+    /// Checks that such columns are possible.
     pub(super) fn allows(columns: &[Column]) -> Result<()> {
         columns.iter().try_for_each(|column| Leaf::new(column).map(|_| ()))
     }
@@ -110,7 +110,7 @@ impl Table {
     }
 }
 
-/// Puts column `nth` where its path leads; no path is the beginning of another one.
+/// Puts column `nth` at the end of its path. No path is the beginning of another one.
 fn place(tree: &mut Vec<(String, Node)>, path: &[String], nth: usize) {
     match path {
         [] => {}
@@ -138,7 +138,7 @@ impl Node {
         Arc::new(Field::new(name, kind, true))
     }
 
-    /// A struct of which no field has a value is missing itself.
+    /// If no field of a struct has a value, the struct itself is missing.
     fn array(&self, name: &str, leaves: &[ArrayRef]) -> Result<ArrayRef> {
         match self {
             Self::Leaf(nth) => Ok(leaves[*nth].clone()),
@@ -162,7 +162,7 @@ impl Level {
         Self { fixed: Some(dim).filter(|dim| *dim > 0), lens: Vec::new(), valid: Vec::new() }
     }
 
-    /// Adds a list of so many values.
+    /// Adds a list with this number of values.
     fn push(&mut self, len: usize) -> Result<()> {
         if let Some(fixed) = self.fixed.filter(|fixed| *fixed != len) {
             let message = format!("{len} values; the field has {fixed} in each record");
@@ -239,7 +239,7 @@ fn push_at(levels: &mut [Level], values: &mut Values, cell: &Cell) -> Result<()>
             }
             push_numbers(levels, values, (*dtype, bytes), shape.as_deref())
         }
-        // A list of one may come as its value.
+        // A list of one element may come as its value.
         cell if inner.is_empty() => {
             level.push(1)?;
             values.push(cell)
@@ -262,7 +262,7 @@ fn check_shape(levels: &[Level], shape: &[u64]) -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, message))
 }
 
-/// Numbers of lists in lists of known lengths come one after another.
+/// Adds the numbers of nested lists of known lengths, which follow one another.
 fn push_numbers(
     levels: &mut [Level],
     values: &mut Values,

@@ -13,19 +13,19 @@ use crate::read::FieldKind;
 use super::cells::{Cell, Column, each_number, float_of, integer_of, is_held};
 use super::forms::{Form, array_of};
 
-/// Bytes that everything in an archive is a multiple of.
+/// All positions in an archive are multiples of this.
 const BLOCK: usize = 512;
 
-/// What ends an archive.
+/// The end of an archive.
 pub(super) const END: [u8; 2 * BLOCK] = [0; 2 * BLOCK];
 
-/// How records become samples.
+/// Turns records into samples.
 pub(super) struct Samples {
     columns: Vec<Column>,
     forms: Vec<Form>,
-    /// Whether fields are members already, called by their extensions.
+    /// Whether fields are members already, with extensions as their names.
     are_members: bool,
-    /// The field that is a class by its index.
+    /// The field that is a class with an index.
     class: Option<usize>,
 }
 
@@ -35,7 +35,7 @@ impl Samples {
     /// [`ErrorKind::Unsupported`] for fields that would be members of one name.
     pub(super) fn new(columns: &[Column], forms: Vec<Form>, are_members: bool, class: Option<&str>) -> Result<Self> {
         let mut taken: HashMap<String, &str> = HashMap::new();
-        // All that is no member stands in the sample's JSON by its own name.
+        // Everything that is not a member is in the sample's JSON, by its own name.
         for (column, _) in columns.iter().zip(&forms).filter(|(_, form)| are_members || **form != Form::Json) {
             let extension = if are_members { column.name.to_lowercase() } else { extension_of(&column.packed_name()) };
             if let Some(other) = taken.insert(extension, &column.name) {
@@ -83,7 +83,7 @@ impl Samples {
                 (_, Cell::I64(class)) if self.class == Some(nth) => {
                     append(&mut out, &key, "cls", class.to_string().as_bytes())?;
                 }
-                // How image files are called below their folder says nothing that the sample does not hold.
+                // The name of an image file in its folder tells nothing that the sample does not have.
                 (_, Cell::Text(_)) if self.class.is_some() && column.path == ["image", "path"] => {}
                 (Form::Array, cell) => {
                     let (dtype, bytes, shape) = array_of(cell, column).map_err(at_column)?;
@@ -102,14 +102,14 @@ impl Samples {
             append(&mut out, &key, "json", Json::Object(json).to_string().as_bytes())?;
         }
         if out.is_empty() {
-            // A record without a value is a sample all the same.
+            // A record without values is a sample, too.
             append(&mut out, &key, "json", b"{}")?;
         }
         Ok(out)
     }
 }
 
-/// What to do about members of one name.
+/// The advice for members with the same name.
 const SAME_NAME: &str = ": names are in lower case in an archive, and have _ for / \\ . and :; name one field of both, or pack into Parquet";
 
 /// A field's name as an extension, which is in lower case and has no separators.
@@ -117,7 +117,7 @@ fn extension_of(name: &str) -> String {
     name.to_lowercase().replace(['/', '\\', '.', ':'], "_")
 }
 
-/// What a file is by how it begins.
+/// The kind of a file, from its first bytes.
 fn kind_of(bytes: &[u8]) -> &'static str {
     match (ImageFormat::of_content(bytes), bytes) {
         (Some(ImageFormat::Jpeg), _) => "jpg",
@@ -136,7 +136,7 @@ fn kind_of(bytes: &[u8]) -> &'static str {
     }
 }
 
-/// Puts a value where its path leads; no path is the beginning of another one.
+/// Puts a value at the end of its path. No path is the beginning of another one.
 fn put(object: &mut Map<String, Json>, path: &[String], value: Json) {
     match path {
         [] => {}
@@ -152,7 +152,7 @@ fn put(object: &mut Map<String, Json>, path: &[String], value: Json) {
     }
 }
 
-/// `shape` is that of the value, as far as it is known.
+/// `shape` is the shape of the value, as far as it is known.
 fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
     let float = |number: f64| {
         serde_json::Number::from_f64(number).map(Json::Number).ok_or_else(|| {
@@ -196,7 +196,7 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
                 Some(own) => own.iter().map(|dim| usize::try_from(*dim).unwrap_or(usize::MAX)).collect(),
                 None => shape.to_vec(),
             };
-            // The numbers of several dimensions lie one after another.
+            // Numbers of several dimensions follow one another.
             for dim in shape.iter().skip(1).rev().filter(|dim| **dim > 0) {
                 values = values.chunks(*dim).map(|row| row.to_vec().into()).collect();
             }
@@ -205,7 +205,8 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
     })
 }
 
-/// A number that is written as text: an integer as it is, anything else as the nearest f64, unless that is another number.
+/// A number that is written as text: an integer without changes, any other number as the nearest f64, unless that is a
+/// different number.
 fn number(text: &str) -> Option<Json> {
     match integer_of(text).map(|integer| (i64::try_from(integer), u64::try_from(integer))) {
         Some((Ok(integer), _)) => Some(integer.into()),
@@ -217,7 +218,7 @@ fn number(text: &str) -> Option<Json> {
     }
 }
 
-/// The shape of `count` numbers: their `own`, or that of the field, in which one length may differ from record to record.
+/// The shape of `count` numbers: their `own`, or that of the field, in which one length may vary from record to record.
 fn shape_of(field: &[usize], own: Option<&[u64]>, count: usize) -> Result<Vec<u64>> {
     if let Some(own) = own {
         return Ok(own.to_vec());
@@ -246,7 +247,7 @@ fn npy(dtype: DType, shape: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
         DType::F16 => ("f2", None),
         DType::F32 => ("f4", None),
         DType::F64 => ("f8", None),
-        // NumPy has no such type; an f32 holds each of its numbers.
+        // NumPy has no such type; f32 can hold all of its numbers.
         DType::Bf16 => {
             let wide = bytes.chunks_exact(2).map(|pair| f32::from(half::bf16::from_ne_bytes([pair[0], pair[1]])));
             ("f4", Some(wide.flat_map(f32::to_ne_bytes).collect::<Vec<u8>>()))
@@ -267,7 +268,7 @@ fn npy(dtype: DType, shape: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
     Ok([b"\x93NUMPY\x01\x00", &header_len.to_le_bytes()[..], header.as_bytes(), bytes].concat())
 }
 
-/// Adds a member: a header of ustar, its bytes, and zeros up to the next block.
+/// Adds a member: a ustar header, its bytes, and zeros up to the next block.
 fn append(out: &mut Vec<u8>, key: &str, extension: &str, bytes: &[u8]) -> Result<()> {
     let name = format!("{key}.{extension}");
     let mut header = [0u8; BLOCK];

@@ -28,7 +28,7 @@ pub(super) struct Values {
     unit: Unit,
 }
 
-/// What becomes of integers on the way.
+/// How integers are converted.
 #[derive(Clone, Copy)]
 enum Unit {
     Same,
@@ -56,7 +56,7 @@ enum Stored {
     Bytes(Vec<Option<Vec<u8>>>),
 }
 
-/// A number from wherever.
+/// A number from any source.
 #[derive(Clone, Copy)]
 enum Number<'a> {
     Integer(i128),
@@ -138,7 +138,7 @@ impl Values {
                 FieldKind::Numbers(DType::I32) => of(i32s, DataType::Int32),
                 FieldKind::Numbers(DType::I64) => of(i64s, DataType::Int64),
                 FieldKind::Numbers(DType::F16) => of(Stored::F16(Vec::new()), DataType::Float16),
-                // Parquet has no such type; an f32 holds each of its numbers.
+                // Parquet has no such type; f32 can hold all of its numbers.
                 FieldKind::Numbers(DType::F32 | DType::Bf16) => of(Stored::F32(Vec::new()), DataType::Float32),
                 FieldKind::Numbers(DType::F64) => of(Stored::F64(Vec::new()), DataType::Float64),
                 FieldKind::Text => of(Stored::Text(Vec::new()), DataType::Utf8),
@@ -153,7 +153,7 @@ impl Values {
 
     pub(super) fn push(&mut self, cell: &Cell) -> Result<()> {
         match (cell, self.unit) {
-            // A single number may come as an array of one.
+            // A single number may come as an array of one element.
             (Cell::Numbers(dtype, bytes, _), _) if bytes.len() == dtype.bytes() => {
                 let mut pushed = Ok(());
                 each_number(*dtype, bytes, |number| pushed = self.push(&number));
@@ -247,7 +247,7 @@ impl Values {
         if *array.data_type() == self.data_type {
             return Ok(array);
         }
-        // The same numbers, with what they mean.
+        // The same numbers, with their meaning.
         let typed = array.to_data().into_builder().data_type(self.data_type.clone()).build();
         Ok(make_array(typed.map_err(|error| failed(error.into()))?))
     }
@@ -262,7 +262,7 @@ fn units(unit: DateUnit) -> (Unit, TimeUnit) {
     }
 }
 
-/// A decimal without its point, behind which `scale` digits stand.
+/// A decimal number without its point, with `scale` digits after it.
 fn decimal(text: &str, scale: i8) -> Option<i256> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let zeros = usize::try_from(scale).ok()?.checked_sub(fraction.len())?;
@@ -279,7 +279,7 @@ pub(super) fn unexpected(wanted: &str, found: &Cell) -> Error {
     Error::new(ErrorKind::Data, message)
 }
 
-/// A type of numbers in a table.
+/// A type of numbers that a table can hold.
 trait Storable: Sized {
     fn of(number: Number<'_>) -> Option<Self>;
 }
@@ -317,7 +317,7 @@ impl Storable for f32 {
         match number {
             Number::Integer(integer) => Some(integer as f32).filter(|number| *number as i128 == integer),
             Number::Float(number) => Some(number as f32).filter(|narrow| narrow.is_finite() || !number.is_finite()),
-            // Rounded once.
+            // Rounded only once.
             Number::Written(text) => text.trim().parse().ok().filter(|number: &f32| number.is_finite()),
         }
     }

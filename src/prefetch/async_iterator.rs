@@ -86,7 +86,8 @@ impl AsyncDataSetIterator {
             first,
             terms: workspace.terms(&opened),
             runs_on: opened.runs_on && config.is_running_on(),
-            // Choosing samples takes little memory; reading them, or asking the user's iterator for them, waits for room.
+            // Choosing samples takes little memory. Reading them, or asking the user's iterator for them, waits until
+            // there is room.
             plans_ahead: opened.planner.planning() == stats::Planning::Order,
             workers: bounds.workers.map_or(begin.workers, |most| most.max(begin.workers)),
             prefetch: begin.prefetch,
@@ -112,7 +113,7 @@ impl AsyncDataSetIterator {
         Ok(iterator)
     }
 
-    /// Forgets what was planned, to go on at `begin`. On an error nothing has changed.
+    /// Drops what was planned, to resume at `begin`. After an error, nothing has changed.
     fn restart(&self, begin: Begin) -> Result<()> {
         self.session.pause()?;
         self.session.restart(begin);
@@ -145,7 +146,7 @@ impl DataSetIterator for AsyncDataSetIterator {
         self.delivery.may_wait();
         match self.workspace.lend(&self.session) {
             Ok(_loan) => self.session.is_ready_within(time),
-            // `next` says what stands in the way.
+            // `next` reports the reason.
             Err(_) => true,
         }
     }
@@ -156,7 +157,7 @@ impl DataSetIterator for AsyncDataSetIterator {
 
     fn reset(&mut self) -> Result<()> {
         let Some(epoch) = self.delivery.next_epoch()? else { return Ok(()) };
-        // A session that runs on has the next epoch's first batches ready behind the end of this one.
+        // A session that continues into the next epoch has that epoch's first batches behind the end of this one.
         if !(self.session.runs_on && self.delivery.has_ended()) {
             self.restart(Begin::Epoch(epoch))?;
         }

@@ -11,7 +11,7 @@ use crate::sync::Ordering;
 
 use super::steps::Taken;
 
-/// The last step of both iterators: settles batches in ticket order, hands them out, and keeps the place.
+/// The last step of both iterators: settles batches in ticket order, delivers them, and keeps the position.
 pub(super) struct Delivery {
     settle: Settle,
     schema: Arc<Schema>,
@@ -26,17 +26,17 @@ pub(super) struct Delivery {
     repeatable: bool,
     fingerprint: Fingerprint,
     state: State,
-    /// The epoch ended or failed: nothing more until a reset.
+    /// The epoch has ended or failed: nothing more comes until a reset.
     done: bool,
-    /// The epoch was taken to its end, so that what comes next belongs to the one behind it.
+    /// The epoch was taken to its end, so that the next batch belongs to the next epoch.
     ended: bool,
-    /// Something of this epoch was asked for, perhaps before a state that was gone on from.
+    /// A batch of this epoch was asked for, perhaps before the state where it was resumed.
     begun: bool,
-    /// Something was asked for since the last reset or seek.
+    /// A batch was asked for since the last reset or seek.
     asked: bool,
     /// The last answer was `None`.
     silent: bool,
-    /// A seek or reset failed halfway, so that nothing comes before one that succeeds.
+    /// A seek or reset failed halfway: nothing comes until one succeeds.
     lost: bool,
 }
 
@@ -67,7 +67,7 @@ impl Delivery {
         self.done
     }
 
-    /// What `next` answers where nothing is left of the epoch: `None` ends a loop, and an error whoever asks again.
+    /// The answer of `next` if nothing is left of the epoch: `None` ends a loop, and later calls get an error.
     pub(super) fn next_after_end(&mut self) -> Option<Result<DataSet>> {
         self.silent = !self.silent;
         (!self.silent).then(|| Err(Error::epoch_ended()))
@@ -91,7 +91,7 @@ impl Delivery {
         now
     }
 
-    /// What `next` answers to the batch that comes next in order, which was there at `taken_at`.
+    /// The answer of `next` to the next batch in order, which was ready at `taken_at`.
     pub(super) fn deliver(&mut self, taken: Taken, taken_at: Instant) -> Option<Result<DataSet>> {
         let ticket = match &taken {
             Taken::Batch(draft) => Some(draft.payload().ticket),
@@ -135,7 +135,8 @@ impl Delivery {
         self.settle.admit(&mut draft, &self.counters)?;
         let batch = draft.payload_mut();
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
-        // What listens may panic, and what records hold be the user's: only what is handed out may count as such.
+        // A subscriber may panic, and records may contain the user's objects. Only what is really delivered may be
+        // counted.
         tracing::trace!(epoch = self.state.epoch, batch = batch.plan.index, rows, "a batch is handed out");
         batch.plan.release_records();
         self.counters.count_damage(*batch.damage.get_mut());
@@ -177,7 +178,7 @@ impl Delivery {
         self.go_on(State { epoch, position: 0, bad: 0, run: 0, ..self.state });
     }
 
-    /// Whether a state can be gone on from: made by a version that is read, with this seed and source.
+    /// Checks that a state can be resumed: its version is known, and seed and source are the same.
     pub(super) fn check_seek(&self, state: &State) -> Result<()> {
         state.check()?;
         if state.seed != self.state.seed {
@@ -199,7 +200,7 @@ impl Delivery {
         self.lost = false;
     }
 
-    /// Nothing more comes before a seek or reset that succeeds.
+    /// Nothing more comes until a seek or reset succeeds.
     pub(super) fn fuse(&mut self) {
         self.done = true;
         self.silent = false;

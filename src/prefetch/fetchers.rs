@@ -22,7 +22,7 @@ struct OneSample {
     filler: Arc<dyn Filler>,
     plan: BatchPlan,
     scratch: Scratch,
-    /// What was found, if it is to be measured.
+    /// The lengths, if the sample is to be measured.
     extents: Option<Extents>,
 }
 
@@ -87,7 +87,7 @@ impl Filler for WithinLimit {
     }
 
     fn measure(&self, plan: &BatchPlan, row: usize, scratch: &mut Scratch) -> Result<Extents> {
-        // What a stream has read lies in the plan.
+        // The records of a stream lie in the plan.
         if plan.records.len() > row {
             return self.filler.measure(plan, row, scratch);
         }

@@ -12,7 +12,7 @@ use super::tune::{Amounts, Found};
 use super::workers::Pool;
 use super::workspace::Workspace;
 
-/// What both iterators tell of a run: everything that its figures are read from.
+/// The sources of both iterators' figures.
 pub(super) struct Figures {
     counters: Arc<Counters>,
     filler: Arc<dyn Filler>,
@@ -21,9 +21,9 @@ pub(super) struct Figures {
     planning: Planning,
     cores: usize,
     core_quota: Option<f64>,
-    /// What the threads had done for others before, as `Setting::scheduled` has it.
+    /// What the threads had done before for other iterators; see `Setting::scheduled`.
     scheduled_before: [f64; 2],
-    /// Where the workspace's threads work for it: how many, and the one that plans.
+    /// If the workspace's threads work for it: how many there are, and the one that plans.
     ahead: Option<(Arc<Found>, Arc<Schedule>)>,
 }
 
@@ -81,10 +81,10 @@ impl stats::Figures for Figures {
     }
 }
 
-/// Where a sample is, as well as its source can tell.
+/// The place of a sample, as precisely as its source can tell.
 fn name_of(filler: &dyn Filler, sample: u64) -> String {
     let plan = BatchPlan { samples: vec![sample], positions: vec![sample], ..BatchPlan::default() };
-    // A stream knows records only while it has them.
+    // A stream has its records only for a short time.
     let place = caught(|| Ok(filler.place(&plan, 0))).unwrap_or_default();
     Location { record: place.record.or(Some(sample)), ..place }.to_string()
 }

@@ -1,6 +1,6 @@
 use crate::sync::{AtomicUsize, Condvar, Mutex, Ordering};
 
-/// Lets the first so many workers to their work; the others sleep.
+/// Lets the first workers work, up to a number that may change; the others sleep.
 #[derive(Debug)]
 pub(super) struct Gate {
     open_for: AtomicUsize,
@@ -13,7 +13,7 @@ impl Gate {
         Self { open_for: AtomicUsize::new(workers), is_closed: Mutex::new(false), changed: Condvar::new() }
     }
 
-    /// Waits until worker `worker` is among them, or the workspace drops.
+    /// Waits until worker `worker` may work, or the workspace drops.
     pub(super) fn pass(&self, worker: usize) {
         if worker < self.open_for.load(Ordering::Acquire) {
             return;
@@ -24,7 +24,7 @@ impl Gate {
         }
     }
 
-    /// From here on there are so many. Those beyond finish what they do, or the next job if they wait for one.
+    /// Sets the number of workers. Those beyond it finish their job, or the next job if they wait for one.
     pub(super) fn set(&self, workers: usize) {
         if self.open_for.load(Ordering::Relaxed) == workers {
             return;
@@ -35,7 +35,7 @@ impl Gate {
         self.changed.notify_all();
     }
 
-    /// Everybody passes, to see that the work has ended.
+    /// Lets all workers pass, so that they see that the work has ended.
     pub(super) fn close(&self) {
         *self.is_closed.lock() = true;
         self.changed.notify_all();

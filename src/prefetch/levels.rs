@@ -2,7 +2,7 @@ use std::time::Instant;
 
 use crate::counters::{QueueCounter, add_alone, nanoseconds};
 
-/// How full the window is, and since when: its integrals over time go to the counters.
+/// How full the window is, and since when. The integrals over time are added to the counters.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     /// `None` while the workspace is not lent.
@@ -10,11 +10,11 @@ pub(super) struct Levels {
     /// Batches that are whole and were not handed out.
     pub(super) ready: usize,
     pub(super) trainer_waits: bool,
-    /// The fewest that were ready when the trainer took one, since somebody asked.
+    /// The fewest batches that were ready when the trainer took one, since this was last read.
     pub(super) least_ready: usize,
 }
 
-/// What a trainer that asked now would wait for.
+/// What the trainer would wait for if it asked now.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Wait {
     Nothing,
@@ -27,7 +27,7 @@ pub(super) enum Wait {
 }
 
 impl Levels {
-    /// Adds up what was so since the last call, up to `now`, or nothing if somebody has noted a later time meanwhile.
+    /// Adds up the levels since the last call until `now`; nothing if another call was for a later time.
     pub(super) fn note(&mut self, queue: &QueueCounter, wait: Wait, filling: usize, now: Instant) {
         let Some(since) = self.since.replace(self.since.map_or(now, |since| since.max(now))) else { return };
         // Whoever notes holds the window's lock.
@@ -50,7 +50,7 @@ impl Levels {
         }
     }
 
-    /// Time does not count until the next call of `note`.
+    /// Time is not counted until the next call of `note`.
     pub(super) fn pause(&mut self) {
         self.since = None;
     }

@@ -6,19 +6,19 @@ use crate::storage::Needs;
 
 use super::steps::Begin;
 
-/// Most batches that are planned before the one that is filled next.
+/// Most batches that are planned ahead of the one that is filled next.
 const MOST_PLANS: usize = 1024;
 
-/// Batches that are planned before they are filled, so that their bytes can be asked for: as many as the storage may be
-/// asked ahead for, across the end of an epoch. Where nothing takes time, none.
+/// Batches that are planned before they are filled, so that their bytes can be requested: as many as may be requested
+/// ahead, also across the end of an epoch. None if reading takes no time.
 pub(super) struct Lookahead {
     terms: PlanTerms,
     items: VecDeque<Item>,
-    /// Whether any bytes must be asked for; not known before the first batch.
+    /// Whether bytes must be requested; not known before the first batch.
     asks: Option<bool>,
     /// The epoch that is planned.
     epoch: u64,
-    /// A batch of this epoch was planned: an epoch without any is not run over into the next.
+    /// Whether this epoch has had a batch. An epoch without batches does not continue into the next.
     has_batches: bool,
 }
 
@@ -35,7 +35,7 @@ impl Lookahead {
         Self { terms, items: VecDeque::new(), asks: None, epoch: 0, has_batches: false }
     }
 
-    /// Takes the planner to where planning goes on, unless it has got there ahead.
+    /// Moves the planner to where planning resumes, unless it is there already.
     pub(super) fn begin(&mut self, begin: &Begin, planner: &mut dyn Planner) -> Result<()> {
         if let (Begin::Epoch(wanted), Some(Item::Begun(epoch))) = (begin, self.items.front())
             && epoch == wanted
@@ -57,7 +57,8 @@ impl Lookahead {
         }
     }
 
-    /// The next batch's plan; `None` ends the epoch. `runs_on` if the next epoch may be begun before it is asked for.
+    /// The next batch's plan; `None` ends the epoch. `runs_on` says whether the next epoch may begin before it is asked
+    /// for.
     pub(super) fn next(
         &mut self,
         planner: &mut dyn Planner,
@@ -76,7 +77,7 @@ impl Lookahead {
         }
     }
 
-    /// Asks for the bytes of a batch, unless that was done.
+    /// Requests the bytes of a batch, unless that was done.
     pub(super) fn ask_for(&mut self, plan: &mut BatchPlan, filler: &dyn Filler) {
         if plan.requested.is_some() || self.asks == Some(false) {
             return;
@@ -87,8 +88,8 @@ impl Lookahead {
             Ok(())
         });
         self.asks = Some(self.asks == Some(true) || !needs.is_empty());
-        // What a reader of the user's own does not say, it reads when it is needed, and what a listener's panic keeps from being
-        // asked for, too.
+        // Bytes that a user's reader does not name are read when they are needed; also bytes that were not requested
+        // because a listener panicked.
         if asked.is_ok() && !needs.is_empty() {
             plan.requested = caught(|| Ok(needs.request())).ok();
         }
@@ -110,7 +111,7 @@ impl Lookahead {
                     self.epoch = self.epoch.wrapping_add(1);
                     match caught(|| planner.begin_epoch(self.epoch)) {
                         Ok(()) => Item::Begun(self.epoch),
-                        // Beginning is tried again, and fails again, when it is asked for.
+                        // Beginning is tried again, and fails again, when the epoch is asked for.
                         Err(_) => return,
                     }
                 }

@@ -4,21 +4,21 @@ use crate::dataset::caught;
 use super::background::stand_back;
 use super::scheduling::cores;
 
-/// How much of the processor workers may take, and how politely.
+/// How much of the processor workers may take, and with what priority.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Manners {
-    /// Where they run; empty for wherever the process may.
+    /// The cores that workers run on; empty for all that the process may use.
     pub(crate) cores: Vec<usize>,
     pub(crate) nice: u8,
-    /// Most of the time of all cores that the process may use.
+    /// Largest share of the process's cores that workers may use.
     pub(crate) share: Option<f64>,
 }
 
-/// The least that others can be given before a thread: the nicest that the systems know.
+/// The lowest priority that systems know.
 const NICEST: u8 = 19;
 
 impl Manners {
-    /// What is wrong with them on any machine.
+    /// What is wrong with the settings on any machine.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.nice > NICEST {
@@ -30,7 +30,7 @@ impl Manners {
         faults
     }
 
-    /// What is wrong with them on this machine.
+    /// What is wrong with the settings on this machine.
     pub(crate) fn faults_here(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let allowed = allowed_cores();
@@ -50,21 +50,21 @@ impl Manners {
         faults
     }
 
-    /// Cores whose time workers may use together; `None` if that is bounded by the process alone.
+    /// Cores whose time workers may use together; `None` if only the process is limited.
     pub(crate) fn most_cores(&self) -> Option<f64> {
         let named = Some(self.cores.len() as f64).filter(|named| *named > 0.0);
         let shared = self.share.map(|share| share * cores() as f64);
         named.into_iter().chain(shared).reduce(f64::min)
     }
 
-    /// As many workers as they may keep cores busy.
+    /// Number of workers that can keep these cores busy.
     pub(crate) fn workers(&self) -> usize {
         self.most_cores().map_or(usize::MAX, |most| most.ceil() as usize).clamp(1, cores())
     }
 
-    /// The calling thread works for the trainer, and minds them. So do the threads that it starts.
+    /// Applies the settings to the calling thread, which works for the trainer, and to threads that it starts.
     pub(super) fn mind(&self) {
-        // Who hears of what the system refuses is the user's: a thread that batches are waited for works all the same.
+        // The subscriber that hears of a refusal may be the user's and panic; the thread must work all the same.
         let _unheard = caught(|| {
             self.mind_aloud();
             Ok(())
@@ -85,7 +85,7 @@ impl Manners {
                     tracing::warn!(%error, cores = ?self.cores, "a thread is not kept to its cores");
                 }
             }
-            // Of the calling thread alone, on Linux.
+            // Applies only to the calling thread, on Linux.
             if self.nice > 0
                 && let Err(error) = rustix::process::setpriority_process(None, self.nice.into())
             {
@@ -95,7 +95,7 @@ impl Manners {
     }
 }
 
-/// Cores that the calling thread may run on, by the system's numbers; none where they can't be chosen.
+/// Cores that the calling thread may run on, by the system's numbers; none if they can't be chosen.
 fn allowed_cores() -> Vec<usize> {
     #[cfg(target_os = "linux")]
     return rustix::thread::sched_getaffinity(None).map_or_else(

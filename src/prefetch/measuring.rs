@@ -9,12 +9,12 @@ use crate::sync::{Condvar, Mutex, Ordering};
 
 use super::session::Session;
 
-/// A batch whose rows are being measured by the workers; reused from batch to batch.
+/// A batch whose rows the workers measure; reused from batch to batch.
 #[derive(Default)]
 pub(super) struct Measuring {
     plan: RwLock<BatchPlan>,
     progress: Mutex<Progress>,
-    /// The extents of each row, where tensors are ragged.
+    /// The extents of each row, if tensors are ragged.
     lengths: Mutex<Vec<Extents>>,
     done: Done,
 }
@@ -36,11 +36,11 @@ struct Progress {
     failed: Option<Error>,
 }
 
-/// What measuring some rows gave: the longest extents, and which rows are bad.
+/// The result of measuring some rows: the longest extents, and the bad rows.
 pub(super) type Measured = (Extents, Vec<(usize, Error)>);
 
 impl Measuring {
-    /// Takes the plan over; `parts` parts of its rows are to report.
+    /// Takes the plan; `parts` parts of its rows must report.
     pub(super) fn begin(&self, plan: &mut BatchPlan, parts: usize, is_ragged: bool) {
         let mut lengths = self.lengths.lock();
         lengths.clear();
@@ -64,7 +64,7 @@ impl Measuring {
         failed.map_or(Ok(extents), Err)
     }
 
-    /// Measures some rows, on a worker, which [reports](Self::report) in any case.
+    /// Measures some rows on a worker, which [reports](Self::report) in any case.
     pub(super) fn run(&self, session: &Session, rows: Range<usize>, scratch: &mut Scratch) -> Result<Measured> {
         let plan = self.plan.read().unwrap_or_else(PoisonError::into_inner);
         let mut faults = Vec::new();

@@ -18,6 +18,8 @@ mod manners;
 mod measuring;
 #[cfg(all(test, ringfeed_loom))]
 mod models;
+#[cfg(test)]
+mod numbers;
 mod planning;
 mod quota;
 mod rest;

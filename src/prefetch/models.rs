@@ -1,93 +1,46 @@
 //! The window, checked by loom in every interleaving of consumer, planning thread and workers with up to two preemptions:
 //! `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom --no-default-features --lib prefetch::models`.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use loom::thread;
 
+use super::numbers::session_parts;
 use super::session::{Session, SessionParts};
 use super::steps::{Step, Taken};
 use super::workers::Job;
-use crate::counters::Counters;
-use crate::dataset::{BadRecords, BatchPlan, Filler, PlanTerms};
-use crate::dtype::DType;
-use crate::error::{Location, Result};
+use crate::dataset::BatchPlan;
 use crate::layout::Layout;
-use crate::memory::{AnonymousPages, MemoryBudget};
-use crate::read::Scratch;
-use crate::ring::{Overflow, Ring, RingConfig, Share};
-use crate::row::RowMut;
-use crate::schema::{Extents, Role, Schema, TensorSpec};
+use crate::memory::AnonymousPages;
+use crate::ring::{Overflow, Share};
+use crate::schema::Extents;
 use crate::sync::AtomicBool;
-
-/// Writes the sample's number.
-struct Numbers(Arc<Schema>);
-
-impl Filler for Numbers {
-    fn schema(&self) -> &Arc<Schema> {
-        &self.0
-    }
-
-    fn measure(&self, _: &BatchPlan, _: usize, _: &mut Scratch) -> Result<Extents> {
-        Ok(Extents::default())
-    }
-
-    fn fetch(&self, _: &BatchPlan, _: Range<usize>, _: usize, _: &mut Scratch) -> Result<()> {
-        Ok(())
-    }
-
-    fn decode(&self, plan: &BatchPlan, row: usize, _: usize, _: &mut Scratch, out: &mut RowMut<'_>) -> Result<()> {
-        out.tensor(0).bytes_mut()[0] = plan.samples[row] as u8;
-        Ok(())
-    }
-
-    fn place(&self, _: &BatchPlan, _: usize) -> Location {
-        Location::default()
-    }
-}
 
 /// Batch `index`: one sample of that number.
 fn plan(index: u64) -> BatchPlan {
     BatchPlan { index, samples: vec![index], positions: vec![index], ..BatchPlan::default() }
 }
 
-/// Of which nobody waits for an end of time.
+/// A session in which no wait ends by its time limit.
 fn session(slots: usize, prefetch: usize) -> Arc<Session> {
     session_with(slots, prefetch, Duration::from_secs(1 << 20), Overflow::Fail)
 }
 
 fn session_with(slots: usize, prefetch: usize, lease_wait: Duration, overflow: Overflow) -> Arc<Session> {
-    let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, DType::U8, &[])]).unwrap();
-    let ring = Ring::new(RingConfig {
-        slots,
-        slot_bytes: 1,
-        pages: Arc::new(AnonymousPages),
-        budget: MemoryBudget::unlimited(),
-        overflow,
-        poison: None,
-    });
-    let endless = Duration::from_secs(1 << 20);
     Arc::new(Session::new(SessionParts {
-        filler: Arc::new(Numbers(Arc::new(schema))),
-        counters: Arc::new(Counters::new(None)),
-        ring: ring.unwrap(),
-        policy: BadRecords::Fail,
         first: Some(plan(0)),
-        terms: PlanTerms { seed: 0, most_rows: None },
-        runs_on: false,
         plans_ahead: true,
         workers: 2,
         prefetch,
         most_prefetch: prefetch,
-        within_limit: None,
         lease_wait,
-        close_wait: endless,
+        close_wait: Duration::from_secs(1 << 20),
+        ..session_parts(slots, Arc::new(AnonymousPages), overflow)
     }))
 }
 
-/// The planning thread of an epoch of `batches` batches, which gives each one's share to `fill`.
+/// The planning thread of an epoch of `batches` batches. It gives each batch's share to `fill`.
 fn planning(
     session: &Arc<Session>,
     batches: u64,
@@ -129,7 +82,7 @@ fn bind(session: &Arc<Session>, plan: BatchPlan, fill: &mut impl FnMut(u64, Job)
     draft.split(1, |share: Share<_>| fill(index, Job::fill(session.clone(), share)));
 }
 
-/// Takes a batch, which must be whole and the one of this number.
+/// Takes a batch, which must be complete and have this number.
 fn take(session: &Session, index: u64) -> crate::ring::Lease<crate::dataset::Batch> {
     let Taken::Batch(draft) = session.take().0 else { panic!("batch {index} did not come") };
     assert!(draft.is_whole());

@@ -16,17 +16,17 @@ use super::steps::Step;
 use super::tuning::Tuning;
 use super::workers::{Job, Jobs};
 
-/// A job should take about this long: long against a hand-off, short against a batch.
+/// How long a job should take: long compared with a hand-off, short compared with a batch.
 const JOB_NS: u64 = 500_000;
-/// What a job reads should still be in a core's own cache when it is decoded: those of today have 512 KiB and more.
+/// What a job reads should still be in a core's own cache when it is decoded; current cores have 512 KiB or more.
 const JOB_BYTES: usize = 256 << 10;
-/// Measuring that takes less than this for a whole batch is not worth handing out.
+/// If measuring a whole batch takes less than this, it is not worth sharing.
 const MEASURE_INLINE_NS: u64 = 100_000;
 
 /// The thread that plans batches, lays them out and binds slots to them in ticket order.
 pub(super) struct Planning {
     session: Arc<Session>,
-    /// Dropped before the planner, whose destructor may take long: the workers end when nobody can send.
+    /// Dropped before the planner, whose destructor may take long: the workers end when nobody can send jobs.
     jobs: Jobs,
     planner: Box<dyn Planner>,
     lookahead: Lookahead,
@@ -67,7 +67,7 @@ impl Planning {
             match self.session.next_step() {
                 Step::Exit => break,
                 Step::Begin(begin) => {
-                    // A stream begins again by the user's own code.
+                    // Beginning a stream again runs the user's code.
                     let lap = Lap::now(true);
                     let begun = self.lookahead.begin(&begin, &mut *self.planner);
                     self.session.counters.plan.busy(lap.elapsed(), 0);
@@ -99,7 +99,7 @@ impl Planning {
                             } else {
                                 self.session.keep(plan);
                             }
-                            // What listens to events is the user's.
+                            // A subscriber may be the user's code.
                             let looked = caught(|| {
                                 self.tuning.planned(&self.session);
                                 Ok(())
@@ -114,7 +114,7 @@ impl Planning {
                 }
             }
         }
-        // The planner may hold user state whose destructor takes long: nobody waits for that.
+        // The planner may hold user state whose destructor takes long. Nobody waits for that.
         drop(exit);
     }
 
@@ -126,7 +126,8 @@ impl Planning {
         }
     }
 
-    /// Measures, lays out, takes a slot and hands the rows out, from `begin` on. Gives the plan back if the session is being paused.
+    /// Measures the batch, lays it out, takes a slot and hands out the rows; the time counts from `begin`. Returns the
+    /// plan if the session is being paused.
     fn bind(&mut self, mut plan: BatchPlan, begin: Lap) -> Result<Option<BatchPlan>> {
         let session = self.session.clone();
         let stopped = || session.stop.load(Ordering::Acquire);
@@ -135,7 +136,7 @@ impl Planning {
         }
         let measured = self.measure(&mut plan);
         if stopped() {
-            // Perhaps measured in part.
+            // A part may have been measured.
             plan.measured = None;
             return Ok(Some(plan));
         }
@@ -159,14 +160,14 @@ impl Planning {
         let batch = draft.payload_mut();
         let mut used = batch.begin(plan);
         used.clear();
-        // Turns with other sources leave plans over: each refill brings one home and takes none.
+        // If the workspace was lent to other sources, plans are left over: each refill returns one and takes none.
         if self.spare.len() < session.ring.slots() {
             self.spare.push(used);
         }
         std::mem::swap(&mut batch.layout, &mut self.layout);
         let workers = self.tuning.workers(&session);
         let rows = match session.within_limit {
-            // A read that is given up takes its worker's buffers along: those of one sample, not of a whole job.
+            // A read that is given up keeps its worker's buffers: those of one sample, not of a whole job.
             Some(_) => 1,
             None => {
                 let (rows, row_ns) = (batch.layout.rows(), session.row_ns.load(Ordering::Relaxed));
@@ -177,7 +178,7 @@ impl Planning {
             }
         };
         tracing::trace!(batch = batch.plan.index, rows_a_job = rows, "a batch has its slot");
-        // From here on the window waits for the batch: no code of the user's runs before its shares are on their way.
+        // From here on the window waits for the batch, so no user code may run before its shares are handed out.
         let Some(ticket) = session.bind(taken) else { return Ok(Some(draft.payload_mut().take_plan())) };
         draft.payload_mut().ticket = ticket;
         let samples = draft.payload().layout.rows();
@@ -225,23 +226,23 @@ impl Planning {
     }
 }
 
-/// How many rows of so many bytes are read and then decoded without leaving the processor's cache in between.
+/// Number of rows of so many bytes that can be read and then decoded without leaving the processor's cache.
 fn rows_in_cache(row_bytes: usize) -> usize {
     (JOB_BYTES / row_bytes.max(1)).max(1)
 }
 
-/// As many jobs as with `a_job` rows each, with about as many rows in each of them.
+/// Rows per job, if there are as many jobs as with `a_job` rows each, but all of similar size.
 fn alike(rows: usize, a_job: usize) -> usize {
     rows.div_ceil(rows.div_ceil(a_job.max(1)).max(1))
 }
 
-/// How many rows make a job of about `JOB_NS`, given what a row took so far (0 if that is not known yet).
+/// Number of rows that make a job of about `JOB_NS`, by the time that a row took so far (0 if not known).
 fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
     if row_ns == 0 {
         return rows.div_ceil(4 * workers);
     }
     let by_time = (JOB_NS / row_ns).clamp(1, rows as u64) as usize;
-    // Work worth sharing is shared among all workers, even if it would make a single job.
+    // Work that is worth sharing is shared among all workers, even if a single job would be large enough.
     if row_ns.saturating_mul(rows as u64) > JOB_NS / 2 { by_time.min(rows.div_ceil(workers)) } else { by_time }
 }
 
@@ -257,7 +258,7 @@ mod tests {
         assert_eq!(rows_a_job(256, 2, 500), 256);
         assert_eq!(rows_a_job(256, 2, 1_500), 128);
         assert_eq!(rows_a_job(1, 8, 1), 1);
-        // Half of a job's time is not yet worth sharing.
+        // Half of a job's time is not worth sharing yet.
         assert_eq!((rows_a_job(250, 2, 1_000), rows_a_job(251, 2, 1_000)), (250, 126));
         assert_eq!(rows_a_job(8, 2, u64::MAX), 1);
     }

@@ -1,6 +1,6 @@
 //! The CPU quota of this process's control groups.
 
-/// Cores whose time they leave, if they bound it: perhaps a part of one. Linux tells it.
+/// Number of cores (perhaps a fraction) that the control groups allow, if they set a limit. Only on Linux.
 pub(super) fn core_quota() -> Option<f64> {
     #[cfg(target_os = "linux")]
     return linux::quota("/sys/fs/cgroup".as_ref(), &std::fs::read_to_string("/proc/self/cgroup").ok()?);
@@ -16,8 +16,8 @@ mod linux {
     /// Reads the quota of a group.
     type Told = fn(&Path) -> Option<f64>;
 
-    /// The least of what the groups leave that a process is in, and those around them, by where they are mounted and what the process is
-    /// told of them: `0::/a/b` in the second version, `3:cpu,cpuacct:/a/b` in the first.
+    /// The smallest quota of the process's groups and the groups around them, from where these are mounted and what the
+    /// process knows of them: `0::/a/b` in the second version, `3:cpu,cpuacct:/a/b` in the first.
     pub(super) fn quota(mounted: &Path, groups: &str) -> Option<f64> {
         let mut least: Option<f64> = None;
         for line in groups.lines() {
@@ -31,7 +31,7 @@ mod linux {
                 continue;
             };
             for place in places {
-                // What is mounted in a container begins with its own group, whatever path the process is told.
+                // In a container, what is mounted begins with its own group, whatever path the process is told.
                 for group in Path::new(path.trim_start_matches('/')).ancestors() {
                     let quota = told(&mounted.join(place).join(group));
                     least = quota.into_iter().chain(least).reduce(f64::min);
@@ -41,14 +41,14 @@ mod linux {
         least
     }
 
-    /// `150000 100000` are one and a half cores; `max 100000` is no bound.
+    /// `150000 100000` means one and a half cores; `max 100000` means no limit.
     fn second_version(group: &Path) -> Option<f64> {
         let told = read_to_string(group.join("cpu.max")).ok()?;
         let (quota, period) = told.trim().split_once(' ')?;
         cores(quota.parse().ok()?, period.parse().ok()?)
     }
 
-    /// A quota of -1 is no bound.
+    /// A quota of -1 means no limit.
     fn first_version(group: &Path) -> Option<f64> {
         let told = |name: &str| read_to_string(group.join(name)).ok()?.trim().parse().ok();
         cores(told("cpu.cfs_quota_us")?, told("cpu.cfs_period_us")?)

@@ -2,16 +2,16 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Condvar, Mutex};
 
-/// Time on a core that workers may save up while they have nothing to do.
+/// Time on a core that idle workers may save for later.
 const SAVED: Duration = Duration::from_millis(20);
 
-/// Behind it, the account is looked at again.
+/// After resting this long, a worker checks the account again.
 const LONGEST: Duration = Duration::from_secs(60);
 
-/// Keeps workers to a share of the cores: whoever finds that more was used than time has passed for rests before its next job.
+/// Limits workers to a share of the cores: a worker that finds the share used up rests before its next job.
 #[derive(Debug)]
 pub(super) struct Rest {
-    /// Cores whose time may be used; `None` for no bound.
+    /// Cores whose time may be used; `None` for no limit.
     cores: Option<f64>,
     account: Mutex<Account>,
     closed: Condvar,
@@ -19,7 +19,7 @@ pub(super) struct Rest {
 
 #[derive(Debug)]
 struct Account {
-    /// What may be used by `at`, in seconds on a core; negative where more was.
+    /// Seconds on a core that may be used by `at`; negative if too many were used.
     left: f64,
     at: Instant,
     is_closed: bool,
@@ -43,7 +43,7 @@ impl Rest {
         self.cores.is_some()
     }
 
-    /// The calling thread used a core for so long: waits until it may again, and says how long that was.
+    /// The calling thread used a core for this long. Waits until it may use one again, and returns how long that took.
     pub(super) fn after(&self, used: Duration) -> Duration {
         let Some(cores) = self.cores else { return Duration::ZERO };
         let begin = Instant::now();
@@ -57,7 +57,7 @@ impl Rest {
         begin.elapsed()
     }
 
-    /// Nobody rests from here on.
+    /// No thread rests after this.
     pub(super) fn close(&self) {
         self.account.lock().is_closed = true;
         self.closed.notify_all();

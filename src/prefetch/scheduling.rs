@@ -1,18 +1,18 @@
 use crate::sync::CounterMutex;
 
-/// Which threads work, so that the system can be asked what it gave them.
+/// The threads that work, so that the system can be asked for their processor time.
 #[derive(Debug, Default)]
 pub(super) struct Schedule(CounterMutex<Vec<i32>>);
 
 impl Schedule {
-    /// The calling thread is one of them.
+    /// Adds the calling thread.
     pub(super) fn join(&self) {
         #[cfg(target_os = "linux")]
         self.0.lock().push(rustix::thread::gettid().as_raw_nonzero().get());
     }
 
-    /// Time on a core, and time that they could have run but had none, in seconds: Linux counts both. `None` elsewhere, in
-    /// another process than theirs, and where a thread has ended.
+    /// Seconds on a core, and seconds in which threads were ready but had no core, as Linux counts them. `None` on
+    /// other systems, in another process, and if a thread has ended.
     pub(super) fn read(&self) -> Option<[f64; 2]> {
         let threads = self.0.lock().clone();
         let mut sums = [0.0; 2];
@@ -26,7 +26,7 @@ impl Schedule {
     }
 }
 
-/// Cores that this process may use: on Linux, what its mask and the quotas of its control groups leave.
+/// Cores that this process may use; on Linux, by its mask and the quotas of its control groups.
 pub(super) fn cores() -> usize {
     std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }

@@ -67,7 +67,7 @@ pub struct AsyncShieldDataSetIterator {
     figures: Arc<Figures>,
     scratch: Scratch,
     layout: Layout,
-    /// A batch that is planned and not made yet: the first one, or one that found no slot.
+    /// A batch that is planned but not made: the first one, or one that found no slot.
     planned: Option<BatchPlan>,
     spare: BatchPlan,
     terms: PlanTerms,
@@ -117,7 +117,7 @@ impl AsyncShieldDataSetIterator {
         })
     }
 
-    /// Makes the next batch, asked for at `asked`.
+    /// Makes the next batch, which was asked for at `asked`.
     fn make(&mut self, asked: Instant) -> Result<Taken> {
         let mut plan = match self.planned.take() {
             Some(plan) => plan,
@@ -182,7 +182,7 @@ impl AsyncShieldDataSetIterator {
         Ok(Taken::Batch(draft))
     }
 
-    /// Moves the planner. If it refuses, nobody knows where it is: nothing more comes before it was moved successfully.
+    /// Moves the planner. If it refuses, its position is unknown, and nothing comes until it was moved successfully.
     fn restart(&mut self, begin: impl FnOnce(&mut dyn Planner) -> Result<()>) -> Result<()> {
         self.planned = None;
         self.ended = false;
@@ -203,7 +203,7 @@ impl Iterator for AsyncShieldDataSetIterator {
             Err(error) => return Some(Err(error)),
         };
         let asked = self.delivery.asked();
-        // Readers are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
+        // Panics of readers are caught one by one; those of other user code (a schema, a subscriber) are caught here.
         let made = caught(|| self.make(asked)).unwrap_or_else(Taken::Failed);
         let now = now();
         self.counters.trainer_waited(asked, now);

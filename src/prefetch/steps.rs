@@ -6,10 +6,10 @@ use crate::dataset::{Batch, BatchPlan, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ring::Draft;
 
-/// What a clock can be moved on by: for ever, in effect.
+/// The longest time that can be added to a clock; as good as for ever.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 
-/// Where the planner is to go on.
+/// Where the planner resumes.
 #[derive(Clone, Copy)]
 pub(super) enum Begin {
     Epoch(u64),
@@ -19,7 +19,7 @@ pub(super) enum Begin {
 /// What the planning thread does next.
 pub(super) enum Step {
     Begin(Begin),
-    /// Plans a batch, to be bound at once or when there is room for it.
+    /// Plan a batch, which gets a slot at once or when there is room.
     Plan {
         has_room: bool,
     },
@@ -34,11 +34,11 @@ pub(super) enum Taken {
     End,
     /// The epoch ends here.
     Failed(Error),
-    /// No slot may hold the next batch now: takes no ticket, ends nothing.
+    /// No slot is available for the next batch now. This takes no ticket and ends nothing.
     Exhausted(Error),
 }
 
-/// An error unless this is the process that started the threads.
+/// Refuses any process but the one that started the threads.
 pub(super) fn check_process(process: u32) -> Result<()> {
     if process == std::process::id() {
         return Ok(());

@@ -7,16 +7,16 @@ use super::gate::Gate;
 use super::session::Session;
 use super::tune::{Amounts, Found, Tuner};
 
-/// Puts into effect how many workers and batches ahead an iterator has: the planning thread's part of it.
+/// Applies the numbers of workers and batches ahead, on the planning thread.
 pub(super) struct Tuning {
     gate: Arc<Gate>,
     found: Arc<Found>,
-    /// None where both are given.
+    /// `None` if both are given.
     tuner: Option<Tuner>,
     figures: StatsHandle,
     looked: Instant,
     now: Amounts,
-    /// Slots of the ring beside those for batches ahead.
+    /// Slots of the ring that are not for batches ahead.
     other_slots: usize,
 }
 
@@ -32,8 +32,7 @@ impl Tuning {
         Self { gate, found, tuner, figures, looked: Instant::now(), now, other_slots }
     }
 
-    /// How many workers there are for what is handed out now. Another iterator of the workspace may have had others, and other
-    /// slots.
+    /// The number of workers for the next jobs. Another iterator of the workspace may have used other numbers.
     pub(super) fn workers(&self, session: &Session) -> usize {
         self.gate.set(self.now.workers);
         let slots = self.now.prefetch + self.other_slots;
@@ -46,7 +45,7 @@ impl Tuning {
         self.now.workers
     }
 
-    /// A batch was planned: looks at the figures if it is time to.
+    /// Called after each planned batch: looks at the figures if it is time to.
     pub(super) fn planned(&mut self, session: &Session) {
         let Some(tuner) = &mut self.tuner else { return };
         if !tuner.is_due(self.looked.elapsed()) {
@@ -62,7 +61,7 @@ impl Tuning {
     fn set(&mut self, mut wanted: Amounts, mut why: String, session: &Session) {
         let slots = session.ring.slots();
         let needed = wanted.prefetch + self.other_slots;
-        // Another iterator of the workspace may need more than this one.
+        // Another iterator of the workspace may need more slots than this one.
         let fewer = slots.saturating_sub(self.now.prefetch.saturating_sub(wanted.prefetch));
         if let Err(error) = session.ring.set_slots(fewer.max(needed)) {
             wanted.prefetch = session.ring.slots().saturating_sub(self.other_slots).min(wanted.prefetch);

@@ -21,18 +21,18 @@ use super::session::Session;
 use super::steps::check_process;
 use super::tune::{Amounts, Bounds};
 
-/// Jobs that may wait for a worker. More than a few batches' worth; a full queue only makes planning wait.
+/// Jobs that may wait for a worker: more than a few batches have. A full queue only makes planning wait.
 const QUEUED_JOBS: usize = 1024;
-/// How often a planning thread that waits for room in the queue looks whether it should stop.
+/// How often planning checks whether it should stop while it waits for room in the queue.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// Work for a worker: some rows of one batch. Whatever becomes of it, whoever waits for it hears of it.
+/// Work for a worker: some rows of one batch. Whatever happens to it, whoever waits for it is told.
 pub(super) enum Job {
     Fill(Filling),
     Measure(Portion),
 }
 
-/// A share to be filled. Dropped before it is, it makes its batch a failed one.
+/// A share to be filled. If it is dropped before that, its batch fails.
 pub(super) struct Filling {
     session: Arc<Session>,
     share: Option<Share<Batch>>,
@@ -41,12 +41,13 @@ pub(super) struct Filling {
 /// Rows to be measured.
 pub(super) struct Portion {
     session: Arc<Session>,
-    /// Taken when they have reported.
+    /// `None` after they have reported.
     measuring: Option<Arc<Measuring>>,
     rows: Range<usize>,
 }
 
-/// Where jobs are handed in. Measuring goes before filling: a batch can't be bound before it is measured.
+/// Where jobs are handed in. Measuring has priority over filling, because a batch must be measured before it gets a
+/// slot.
 #[derive(Clone)]
 pub(super) struct Jobs {
     fill: Sender<Job>,
@@ -54,7 +55,7 @@ pub(super) struct Jobs {
 }
 
 impl Jobs {
-    /// Hands a job in. A job of a stopping session is dropped if no worker has room for it.
+    /// Hands in a job. A job of a session that stops is dropped if the queue has no room.
     pub(super) fn send(&self, mut job: Job) {
         let queue = if matches!(job, Job::Measure(_)) { &self.measure } else { &self.fill };
         loop {
@@ -99,7 +100,8 @@ impl Filling {
         let mut scratch = session.take_scratch(worker);
         let rows = share.rows().len();
         let before = session.row_ns.load(Ordering::Relaxed);
-        // A reader's methods are caught one by one; what else is the user's (a schema, a subscriber) is caught here.
+        // Panics of a reader's methods are caught one by one; those of other user code (a schema, a subscriber) are
+        // caught here.
         let filled = caught(|| {
             let _span = tracing::trace_span!("fill", ticket = share.payload().ticket, rows, worker).entered();
             let (filler, counters, stop) = (&*session.filler, &session.counters, &session.stop);
@@ -147,7 +149,8 @@ impl Portion {
             BytesRead::take();
             measuring.run(session, self.rows.clone(), &mut scratch)
         });
-        // Reading, as its bytes are; its samples count when they are read to be decoded.
+        // Measuring counts as reading, because it reads bytes. Its samples are counted later, when they are read for
+        // decoding.
         let spent = begin.elapsed();
         session.counters.read.busy(spent, 0);
         session.counters.read.read(BytesRead::take());
@@ -177,7 +180,7 @@ pub(super) struct Pool {
     rest: Arc<Rest>,
     gate: Arc<Gate>,
     close_wait: Duration,
-    /// Where the threads are.
+    /// The process that has the threads.
     process: u32,
 }
 
@@ -256,8 +259,8 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Res
         let Ok(job) = job else { return };
         add(&job.session().counters.idle_ns, now().saturating_duration_since(since));
         let resting = rest.is_needed().then(|| (job.session().counters.clone(), thread_cpu()));
-        // A job catches what the user's code does in it, but may be the last to hold the user's filler or buffers,
-        // whose destructors run outside. The next job does not suffer for it.
+        // A job catches panics of the user's code in it, but it may be the last owner of the user's filler or buffers,
+        // whose destructors run outside of it. The next job must not suffer from that.
         let ran = caught(|| {
             job.run(worker);
             Ok(())
@@ -273,10 +276,11 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Res
 }
 
 impl Drop for Pool {
-    /// Ends the threads; waits at most `close_wait` for those that are busy.
+    /// Ends the threads; waits at most `close_wait` for busy ones.
     fn drop(&mut self) {
         if self.check_process().is_err() {
-            // Nobody will end here, and the queue may be locked for ever by a thread that is not there.
+            // In a forked process no thread will end here, and a thread that does not exist may have locked the queue
+            // for ever.
             std::mem::forget(self.jobs.take());
             return;
         }

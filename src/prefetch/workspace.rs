@@ -23,8 +23,8 @@ use super::steps::LONGEST_WAIT;
 use super::tune::{Amounts, Bounds, LEAST_PREFETCH};
 use super::workers::Pool;
 
-/// As far as `Amount::Auto` goes: threads (or so many for each core, if that is more), batches, and bytes of the ring where
-/// there is no budget.
+/// Limits of `Amount::Auto`: threads (or so many per core, if that is more), batches, and bytes of the ring without a
+/// budget.
 const MOST_WORKERS: usize = 32;
 const TIMES_CORES: usize = 4;
 const MOST_PREFETCH: usize = 64;
@@ -58,14 +58,15 @@ struct Inner {
     left: Condvar,
 }
 
-/// Who has the workspace.
+/// The iterator that has the workspace.
 struct Lending {
     to: Weak<Session>,
-    /// An iterator is in `next`, and has the workspace to itself.
+    /// An iterator is in `next`, and uses the workspace alone.
     is_busy: bool,
 }
 
-/// The workspace in the hands of one iterator, which is in `next`. No lock is held meanwhile: it runs the user's code.
+/// The workspace while one iterator, which is in `next`, uses it. No lock is held meanwhile, because that runs the
+/// user's code.
 pub(super) struct Turn<'a>(&'a Inner);
 
 impl Drop for Turn<'_> {
@@ -78,7 +79,7 @@ impl Drop for Turn<'_> {
 /// Settings of a [`Workspace`].
 #[derive(Clone, Debug)]
 pub struct WorkspaceBuilder {
-    /// As many as the manners allow, unless something is asked for.
+    /// By default as many as the manners allow.
     workers: Option<Amount>,
     /// As many as suit the first batch, unless something is asked for.
     prefetch: Option<Amount>,
@@ -94,7 +95,7 @@ pub struct WorkspaceBuilder {
     fetch_limit: Option<FetchLimit>,
     manners: Arc<Manners>,
     trace: Option<Trace>,
-    /// Sets other numbers all the time.
+    /// Changes the numbers all the time.
     #[cfg(test)]
     pub(super) is_restless: bool,
 }
@@ -148,7 +149,7 @@ impl Workspace {
         }
     }
 
-    /// What iterators begin with, and how far they may go from there.
+    /// The numbers that iterators begin with, and the limits for changing them.
     pub(super) fn amounts(&self) -> (Amounts, Bounds) {
         (self.0.begin, self.0.config.bounds())
     }
@@ -195,7 +196,7 @@ impl Workspace {
         }
     }
 
-    /// What plans of this source depend on: its seed, and most rows that a batch may have within the budget.
+    /// What plans of this source depend on: its seed, and the most rows of a batch within the budget.
     pub(super) fn terms(&self, opened: &Opened) -> PlanTerms {
         let most_rows = most_rows(opened.filler.schema(), self.budget().limit());
         PlanTerms { seed: opened.seed, most_rows: Some(most_rows) }
@@ -254,7 +255,7 @@ impl Workspace {
         Ok((ring, planned.then_some(plan), prefetch))
     }
 
-    /// Lends the workspace to `session` if no source has it now, so that its batches are made before they are asked for.
+    /// Lends the workspace to `session` if it is free, so that batches are made before they are asked for.
     pub(super) fn lend_if_free(&self, session: &Arc<Session>) -> Result<()> {
         let mut lending = self.0.lending.lock();
         if lending.is_busy || lending.to.strong_count() > 0 {
@@ -264,7 +265,8 @@ impl Workspace {
         session.resume()
     }
 
-    /// Lends the workspace to `session`, taking it from whoever has it. It can't be taken back while its turn lasts.
+    /// Lends the workspace to `session`, taking it from the session that has it. It can't be taken back during this
+    /// turn.
     pub(super) fn lend(&self, session: &Arc<Session>) -> Result<Turn<'_>> {
         session.check_process()?;
         let (turn, other) = self.turn(Arc::as_ptr(session))?;
@@ -286,7 +288,8 @@ impl Workspace {
         Ok(turn)
     }
 
-    /// Lets `session` go on if it has the workspace. Waits for nobody: who is in `next` now is taking it away.
+    /// Lets `session` continue if it has the workspace. Does not wait: an iterator that is in `next` now is taking it
+    /// away.
     pub(super) fn resume_if_lent(&self, session: &Arc<Session>) -> Result<()> {
         let lending = self.0.lending.lock();
         if lending.is_busy || !std::ptr::eq(lending.to.as_ptr(), Arc::as_ptr(session)) {
@@ -295,7 +298,7 @@ impl Workspace {
         session.resume()
     }
 
-    /// Waits until no iterator is in `next`; says also who has the workspace if that is another one than `session`.
+    /// Waits until no iterator is in `next`. Also returns the session that has the workspace, if it is not `session`.
     fn turn(&self, session: *const Session) -> Result<(Turn<'_>, Option<Weak<Session>>)> {
         let mut lending = self.0.lending.lock();
         let mut deadline = None;
@@ -321,7 +324,7 @@ impl Workspace {
 fn take_back(current: &Weak<Session>) -> Result<()> {
     let Some(session) = current.upgrade() else { return Ok(()) };
     let paused = session.pause();
-    // If its iterator is gone, this may be the last to hold it. What its source's destructors do is not the caller's.
+    // If its iterator is gone, this may be the last owner. Errors of its source's destructors are not the caller's.
     if let Err(error) = caught(|| {
         drop(session);
         Ok(())
@@ -503,7 +506,8 @@ impl WorkspaceBuilder {
         }))
     }
 
-    /// Slots beside those of batches that wait: one is filled, one in the trainer's hand, and some are held.
+    /// Slots in addition to those of waiting batches: one that is filled, one in the trainer's hand, and those that are
+    /// held.
     pub(super) fn other_slots(&self) -> usize {
         2 + self.hold
     }
@@ -525,7 +529,7 @@ impl WorkspaceBuilder {
             prefetch: (self.prefetch == Some(Amount::Auto)).then_some(MOST_PREFETCH),
             bytes: match self.budget.limit() {
                 u64::MAX => MOST_BYTES,
-                // What else needs memory later shall find some.
+                // Other parts need some memory later.
                 limit => limit / 2,
             },
             #[cfg(test)]

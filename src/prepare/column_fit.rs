@@ -13,7 +13,7 @@ use super::recipe::Column;
 use super::stats::{Stats, nothing};
 use super::words::Impute;
 
-/// What a value says, if it may stand in its column.
+/// What a value means, if its column allows it.
 pub(super) enum Given<'a> {
     Missing,
     Number(f64),
@@ -21,7 +21,7 @@ pub(super) enum Given<'a> {
 }
 
 impl Column {
-    /// Gives to `take` what a value says.
+    /// Gives the meaning of a value to `take`.
     ///
     /// # Errors
     ///
@@ -68,7 +68,7 @@ impl Number {
         let impute = self.impute.as_ref().map(|impute| raw.imputed(impute).ok_or_else(nothing)).transpose()?;
         let mut shaped = shaped.clone();
         if let Some(number) = impute {
-            // What stands for missing values is scaled as all others.
+            // The substitute for missing values is scaled like all others.
             shaped.add(self.shape().of(number)?, missing);
         }
         let scale = self.scale.as_ref().map(|scale| shaped.scaled(scale)).transpose()?;

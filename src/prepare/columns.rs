@@ -8,7 +8,7 @@ use super::words::{Impute, Scale};
 use crate::read::DateUnit;
 use crate::tree::not_allowed;
 
-/// Most codes of a hashed column, and most names of one that is one-hot.
+/// Most codes of a hashed column, and most names of a one-hot column.
 const MAX_BUCKETS: u64 = 1 << 32;
 const MAX_ONE_HOT: usize = 1 << 16;
 
@@ -213,7 +213,7 @@ impl Number {
     }
 }
 
-/// The words that stand for what is computed of numbers.
+/// The words for substitutes that are computed from numbers.
 const COMPUTED: [&str; 3] = ["mean", "median", "most_frequent"];
 
 const MASK_ALONE: &str = "mask: also give impute, which sets what replaces a missing value";

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
-/// Most different numbers that are told apart.
+/// Most different numbers that are counted separately.
 const MOST: usize = 1 << 18;
 
-/// Bits that are given up at once where there are more. They are so few at first that the error stays below f32's own.
+/// Number of bits that are dropped at once if there are more. At first it is so small that the error is less than that
+/// of f32.
 const FIRST_DROPPED: u32 = 24;
 const MORE_DROPPED: u32 = 4;
 
@@ -23,7 +24,7 @@ pub(super) struct Counts {
     dropped: u32,
 }
 
-/// The same as it is saved: numbers by their bits, in rising order.
+/// The same in its saved form: numbers as bits, in ascending order.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Listed {
@@ -86,12 +87,12 @@ impl Counts {
         other.by_bits.iter().for_each(|(bits, times)| self.add_bits(*bits, *times));
     }
 
-    /// By how much of itself a number may be off; 0 if all numbers were told apart.
+    /// The largest relative error of a number; 0 if all numbers were counted separately.
     pub(super) fn error(&self) -> f64 {
         if self.dropped == 0 { 0.0 } else { 2f64.powi(self.dropped as i32 - 53) }
     }
 
-    /// The numbers in rising order, for quantiles.
+    /// The numbers in ascending order, for quantiles.
     pub(super) fn sorted(&self) -> Sorted {
         let mut numbers: Vec<(f64, u64)> = self.by_bits.iter().map(|(bits, n)| (f64::from_bits(*bits), *n)).collect();
         numbers.sort_unstable_by(|(one, _), (other, _)| one.total_cmp(other));
@@ -103,7 +104,7 @@ impl Counts {
         Sorted(numbers)
     }
 
-    /// The number that occurs most often, the smallest of several.
+    /// The most frequent number; the smallest one if several are equally frequent.
     pub(super) fn most_frequent(&self) -> Option<f64> {
         let numbers = self.by_bits.iter().map(|(bits, times)| (f64::from_bits(*bits), *times));
         let most = numbers.max_by(|(one, times), (other, more)| times.cmp(more).then(other.total_cmp(one)));
@@ -115,17 +116,17 @@ impl Counts {
 fn class(bits: u64, dropped: u32) -> u64 {
     match dropped {
         0 => bits,
-        // Nothing else is as near to 0 as its error says.
+        // No other number is as near to 0 as its error says.
         _ if bits == 0 => 0,
         _ => bits >> dropped << dropped | 1 << (dropped - 1),
     }
 }
 
-/// Numbers in rising order, each with how many there are up to it.
+/// Numbers in ascending order, each with the number of values up to it.
 pub(super) struct Sorted(Vec<(f64, u64)>);
 
 impl Sorted {
-    /// How many there are.
+    /// Number of values.
     pub(super) fn count(&self) -> u64 {
         self.0.last().map_or(0, |(_, count)| *count)
     }
@@ -135,8 +136,8 @@ impl Sorted {
         self.0.get(at).map_or(f64::NAN, |(number, _)| *number)
     }
 
-    /// The number below which `share` (0 to 1) of them lie, by a straight line between neighbours, in the words of
-    /// `numpy.quantile`. `None` of no numbers.
+    /// The number below which `share` (0 to 1) of the values lie, interpolated linearly between neighbours, as in
+    /// `numpy.quantile`. `None` without numbers.
     pub(super) fn quantile(&self, share: f64) -> Option<f64> {
         let (_, count) = self.0.last()?;
         let place = share.clamp(0.0, 1.0) * (count - 1) as f64;
@@ -145,7 +146,7 @@ impl Sorted {
         let step = high - low;
         Some(match part {
             0.0 => low,
-            // Numbers further apart than f64 reaches.
+            // The numbers are further apart than f64 can express.
             _ if step.is_infinite() => low * (1.0 - part) + high * part,
             _ if part < 0.5 => low + step * part,
             _ => high - step * (1.0 - part),
@@ -189,7 +190,7 @@ mod tests {
         parts.merge(&counts((0..600_000).filter(|i| i % 2 == 1).map(number)));
         assert!(whole == parts, "classes depend on order or shares");
         assert!(whole.error() > 0.0 && whole.error() < 1e-4, "{}", whole.error());
-        // Also where one of them told all of its numbers apart.
+        // This is also true if one of them counted all of its numbers separately.
         let mut few = counts((0..100).map(number));
         few.merge(&counts((100..600_000).map(number)));
         assert!(few == whole, "classes depend on who merges");

@@ -57,7 +57,7 @@ impl DatePart {
         }
     }
 
-    /// The first value and how many there are before it comes again; `None` of what never does.
+    /// The first value, and how many values there are before it comes again; `None` if it never does.
     fn cycle(self) -> Option<(f64, f64)> {
         Some(match self {
             Self::Year | Self::Epoch => return None,
@@ -74,7 +74,7 @@ impl DatePart {
         self.cycle().is_some()
     }
 
-    /// Sine and cosine of where it is in its cycle, so that December is next to January.
+    /// Sine and cosine of the position in the cycle, so that December is next to January.
     pub(super) fn on_circle(self, moment: &Moment) -> (f64, f64) {
         let (first, count) = self.cycle().unwrap_or((0.0, 1.0));
         (TAU * (self.of(moment) - first) / count).sin_cos()
@@ -96,7 +96,7 @@ impl DatePart {
     }
 }
 
-/// A moment by the Gregorian calendar.
+/// A moment in the Gregorian calendar.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Moment {
     seconds: f64,
@@ -109,7 +109,7 @@ pub(super) struct Moment {
     second: u32,
 }
 
-/// Seconds from year 0 to 1970, and from there to 10000: what has a year of four digits.
+/// Seconds from year 0 to 1970, and from there to 10000: the years with four digits.
 pub(super) const FIRST: f64 = -62_167_219_200.0;
 pub(super) const END: f64 = 253_402_300_800.0;
 
@@ -138,7 +138,7 @@ pub(super) fn days_to(year: i64, month: u8, day: u8) -> i64 {
     era * 146_097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719_468
 }
 
-/// Year, month and day of that many days from 1970.
+/// Year, month and day of this many days after 1970 began.
 fn civil(days: i64) -> (i64, u8, u8) {
     let days = days + 719_468;
     let (era, of_era) = (days.div_euclid(146_097), days.rem_euclid(146_097));

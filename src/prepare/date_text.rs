@@ -4,7 +4,7 @@ use crate::read::in_second;
 
 use super::date::{days_in, days_to};
 
-/// What is read of a date, so far.
+/// The parts of a date that were read so far.
 struct Parsed {
     year: i64,
     month: u8,
@@ -14,7 +14,7 @@ struct Parsed {
     second: u8,
     /// Of a second.
     fraction: f64,
-    /// Seconds that the clock there is ahead of UTC.
+    /// Seconds that the local clock is ahead of UTC.
     offset: i64,
 }
 
@@ -41,7 +41,7 @@ impl Text<'_> {
         (*first == byte).then(|| self.0 = rest)
     }
 
-    /// A number of exactly so many digits.
+    /// A number with exactly this many digits.
     fn digits(&mut self, count: usize) -> Option<i64> {
         let (digits, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
@@ -52,12 +52,12 @@ impl Text<'_> {
         self.digits(2).map(|number| number as u8)
     }
 
-    /// A fraction of a second, behind its point.
+    /// A fraction of a second, after its point.
     fn fraction(&mut self) -> Option<f64> {
         let count = self.0.iter().take_while(|byte| byte.is_ascii_digit()).count();
         let (digits, rest) = self.0.split_at(count);
         self.0 = rest;
-        // As many as f64 tells apart.
+        // As many digits as f64 can distinguish.
         let digits = &digits[..count.min(15)];
         let number = digits.iter().fold(0, |number, byte| 10 * number + u64::from(byte - b'0'));
         (count > 0).then(|| number as f64 / 10f64.powi(digits.len() as i32))
@@ -79,8 +79,8 @@ impl Text<'_> {
     }
 }
 
-/// Seconds since 1970 of a date as ISO 8601 has it: `2024-05-01`, and perhaps behind `T` or a blank `13:45`, `13:45:30`,
-/// `13:45:30.5`, and an offset from UTC. Without an offset it is taken for UTC.
+/// Seconds since 1970 of a date in ISO 8601: `2024-05-01`, optionally followed by `T` or a blank and `13:45`,
+/// `13:45:30` or `13:45:30.5`, and an offset from UTC. Without an offset, the date is in UTC.
 pub(super) fn iso(text: &str) -> Option<f64> {
     let (mut text, mut parsed) = (Text(text.as_bytes()), Parsed::NONE);
     parsed.year = text.digits(4)?;
@@ -108,7 +108,7 @@ pub(super) fn iso(text: &str) -> Option<f64> {
     parsed.seconds().filter(|_| text.0.is_empty())
 }
 
-/// Seconds since 1970 of a date that is written as `format` says, by the letters of `strptime`: see
+/// Seconds since 1970 of a date that is written in the form `format`, with the letters of `strptime`: see
 /// [`Date::format`](super::Date::format).
 pub(super) fn by_format(text: &str, format: &str) -> Option<f64> {
     let (mut text, mut parsed) = (Text(text.as_bytes()), Parsed::NONE);
@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn dates_are_read_as_iso_8601_has_them() {
-        // By Python's datetime.
+        // From Python's datetime.
         let cases = [
             ("1970-01-01", 0.0),
             ("2024-02-29", 1_709_164_800.0),

@@ -124,7 +124,7 @@ of_two! {
 }
 
 impl Derive {
-    /// What it is made of.
+    /// The operands that it is made of.
     pub(super) fn operands(&self) -> &[Operand] {
         match self {
             Self::Sum(of) | Self::Product(of) | Self::Smallest(of) | Self::Largest(of) | Self::Pair(of) => of,
@@ -163,7 +163,8 @@ impl Derive {
         faults
     }
 
-    /// What comes of these numbers; `None` where that is not defined. [`Same`](Self::Same) and what is made of no numbers have none.
+    /// The result for these numbers; `None` if it is not defined. [`Same`](Self::Same) and derivations that do not take
+    /// numbers have none.
     pub(super) fn of_numbers(&self, numbers: impl Iterator<Item = f64>) -> Option<f64> {
         let truth = |is_true: bool| Some(f64::from(u8::from(is_true)));
         let mut numbers = numbers;
@@ -189,7 +190,7 @@ impl Derive {
     }
 }
 
-/// Writes a name behind those before it, so that what is written says where each ends.
+/// Writes a name after earlier ones, so that the text tells where each name ends.
 pub(super) fn write_name(text: &mut String, name: &str) {
     for letter in name.chars() {
         if matches!(letter, '|' | '\\') {

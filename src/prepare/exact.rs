@@ -3,10 +3,10 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Words of a sum whose lowest bit is worth 2^-1074, with room for 2^64 of the largest numbers.
+/// Words of a sum whose lowest bit stands for 2^-1074, with room for 2^64 times the largest number.
 const SUM: usize = 34;
 
-/// The same of squares, whose lowest bit is worth 2^-2148.
+/// The same for squares, with a lowest bit of 2^-2148.
 const SQUARES: usize = 67;
 
 /// The exact sum of numbers and of their squares.
@@ -22,7 +22,7 @@ pub(super) struct Sums {
     squares: [u64; SQUARES],
 }
 
-/// The words that are not 0, each with its place.
+/// The words that are not 0, each with its position.
 mod words {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
@@ -55,7 +55,7 @@ impl Sums {
         let (exponent, fraction) = ((bits >> 52 & 0x7ff) as usize, bits & ((1 << 52) - 1));
         let (mantissa, place) = if exponent == 0 { (fraction, 0) } else { (fraction | 1 << 52, exponent - 1) };
         let sum = if number < 0.0 { &mut self.negative } else { &mut self.positive };
-        // 16 bits of the factor at once, so that the products fit into 128 bits.
+        // 16 bits of the factor at a time, so that the products fit into 128 bits.
         for piece in 0..4 {
             let (factor, shift) = (u128::from(times >> (16 * piece) & 0xffff), 16 * piece);
             if factor != 0 {
@@ -79,7 +79,7 @@ impl Sums {
             return None;
         }
         let (is_negative, sum) = self.sum();
-        // With 64 bits behind the last one of f64, for rounding.
+        // With 64 more bits than f64 has, for rounding.
         let mut quotient = [0u64; SUM + 1];
         let mut rest = 0u128;
         for (at, word) in quotient.iter_mut().enumerate().rev() {
@@ -91,7 +91,8 @@ impl Sums {
         Some(if is_negative { -mean } else { mean })
     }
 
-    /// The square root of the mean squared difference from the mean; 0 of equal numbers, `None` of no numbers.
+    /// The square root of the mean squared difference from the mean; 0 if all numbers are equal, `None` without
+    /// numbers.
     pub(super) fn deviation(&self) -> Option<f64> {
         if self.count == 0 {
             return None;
@@ -113,7 +114,7 @@ impl Sums {
         }
         subtract(&mut scaled, &square);
         let Some(top) = top_bit(&scaled) else { return Some(0.0) };
-        // The highest bits, from an even place on, so that the root of their weight is a power of two.
+        // The highest bits, beginning at an even position, so that the root of their weight is a power of two.
         let low = top.saturating_sub(126).next_multiple_of(2);
         let root = (bits_from(&scaled, low) as f64).sqrt() / self.count as f64;
         let exponent = (low as i32 - 2148) / 2;
@@ -121,7 +122,7 @@ impl Sums {
         Some(root * 2f64.powi(half) * 2f64.powi(exponent - half))
     }
 
-    /// Sign and size of the sum.
+    /// Sign and absolute value of the sum.
     fn sum(&self) -> (bool, [u64; SUM]) {
         let is_negative = self.positive.iter().rev().lt(self.negative.iter().rev());
         let (mut large, small) =
@@ -158,7 +159,7 @@ fn add_all(words: &mut [u64], others: &[u64]) {
     }
 }
 
-/// Takes away what is not more.
+/// Subtracts a number that is not larger.
 fn subtract(words: &mut [u64], others: &[u64]) {
     let mut borrow = false;
     for (word, other) in words.iter_mut().zip(others) {
@@ -181,7 +182,8 @@ fn bits_from(words: &[u64], bit: usize) -> u128 {
     if shift == 0 { low } else { low >> shift | word(2) << (128 - shift) }
 }
 
-/// The number whose lowest bit is worth 2^-1138, to the nearest f64, ties to even. `more` says that it is a little more.
+/// The nearest f64, ties to even, of the number whose lowest bit stands for 2^-1138. `more` says that it is a little
+/// larger.
 fn rounded(words: &[u64], more: bool) -> f64 {
     let Some(top) = top_bit(words) else { return 0.0 };
     // No bit of f64 is below 2^-1074.
@@ -196,7 +198,7 @@ fn rounded(words: &[u64], more: bool) -> f64 {
         || words[..below / 64].iter().any(|word| *word != 0)
         || words[below / 64] & ((1u64 << (below % 64)) - 1) != 0;
     mantissa += u64::from(is_half && (is_more || mantissa & 1 == 1));
-    // The bit that every mantissa begins with adds one to the exponent, and what is rounded up beyond it another one.
+    // The bit that every mantissa begins with adds one to the exponent; if rounding up adds a bit, it adds another one.
     f64::from_bits(((low as u64 - 64) << 52) + mantissa)
 }
 
@@ -223,7 +225,7 @@ mod tests {
         assert_eq!(of(&[f64::MAX, -f64::MAX]), (0.0, f64::MAX));
         let tiny = f64::from_bits(1);
         assert_eq!(of(&[tiny, 3.0 * tiny]), (2.0 * tiny, tiny));
-        // Half of the smallest number is rounded to even, more than half up.
+        // Half of the smallest number is rounded to even; anything more is rounded up.
         assert_eq!(of(&[tiny, 0.0]).0, 0.0);
         assert_eq!(of(&[tiny, tiny, 0.0]).0, tiny);
         assert_eq!(of(&[1e12, 1e12 + 1.0]), (1e12 + 0.5, 0.5));
@@ -252,7 +254,7 @@ mod tests {
             prop_assert_eq!(often, sums(&vec![number; times as usize]));
         }
 
-        /// Small integers, whose sums f64 holds exactly, are the judge.
+        /// Compared with small integers, whose sums f64 holds exactly.
         #[test]
         fn means_of_integers_are_rounded_once(numbers in prop::collection::vec(-1_000_000i64..1_000_000, 1..100), shift in -300i32..300) {
             let scale = 2f64.powi(shift);

@@ -39,7 +39,7 @@ impl Outside for Prepared {
     }
 }
 
-/// Tells which records the filter of a recipe takes.
+/// Decides which records the filter of a recipe keeps.
 struct Choosing {
     inputs: Arc<Inputs>,
     tensors: [TensorSpec; 1],
@@ -73,13 +73,14 @@ impl Outside for Choosing {
 }
 
 impl Prepared {
-    /// The field that gives its tensors, of any source that has its columns.
+    /// The field that gives its tensors, from any source that has its columns.
     pub(crate) fn field(&self) -> Field {
         Field::outside(OutsideCodec::new(self.clone()), self.field_names().map(Into::into))
     }
 }
 
-/// The values that a recipe is fitted to, as tensors: so they come the way of all batches, bad records and all.
+/// The values that a recipe is fitted to, as tensors, so that they take the same path as all batches, also if records
+/// are bad.
 #[derive(Clone)]
 pub(crate) struct Counting(Arc<Inner>);
 
@@ -87,13 +88,13 @@ struct Inner {
     recipe: Recipe,
     inputs: Arc<Inputs>,
     tensors: Vec<TensorSpec>,
-    /// Of each column: its place among the numbers or the names.
+    /// For each column, its position among the numbers or the names.
     places: Vec<usize>,
-    /// Of each column of names: those that came so far, by their numbers.
+    /// For each column of names, the names so far, with their numbers.
     names: Vec<Mutex<HashMap<String, i64>>>,
 }
 
-/// What stands for a missing name.
+/// The number of a missing name.
 const NO_NAME: i64 = -1;
 
 fn is_named(column: &Column) -> bool {
@@ -101,7 +102,7 @@ fn is_named(column: &Column) -> bool {
 }
 
 impl Counting {
-    /// The tensor of numbers, and that of names by their numbers.
+    /// The tensor of numbers, and the tensor of the names' numbers.
     pub(crate) const NUMBERS: &str = "numbers";
     pub(crate) const NAMES: &str = "names";
 
@@ -124,7 +125,7 @@ impl Counting {
         Self(Arc::new(Inner { recipe, inputs: fit.inputs().clone(), tensors, places, names }))
     }
 
-    /// The field that gives these tensors, of any source that has the recipe's fields.
+    /// The field that gives these tensors, from any source that has the recipe's fields.
     pub(crate) fn field(&self) -> Field {
         let fields = self.0.inputs.fields().iter().map(|name| name.as_str().into());
         Field::outside(OutsideCodec::new(self.clone()), fields)
@@ -150,13 +151,13 @@ impl Counting {
         Ok(())
     }
 
-    /// Counts the names of records, whose numbers are in `names`, one record after another. `tally` has how often each came,
-    /// until [`finish`](Self::finish).
+    /// Counts the names of records, one record after another, from their numbers in `names`. `tally` keeps how often
+    /// each occurred, until [`finish`](Self::finish).
     pub(crate) fn count_names(&self, tally: &mut Tally, names: &[i64]) {
         tally.0.resize_with(self.0.names.len(), Vec::new);
         for record in names.chunks(self.0.names.len().max(1)) {
             for (counts, name) in tally.0.iter_mut().zip(record) {
-                // The first place is that of missing names.
+                // The first place is for missing names.
                 let place = (name - NO_NAME) as usize;
                 if counts.len() <= place {
                     counts.resize(place + 1, 0);
@@ -179,7 +180,7 @@ impl Counting {
             for (name, number) in self.0.names[place].lock().iter() {
                 match counts.get((number - NO_NAME) as usize) {
                     Some(times) if *times > 0 => fit.count_name(nth, name, *times)?,
-                    // It came in records alone that were bad.
+                    // It occurred only in bad records.
                     _ => {}
                 }
             }
@@ -188,7 +189,7 @@ impl Counting {
     }
 }
 
-/// How often each name came, by its number.
+/// How often each name occurred, by its number.
 #[derive(Default)]
 pub(crate) struct Tally(Vec<Vec<u64>>);
 
@@ -204,7 +205,7 @@ impl Outside for Counting {
                 Given::Number(number) => row.tensor(0).as_mut_slice::<f64>()?[place] = number,
                 Given::Missing if !is_named(column) => row.tensor(0).as_mut_slice::<f64>()?[place] = f64::NAN,
                 Given::Missing => row.tensor(1).as_mut_slice::<i64>()?[place] = NO_NAME,
-                // What is hashed needs no counting.
+                // Hashed names need no counting.
                 Given::Name(_) if matches!(column, Column::Hash(_)) => row.tensor(1).as_mut_slice::<i64>()?[place] = 0,
                 Given::Name(name) => row.tensor(1).as_mut_slice::<i64>()?[place] = self.0.number_of(place, name)?,
             }

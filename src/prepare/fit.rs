@@ -52,14 +52,14 @@ pub struct RecipeFit {
     inputs: Arc<Inputs>,
     columns: Vec<Counted>,
     records: u64,
-    /// The values of a record until all of them are known to be good, and their names.
+    /// The values and names of a record, until all of them are known to be good.
     noted: Vec<Noted>,
     text: String,
     /// The fields of a record, where columns are joined or derived.
     values: Staged,
 }
 
-/// What was counted of one column.
+/// The counts of one column.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
 pub(super) enum Counted {
@@ -77,7 +77,7 @@ pub(super) enum Counted {
         seconds: Stats,
         parts: Vec<(DatePart, Stats)>,
     },
-    /// There is nothing to know.
+    /// Nothing has to be counted.
     Nothing,
 }
 
@@ -203,7 +203,7 @@ impl RecipeFit {
         Ok(())
     }
 
-    /// Counts records, whose values are counted one by one.
+    /// Adds records whose values are counted one by one.
     pub(super) fn count_records(&mut self, records: u64) {
         self.records += records;
     }
@@ -254,7 +254,7 @@ impl RecipeFit {
         &self.columns
     }
 
-    /// A fit of `recipe` that counted this; `None` if that is nothing for it to count.
+    /// A fit of `recipe` with these counts; `None` if they do not belong to it.
     ///
     /// # Errors
     ///

@@ -12,7 +12,7 @@ use super::date::{DatePart, Moment};
 use super::given;
 use super::target::Target;
 
-/// A fitted column, as it is saved.
+/// A fitted column in its saved form.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Fitted {
@@ -31,7 +31,7 @@ pub(super) struct FittedNumber {
     pub(super) scale: Option<FittedScale>,
 }
 
-/// What becomes of a number before it is scaled.
+/// What is done to a number before it is scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NumberShape {
@@ -86,7 +86,7 @@ pub(super) struct FittedPart {
     pub(super) scale: Option<FittedScale>,
 }
 
-/// What a record says that has no value, where nothing stands for it.
+/// The error for a missing value without a substitute.
 #[cold]
 pub(super) fn missing() -> Error {
     Error::new(ErrorKind::Data, "there is no value; `impute` sets what replaces it")
@@ -123,7 +123,7 @@ impl FittedScale {
         }
     }
 
-    /// Why it is none that was fitted.
+    /// Why fitting can't have given this.
     pub(super) fn fault(&self) -> Option<&'static str> {
         let is_finite = |numbers: &[f64]| numbers.iter().all(|number| number.is_finite());
         let is_right = match self {
@@ -139,7 +139,7 @@ impl FittedScale {
     }
 }
 
-/// Where `number` is among quantiles, 0 to 1; of several equal ones in their middle.
+/// Position of `number` among quantiles, from 0 to 1; the middle position if several quantiles are equal to it.
 fn share_below(quantiles: &[f64], number: f64) -> f64 {
     let last = quantiles.len() - 1;
     if number <= quantiles[0] {
@@ -154,23 +154,23 @@ fn share_below(quantiles: &[f64], number: f64) -> f64 {
         return 0.5 * (share(first) + share(end - 1));
     }
     let (low, high) = (quantiles[end - 1], quantiles[end]);
-    // In halves, since they may be further apart than f64 reaches.
+    // Halved first, because their difference may be too large for f64.
     let part = (number / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
     share(end - 1) + part * (share(end) - share(end - 1))
 }
 
 impl FittedCategory {
-    /// How many codes there are.
+    /// Number of codes.
     pub(super) fn codes(&self) -> usize {
         self.names.len() + usize::from(self.unknown)
     }
 
-    /// Names by what they are written as, for [`code`](Self::code).
+    /// The codes of names by their text, for [`code`](Self::code).
     pub(super) fn index(&self) -> HashMap<String, u32> {
         self.names.iter().cloned().zip(0..).collect()
     }
 
-    /// The place of a name, from 0; `None` if it is unknown and may be.
+    /// The position of a name, from 0; `None` if it is unknown and that is allowed.
     fn place(&self, index: &HashMap<String, u32>, name: Option<&str>) -> Result<Option<u32>> {
         let Some(name) = name else {
             return if self.unknown { Ok(None) } else { Err(missing()) };
@@ -194,7 +194,7 @@ impl FittedCategory {
 }
 
 impl Fitted {
-    /// The names of its features behind the column's own.
+    /// The names of its features, to be added to the column's name.
     pub(super) fn features(&self) -> Vec<String> {
         let (mut names, mask) = match self {
             Self::Number(number) => (vec![String::new()], number.mask),
@@ -214,7 +214,7 @@ impl Fitted {
         names
     }
 
-    /// How many codes it has and their names, those that are known; `None` if it has none.
+    /// Number of codes and the known names; `None` if it has no codes.
     pub(super) fn codes(&self) -> Option<(u64, Vec<String>)> {
         match self {
             Self::Category(category) if !category.one_hot => {
@@ -226,7 +226,7 @@ impl Fitted {
         }
     }
 
-    /// Writes what becomes of a value. `index` has the places of a category's names.
+    /// Writes the result for a value. `index` has the positions of a category's names.
     ///
     /// # Errors
     ///
@@ -277,7 +277,7 @@ impl Fitted {
         }
     }
 
-    /// Why it is none that was fitted, where a file says so.
+    /// Why fitting can't have given this, for a column from a file.
     pub(super) fn fault(&self) -> Option<String> {
         let scale = |scale: &Option<FittedScale>| scale.as_ref().and_then(FittedScale::fault).map(str::to_owned);
         match self {

@@ -13,7 +13,7 @@ fn unexpected(wanted: &str, found: &Value<'_>) -> Error {
     Error::new(ErrorKind::Data, format!("expected {wanted}, found {}", found.describe()))
 }
 
-/// The text that a value is, without blanks around it.
+/// A value's text without surrounding blanks.
 fn text<'a>(value: &Value<'a>) -> Option<&'a str> {
     match value {
         Value::Text(text) | Value::Decimal(text) => Some(text.trim()),
@@ -22,7 +22,7 @@ fn text<'a>(value: &Value<'a>) -> Option<&'a str> {
     }
 }
 
-/// Whether there is neither a number nor a name nor anything else.
+/// Whether the value is missing in every sense: neither a number nor a name nor anything else.
 pub(super) fn is_missing(value: &Value<'_>) -> bool {
     match value {
         Value::Missing => true,
@@ -32,7 +32,7 @@ pub(super) fn is_missing(value: &Value<'_>) -> bool {
     }
 }
 
-/// A finite number, or none.
+/// A finite number, or `None` if it is missing.
 ///
 /// # Errors
 ///
@@ -48,7 +48,7 @@ pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
         Value::Numbers(numbers) if numbers.len() == 1 => numbers.at(0),
         Value::Decimal(_) | Value::Bytes(_) => match text(value) {
             Some("") => return Ok(None),
-            // Not a word such as "inf", which parses, too.
+            // Words such as "inf" parse, too, but are not numbers here.
             Some(text) if text.bytes().any(|byte| byte.is_ascii_digit()) => {
                 text.parse().map_err(|_| unexpected("a number", value))?
             }
@@ -63,7 +63,7 @@ pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
     }
 }
 
-/// The integer that a value is, or that its text says: what f64 need not hold.
+/// The integer of a value or of its text, which f64 may not hold exactly.
 fn integer(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::I64(number) | Value::Time(number, _) => Some(*number),
@@ -74,7 +74,7 @@ fn integer(value: &Value<'_>) -> Option<i64> {
     }
 }
 
-/// A finite number as I64, U64 or F64, or none: an integer of 64 bits is exact.
+/// A finite number as I64, U64 or F64, or `None` if it is missing: an integer of 64 bits stays exact.
 ///
 /// # Errors
 ///
@@ -92,12 +92,12 @@ pub(super) fn exact_number(value: &Value<'_>) -> Result<Option<Value<'static>>> 
     }
 }
 
-/// The name that a text is.
+/// The name in a text.
 pub(super) fn named(text: &str) -> &str {
     without_zeros(text.trim())
 }
 
-/// Gives to `take` a name that is not empty, or none.
+/// Gives `take` a name that is not empty, or `None`.
 ///
 /// # Errors
 ///
@@ -130,10 +130,11 @@ pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Resu
     }
 }
 
-/// The longest number without an exponent has 309 digits before the point; the smallest, 324 zeros and 17 digits behind it.
+/// The longest number without an exponent has 309 digits before the point; the smallest has 324 zeros and 17 digits
+/// after it.
 const MOST_DIGITS: usize = 352;
 
-/// A number as it is written, in memory of the stack.
+/// A number as text, on the stack.
 struct Digits {
     bytes: [u8; MOST_DIGITS],
     len: usize,
@@ -148,7 +149,7 @@ impl Write for Digits {
     }
 }
 
-/// A whole number without the `.0` that some writers put behind it.
+/// A whole number without the `.0` that some writers add.
 fn without_zeros(text: &str) -> &str {
     let Some(whole) = text.trim_end_matches('0').strip_suffix('.') else { return text };
     let digits = whole.strip_prefix('-').unwrap_or(whole);
@@ -160,14 +161,14 @@ fn without_zeros(text: &str) -> &str {
     }
 }
 
-/// Seconds since 1970, or none.
+/// Seconds since 1970, or `None` if they are missing.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Data`] for what is no date.
 pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<DateUnit>) -> Result<Option<f64>> {
     const WANTED: &str = "a date such as 2024-05-01, or 2024-05-01T13:45:30; else say its format or unit";
-    // A CSV file writes a number as it writes text.
+    // A CSV file does not distinguish numbers from text.
     if let (Value::Text(_) | Value::Bytes(_), Some(text)) = (value, text(value)) {
         if text.is_empty() {
             return Ok(None);
@@ -182,7 +183,7 @@ pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<Date
     }
     match (unit, value, format) {
         (_, Value::Missing, _) => Ok(None),
-        // The file knows better than any settings.
+        // The file's own unit overrides the settings.
         (_, Value::Time(number, unit), _) => Ok(Some(unit.seconds_of(*number))),
         (Some(unit), value, _) if !matches!(value, Value::Bool(_)) => match integer(value) {
             Some(number) => Ok(Some(unit.seconds_of(number))),
@@ -263,7 +264,7 @@ mod tests {
             assert_eq!(of(Value::Time(1, DateUnit::Days), unit), Some(86_400.0));
         }
         assert_eq!(of(Value::Bytes(b"1"), Some(DateUnit::Days)), Some(86_400.0));
-        // The last nanosecond of 2024 is none of 2025.
+        // The last nanosecond of 2024 is not in 2025.
         let last = "1735689599999999999";
         for value in [
             Value::Time(1_735_689_599_999_999_999, DateUnit::Nanoseconds),
@@ -279,7 +280,7 @@ mod tests {
         for value in [Value::Text(""), Value::Missing, Value::F64(f64::NAN)] {
             assert_eq!((of(value, Some(DateUnit::Days)), of(value, None)), (None, None));
         }
-        // 2024 or 20240501 would be a moment of 1970.
+        // 2024 or 20240501 would mean a moment of 1970.
         for value in [Value::Bytes(b"20240501"), Value::I64(20_240_501), Value::Bool(true)] {
             let error = seconds(&value, None, None).unwrap_err();
             assert!(error.message().contains("say its format or unit"), "{error}");

@@ -9,7 +9,7 @@ use super::derive::{Derive, Operand, write_name};
 use super::given;
 use super::join::{Join, Lookup, Table};
 
-/// What comes before the columns of a recipe, in this order.
+/// The steps before the columns of a recipe, in this order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Steps {
     pub(super) join: Vec<(String, Join)>,
@@ -41,7 +41,7 @@ enum Source {
 pub(super) struct Inputs {
     steps: Steps,
     fields: Vec<String>,
-    /// Each with the place of its key.
+    /// Each lookup with the place of its key.
     lookups: Vec<(Slot, Lookup)>,
     derived: Vec<(Derive, Vec<Source>)>,
     filter: Option<(Filter, Vec<Slot>)>,
@@ -53,7 +53,7 @@ impl Steps {
         *self == Self::default()
     }
 
-    /// Everything that is wrong with them, as far as it can be told without data.
+    /// All faults of the steps that can be found without data.
     pub(super) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let mut names = std::collections::HashSet::new();
@@ -75,7 +75,7 @@ impl Steps {
             for operand in derive.operands() {
                 let Operand::Column(column) = operand else { continue };
                 let is_it = |(other, _): &(String, Derive)| other == column;
-                // What is derived from the field of its own name stands in its place from there on.
+                // A column that is derived from the field of its own name replaces this field from there on.
                 let is_new =
                     |derived: &&(String, Derive)| is_it(derived) && !derived.1.operands().iter().any(is_own(column));
                 if !self.derive[..nth].iter().any(is_it) && self.derive[nth + 1..].iter().any(|other| is_new(&other)) {
@@ -106,7 +106,7 @@ impl Steps {
         self.filter.as_ref().map(parsed)
     }
 
-    /// The same with the tables in memory, as far as `columns` and the steps themselves use them.
+    /// The same with those tables in memory that `columns` and the steps use.
     ///
     /// # Errors
     ///
@@ -141,7 +141,7 @@ fn is_own(column: &str) -> impl Fn(&Operand) -> bool {
     move |operand| matches!(operand, Operand::Column(own) if own == column)
 }
 
-/// The column of the joined table `join` that `name` is.
+/// The column that `name` means in the joined table `join`.
 fn column_of<'a>(name: &'a str, join: &str) -> Option<&'a str> {
     name.strip_prefix(join)?.strip_prefix('.')
 }
@@ -161,7 +161,7 @@ impl Inputs {
             columns: Vec::new(),
         };
         let all = inputs.steps.derive.len();
-        // Fields that columns are made of come first: without any steps, they are the columns.
+        // Fields that are columns come first. Without any steps, they are the columns.
         inputs.columns = columns.map(|name| inputs.slot(name, all)).collect::<Result<_>>()?;
         for nth in 0..inputs.steps.join.len() {
             let (name, join) = inputs.steps.join[nth].clone();
@@ -190,7 +190,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// The place of what `name` means behind the first `derived` derived columns.
+    /// The place of what `name` means after the first `derived` derived columns.
     fn slot(&mut self, name: &str, derived: usize) -> Result<Slot> {
         if let Some(nth) = self.steps.derive[..derived].iter().rposition(|(own, _)| own == name) {
             return Ok(Slot::Derived(nth));
@@ -221,7 +221,7 @@ impl Inputs {
         &self.steps
     }
 
-    /// The fields of a record that it is made of, in the order of their values.
+    /// The fields of a record that it uses, in the order of their values.
     pub(super) fn fields(&self) -> &[String] {
         &self.fields
     }
@@ -251,14 +251,14 @@ impl Inputs {
         }
     }
 
-    /// Works out what is joined and derived, and keeps it behind the record's own values; `false` for a record that the filter
-    /// leaves out, of which then not all is worked out.
+    /// Computes what is joined and derived, and keeps it after the record's own values. `false` if the filter leaves
+    /// the record out; then not everything is computed.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Data`] with the column.
     pub(super) fn work_out(&self, values: &mut Staged) -> Result<bool> {
-        // What is left out by its own fields need not be in any table.
+        // A record that is left out by its own fields need not be in any table.
         let is_first = |(_, slots): &(Filter, Vec<Slot>)| slots.iter().all(|slot| matches!(slot, Slot::Field(_)));
         let (first, last) = match &self.filter {
             Some(filter) if is_first(filter) => (Some(filter), None),
@@ -281,7 +281,7 @@ impl Inputs {
         last.map_or(Ok(true), |filter| self.keeps(filter, values))
     }
 
-    /// What is said of a record that the filter leaves out.
+    /// The error for a record that the filter leaves out.
     #[cold]
     pub(super) fn left_out(&self) -> Error {
         let filter = self.steps.filter.as_deref().unwrap_or_default();
@@ -378,7 +378,7 @@ impl Inputs {
                     }))
                 }),
                 Some(false) => given::exact_number(&value),
-                // Whatever is there may be.
+                // Any value is allowed there.
                 None => Ok((!given::is_missing(&value)).then_some(Value::Bool(true))),
             };
             match known {

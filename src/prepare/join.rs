@@ -26,7 +26,7 @@ pub struct Join {
     unknown: bool,
 }
 
-/// A file, or what is needed of it.
+/// A file, or the part of it that is used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 pub(super) enum Table {
@@ -34,12 +34,12 @@ pub(super) enum Table {
     Inline(Cells),
 }
 
-/// Some columns of a table, without that of the keys.
+/// Some columns of a table, without the keys' column.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cells {
     pub(super) columns: Vec<String>,
-    /// A key, and what stands in the columns beside it.
+    /// A key, and the values of the columns in its row.
     rows: Vec<(String, Vec<Option<String>>)>,
 }
 
@@ -87,7 +87,7 @@ impl Join {
         }
     }
 
-    /// The same with the columns that are `used` in memory.
+    /// The same with the `used` columns in memory.
     ///
     /// # Errors
     ///
@@ -154,7 +154,7 @@ impl Lookup {
         }
     }
 
-    /// The row of a key; `None` if there is none and may be none.
+    /// The row of a key; `None` if there is none and that is allowed.
     ///
     /// # Errors
     ///

@@ -36,14 +36,14 @@ struct Inner {
     dtype: DType,
     records: u64,
     quantile_error: f64,
-    /// Of each column: its first feature, and the place of its code.
+    /// For each column, its first feature and the place of its code.
     places: Vec<(usize, usize)>,
-    /// Of each column of names: the place of each.
+    /// For each column of names, the code of each name.
     indices: Vec<HashMap<String, u32>>,
     feature_names: Vec<String>,
     code_counts: Vec<(String, u64)>,
     schema: Schema,
-    /// One row of these tensors.
+    /// The layout of one row of these tensors.
     layout: Layout,
     by_name: HashMap<String, usize>,
     json: OneJson,
@@ -204,7 +204,7 @@ impl Prepared {
         &self.0.json
     }
 
-    /// Writes what becomes of a record whose fields are kept in `values`.
+    /// Writes the result for a record whose fields are kept in `values`.
     ///
     /// # Errors
     ///
@@ -217,7 +217,7 @@ impl Prepared {
         (0..self.0.columns.len()).try_for_each(|nth| self.write(nth, &inputs.column(nth, values), row))
     }
 
-    /// Writes what becomes of the value of column `nth` into the tensors of `row`, which has these alone.
+    /// Writes the result for the value of column `nth` into `row`, which has only these tensors.
     ///
     /// # Errors
     ///

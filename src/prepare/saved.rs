@@ -17,7 +17,7 @@ use super::join::Join;
 use super::prepared::Prepared;
 use super::recipe::Recipe;
 
-/// Versions of the form: the second has what comes before the columns, and is written where there is any.
+/// Versions of the form. The second one has the steps before the columns, and is written if there are any.
 const VERSION: u32 = 1;
 const VERSION_WITH_STEPS: u32 = 2;
 
@@ -35,7 +35,7 @@ fn version_fault(version: u32) -> Option<String> {
 /// Most bytes of a file: some ten million names.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// What stands in every version.
+/// The parts that every version has.
 #[derive(Deserialize)]
 struct Head {
     version: u32,
@@ -63,7 +63,7 @@ struct Whole<C> {
     columns: C,
 }
 
-/// A column beside its name: in a list, because the order counts.
+/// A column with its name, in a list, because the order matters.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named<N, F> {
@@ -132,7 +132,7 @@ fn write(path: &Path, mut text: String) -> Result<()> {
     files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
 }
 
-/// What stands in the file of a fit that goes on elsewhere.
+/// The content of a file with a fit that continues elsewhere.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct SavedFit<R, C> {

@@ -21,18 +21,18 @@ pub struct PreparedRow {
     prepared: Prepared,
     tensors: Written,
     json: JsonMemory,
-    /// What a struct is as JSON.
+    /// A struct in its JSON form.
     written: Vec<u8>,
-    /// What was read of a request.
+    /// The bytes of a request so far.
     body: String,
-    /// The last header, and where its columns go.
+    /// The last header, and where its columns belong.
     csv: Option<(String, OneCsv)>,
     unquoted: Vec<u8>,
 }
 
 /// The tensors of a row, and which of its fields were given.
 struct Written {
-    /// What the layout says, from a multiple of 8 bytes on.
+    /// The memory of the layout, aligned to 8 bytes.
     memory: Vec<u64>,
     given: Vec<bool>,
     /// The values of a record, where columns are joined or derived.
@@ -201,7 +201,7 @@ impl Prepared {
             return Ok(());
         }
         if row.prepared == *self {
-            // So that the same is not compared again for the next record.
+            // So that it is not compared again for the next record.
             row.prepared = self.clone();
             return Ok(());
         }
@@ -215,7 +215,7 @@ impl Prepared {
         Error::new(ErrorKind::NotFound, format!("no column {name:?} in the recipe{advice}"))
     }
 
-    /// Writes what `read` gives, and what it does not give as missing.
+    /// Writes the values that `read` gives; all other values are missing.
     fn write_all(&self, into: &mut Written, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<()> {
         let Written { memory, given, staged } = into;
         let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), self.tensors(), self.layout(), 0);

@@ -10,7 +10,7 @@ use super::exact::Sums;
 use super::fitted::FittedScale;
 use super::words::{Impute, Scale};
 
-/// What is counted of numbers: no more than is needed.
+/// Statistics of numbers, as far as they are needed.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Stats {
@@ -78,7 +78,7 @@ impl Stats {
         }
     }
 
-    /// The number that stands for a missing one; `None` of no numbers.
+    /// The substitute for missing numbers; `None` without numbers.
     pub(super) fn imputed(&self, impute: &Impute) -> Option<f64> {
         match impute {
             Impute::Mean => self.sums.as_ref()?.mean(),

@@ -7,9 +7,9 @@ use crate::row::RowMut;
 
 pub(super) struct Target<'a, 'r> {
     row: &'a mut RowMut<'r>,
-    /// The next feature to be written, in the row's first tensor.
+    /// The next feature in the row's first tensor.
     feature: usize,
-    /// The tensor of the codes, and which one of them it is.
+    /// The tensor of the codes, and the position of the next code.
     code: (usize, usize),
 }
 
@@ -42,7 +42,7 @@ impl<'a, 'r> Target<'a, 'r> {
         Ok(())
     }
 
-    /// Writes features of which one is 1, and the others are 0.
+    /// Writes one-hot features: the one at `place` is 1, the others are 0.
     pub(super) fn one_hot(&mut self, count: usize, place: Option<usize>) -> Result<()> {
         let mut tensor = self.row.tensor(0);
         if tensor.dtype() == DType::F32 && tensor.affine().is_none() {

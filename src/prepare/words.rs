@@ -97,11 +97,11 @@ impl From<&str> for Impute {
     }
 }
 
-/// The words that stand for what is computed.
+/// The words for computed substitutes.
 const IMPUTES: [(&str, Impute); 3] =
     [("mean", Impute::Mean), ("median", Impute::Median), ("most_frequent", Impute::MostFrequent)];
 
-/// A name that may be one of the words: `{ text = "mean" }`.
+/// A name that could also be a word: `{ text = "mean" }`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {
@@ -114,7 +114,7 @@ impl Serialize for Impute {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
             Self::Number(number) => serializer.serialize_f64(*number),
-            // A name that is one of the words says that it is a name.
+            // A name that is also a word must be marked as a name.
             Self::Text(text) if IMPUTES.iter().any(|(word, _)| word == text) => {
                 let mut map = serializer.serialize_map(Some(1))?;
                 map.serialize_entry(TEXT, text)?;
@@ -181,7 +181,7 @@ mod tests {
             let text = serde_json::to_string(&impute).unwrap();
             assert_eq!(serde_json::from_str::<Impute>(&text).unwrap(), impute, "{text}");
         }
-        // As it always was, where nothing else could be meant.
+        // The short form, if it can't mean anything else.
         let of = |text: &str| serde_json::from_str::<Impute>(text).ok();
         assert_eq!((of("\"mean\""), of("\"Oslo\"")), (Some(Impute::Mean), Some("Oslo".into())));
         assert_eq!(serde_json::to_string(&Impute::from("Oslo")).unwrap(), "\"Oslo\"");

@@ -32,9 +32,9 @@ use super::{Fingerprint, RecordReader, Sample, Scratch};
 /// ```
 pub struct Concat {
     parts: Vec<Arc<dyn RecordReader>>,
-    /// Where each part begins, and at last the number of all records.
+    /// Where each part begins, and at the end the number of all records.
     starts: Vec<u64>,
-    /// The file of each part, where they are files of one data set.
+    /// The file of each part, if the parts are files of one data set.
     paths: Option<Arc<[PathBuf]>>,
 }
 
@@ -110,7 +110,7 @@ impl Concat {
         Subset::range(self.starts[part]..self.starts[part + 1])
     }
 
-    /// Which reader a record is of, and its number there.
+    /// The reader that has a record, and the record's number there.
     fn locate(&self, sample: u64) -> (usize, u64) {
         let last = self.parts.len() - 1;
         let part = self.starts[..=last].partition_point(|start| *start <= sample) - 1;
@@ -118,7 +118,7 @@ impl Concat {
     }
 }
 
-/// What a message calls a part.
+/// The name of a part in messages.
 fn named(reader: &dyn RecordReader, part: usize) -> String {
     let path = if reader.is_empty() { None } else { reader.place(0).path };
     path.map_or_else(|| format!("part {part}"), |path| format!("part {part} ({})", path.display()))
@@ -133,7 +133,7 @@ fn outline(spec: &TensorSpec) -> String {
     format!("{:?} as a {:?} of {} [{}]", spec.name, spec.role, spec.dtype, dims.collect::<Vec<_>>().join(", "))
 }
 
-/// How `one` differs from `other`, as a message says it.
+/// How `one` differs from `other`, in the words of a message.
 fn unlike(one: &TensorSpec, other: &TensorSpec) -> String {
     if outline(one) != outline(other) {
         return outline(one);
@@ -151,7 +151,7 @@ fn unlike(one: &TensorSpec, other: &TensorSpec) -> String {
     column.map_or_else(|| listed.clone(), |column| format!("in column {column} {listed}"))
 }
 
-/// As many of the names as a message may hold, from the first on that another list does not have there.
+/// As many names as a message may hold, beginning with the first one that differs from the other list.
 fn listed(what: &str, names: Option<&[String]>, others: Option<&[String]>) -> String {
     let Some(names) = names else { return format!("no {what}") };
     let same = names.iter().zip(others.unwrap_or_default()).take_while(|(one, other)| one == other).count();
@@ -192,7 +192,7 @@ impl RecordReader for Concat {
         let part = &self.parts[slot.part];
         let has_begun = std::mem::replace(&mut slot.has_begun, true);
         if nth > 0 && !has_begun {
-            // Its first record is known to be bad, but must be asked for: see `RecordReader::fetch`.
+            // The part's first record is known to be bad, but must be requested: see `RecordReader::fetch`.
             drop(part.fetch(&slot.records, 0, &mut slot.scratch));
         }
         part.fetch(&slot.records, nth, &mut slot.scratch)

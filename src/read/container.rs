@@ -232,7 +232,7 @@ pub(super) fn find_all(container: &mut dyn Container) -> Result<Vec<Option<usize
     columns.iter().map(|column| column.as_ref().map(|column| container.find(column)).transpose()).collect()
 }
 
-/// The names that several of these fields have.
+/// Names that several of these fields have.
 pub(super) fn doubled_names(infos: &[FieldInfo]) -> HashSet<String> {
     let mut seen = HashSet::new();
     infos.iter().filter(|info| !seen.insert(&info.name)).map(|info| info.name.clone()).collect()

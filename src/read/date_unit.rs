@@ -29,7 +29,7 @@ impl DateUnit {
         }
     }
 
-    /// How many of it a second has.
+    /// How many of these units a second has.
     fn per_second(self) -> i64 {
         match self {
             Self::Days | Self::Seconds => 1,
@@ -39,7 +39,7 @@ impl DateUnit {
         }
     }
 
-    /// As seconds: the same whole second, whatever is behind its point.
+    /// As seconds. The whole second is exact, whatever its fraction is.
     pub(crate) fn seconds(self, number: f64) -> f64 {
         let per_second = self.per_second() as f64;
         match self {
@@ -54,7 +54,7 @@ impl DateUnit {
         }
     }
 
-    /// As seconds, of an integer that f64 need not hold.
+    /// As seconds, from an integer that f64 may be too small for.
     pub(crate) fn seconds_of(self, number: i64) -> f64 {
         let per_second = self.per_second();
         match self {
@@ -64,7 +64,8 @@ impl DateUnit {
     }
 }
 
-/// A moment in a second: f64 would round the last of them to the next second, which is another day or year.
+/// A moment within a second. An f64 would round the last moments up to the next second, which may be another day or
+/// year.
 pub(crate) fn in_second(second: i64, fraction: f64) -> f64 {
     let (moment, last) = (second as f64 + fraction, (second as f64 + 1.0).next_down());
     if moment > last { last } else { moment }
@@ -76,7 +77,7 @@ mod tests {
 
     #[test]
     fn a_moment_stays_in_its_second() {
-        // By Python's datetime: 2025-01-01T00:00:00Z is 1735689600.
+        // From Python's datetime: 2025-01-01T00:00:00Z is 1735689600.
         const YEAR: i64 = 1_735_689_600;
         let units = [DateUnit::Milliseconds, DateUnit::Microseconds, DateUnit::Nanoseconds];
         for unit in units {

@@ -2,34 +2,34 @@
 
 use super::Scratch;
 
-/// With more parts than this, a worker's buffers belong to whichever it reads from.
+/// If there are more parts than this, parts share a worker's buffers.
 const OWN_BUFFERS: usize = 64;
 
-/// A job's records dealt to their parts, and a worker's buffers for each.
+/// A job's records, dealt to the parts that they belong to, and a worker's buffers for each part.
 #[derive(Default)]
 pub(super) struct Dealt {
-    /// For each of the job's records, its slot, and its place among those of the same part.
+    /// For each record of the job, its slot, and its place among the records of the same part.
     records: Vec<(usize, usize)>,
     slots: Vec<Slot>,
-    /// The slot of each part that has one.
+    /// For each part, its slot, if it has one.
     of_part: Vec<Option<usize>>,
     used: Vec<usize>,
     measuring: Scratch,
 }
 
-/// What a part has of the job.
+/// A part's share of the job.
 #[derive(Default)]
 pub(super) struct Slot {
     pub(super) part: usize,
-    /// The job's records, as the part numbers them.
+    /// The job's records, by the part's own numbers.
     pub(super) records: Vec<u64>,
     pub(super) scratch: Scratch,
-    /// Whether it was asked for the first of its records.
+    /// Whether the first of its records was requested.
     pub(super) has_begun: bool,
 }
 
 impl Dealt {
-    /// Each part is given the job's records of its own, so that reading ahead stays within them.
+    /// Gives each part its own records of the job, so that reading ahead stays within them.
     pub(super) fn deal(&mut self, parts: usize, records: impl Iterator<Item = (usize, u64)>) {
         self.records.clear();
         for part in self.used.drain(..) {
@@ -58,14 +58,14 @@ impl Dealt {
         }
     }
 
-    /// What the part of the job's `nth` record has, and the record's place there. The job was dealt.
+    /// The slot of the job's `nth` record, and the record's place there. The job must have been dealt.
     pub(super) fn of(&mut self, nth: usize) -> (&mut Slot, usize) {
         let (slot, nth) = self.records[nth];
         (&mut self.slots[slot], nth)
     }
 
-    /// The buffers that the job's `nth` record is in, and its place there; others where no job was dealt, as by who reads what
-    /// is in memory.
+    /// The buffers that hold the job's `nth` record, and its place there. If no job was dealt (records that lie in
+    /// memory), any buffers.
     pub(super) fn read(&mut self, nth: usize) -> (&mut Scratch, usize) {
         match self.records.get(nth).copied() {
             Some((slot, nth)) => (&mut self.slots[slot].scratch, nth),
@@ -73,7 +73,7 @@ impl Dealt {
         }
     }
 
-    /// Buffers for what is no part of a job.
+    /// Buffers for what is not part of a job.
     pub(super) fn aside(&mut self) -> &mut Scratch {
         &mut self.measuring
     }

@@ -22,10 +22,11 @@ const TEXT: &str = "of text for a language model, write its tokens to a file of 
 
 const UTF_8: &str = "convert it (`iconv -f utf-32 -t utf-8`)";
 
-/// The byte-order marks of text that no decoder here knows. That of UTF-16 is the first half of the first.
+/// The byte-order marks of texts that we can't decode. The first one begins with that of UTF-16.
 pub(super) const UTF_32: [&[u8]; 2] = [b"\xff\xfe\0\0", b"\0\0\xfe\xff"];
 
-/// Which UTF-16 a text without a byte-order mark seems to be in: nearly every second byte of it is zero, and the others are not.
+/// The kind of UTF-16 that a text without a byte-order mark seems to have: nearly every second byte is zero, and the
+/// others are not.
 pub(super) fn utf_16(head: &[u8]) -> Option<&'static str> {
     let pairs = head.as_chunks::<2>().0;
     let mostly = |is: fn(&[u8; 2]) -> bool| {
@@ -38,7 +39,7 @@ pub(super) fn utf_16(head: &[u8]) -> Option<&'static str> {
     }
 }
 
-/// Beginning, whether text may begin so too, what it is, and what to do.
+/// How a file begins, whether text may begin so too, what the file is, and what to do with it.
 const BEGINNINGS: [(&[u8], bool, &str, &str); 20] = [
     (b"PAR1", true, "a Parquet file", TABLE),
     (b"ARROW1", true, "an Arrow file", TABLE),
@@ -62,7 +63,7 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 20] = [
     (UTF_32[1], false, "text in UTF-32", UTF_8),
 ];
 
-/// Endings of names, separated by blanks, what they say that a file is, and what to do.
+/// Endings of names, separated by blanks, what a file of such a name is, and what to do with it.
 const NAMES: [(&str, &str, &str); 14] = [
     ("parquet pq", "a Parquet file", TABLE),
     ("arrow arrows feather ipc", "an Arrow file", TABLE),
@@ -84,10 +85,11 @@ const NAMES: [(&str, &str, &str); 14] = [
     ("m4a aac opus aiff wma mp4 avi mov mkv webm", "a sound or video file", MEDIA),
 ];
 
-/// How many lines tell what a text is.
+/// Number of lines that are looked at to recognise a text.
 const LINES: usize = 100;
 
-/// What a file is that begins with `head`, if that is none of our formats; `is_text` if these bytes may be text.
+/// What a file is that begins with `head`, if it has none of our formats. `is_text` says whether these bytes may be
+/// text.
 pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
     let begins =
         |(beginning, may_be_text, ..): &&(&[u8], bool, _, _)| head.starts_with(beginning) && !(*may_be_text && is_text);
@@ -108,7 +110,7 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
         return Some(Foreign { what: "XML or HTML", advice });
     }
     let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').take(LINES + 1).collect();
-    // The last one may be cut off.
+    // The last line may be cut off.
     lines.truncate(lines.len().saturating_sub(1).max(1));
     let lines: Vec<&[u8]> = lines.into_iter().map(<[u8]>::trim_ascii).filter(|line| !line.is_empty()).collect();
     let most = |is: fn(&[u8]) -> bool| {
@@ -121,7 +123,7 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
     None
 }
 
-/// What the name of a file says that it is, compressed or not.
+/// What a file is by its name, compressed or not.
 pub(super) fn by_name(name: &str) -> Option<Foreign> {
     let ending = Path::new(name).extension()?.to_str()?;
     let (_, what, advice) = NAMES.iter().find(|(endings, ..)| endings.split(' ').any(|other| other == ending))?;

@@ -7,13 +7,13 @@ use std::io::Read;
 use sha1_smol::Sha1;
 use twox_hash::{xxhash3_64, xxhash3_128, xxhash32, xxhash64};
 
-/// Bytes that are hashed at a time.
+/// Number of bytes that are hashed at a time.
 const BLOCK_BYTES: usize = 256 << 10;
 
 /// Hashes by the names of their methods, in hexadecimal digits.
 pub(super) type Recorded = BTreeMap<String, String>;
 
-/// The methods that are known; the names are those of Python's `hashlib` and `xxhash`.
+/// The known methods; their names are those of Python's `hashlib` and `xxhash`.
 enum Hasher {
     Sha1(Sha1),
     Xx32(xxhash32::Hasher),
@@ -60,7 +60,7 @@ pub(super) fn is_any_known(recorded: &Recorded) -> bool {
     recorded.keys().any(|name| Hasher::named(name).is_some())
 }
 
-/// What is wrong with `bytes`, by the first recorded hash that is another; those of methods that are not known are passed over.
+/// What is wrong with `bytes`: the first recorded hash that does not match. Hashes of unknown methods are ignored.
 ///
 /// # Errors
 ///
@@ -89,7 +89,7 @@ pub(super) fn damage(recorded: &Recorded, mut bytes: impl Read) -> std::io::Resu
 mod tests {
     use super::*;
 
-    /// What Python's `hashlib` and `xxhash` say of "abc".
+    /// What Python's `hashlib` and `xxhash` give for "abc".
     #[test]
     fn hashes_are_those_of_python() {
         for (name, digits) in [

@@ -105,13 +105,14 @@ impl Format for Idx {
         inspect_folder(at)
     }
 
-    /// Of a folder, the file with most records that is no label file, and the one of labels that has as many records.
+    /// In a folder: the file with most records that is not a label file, and the label file with the same number of
+    /// records.
     fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Fields)>> {
         if !files.is_folder(path) {
             return Ok(vec![(path.to_owned(), Vec::new())]);
         }
         let files = IdxFile::in_folder_of(files, path)?;
-        // The first of equals.
+        // The first one, if several have as many.
         let features = files.iter().filter(|file| !file.is_label()).rev().max_by_key(|file| file.records);
         let Some(features) = features else {
             let message = "a folder of IDX files, all of which hold labels; name one of them";
@@ -141,7 +142,8 @@ impl Idx {
     }
 }
 
-/// A field for each file, called as the file. Records are those of features; of label files only if there are no others.
+/// A field for each file, named like the file. The records are those of the features; those of label files only if
+/// there are no others.
 fn inspect_folder(at: &Open<'_>) -> Result<Inspection> {
     let headers = IdxFile::in_folder_of(at.files, at.path)?;
     let only_labels = headers.iter().all(IdxFile::is_label);
@@ -257,8 +259,8 @@ impl IdxReader {
         Ok(Self { records })
     }
 
-    /// What the header of the file at `path` alone tells: the number of records, their tensor, and how many bytes are
-    /// held once the file is open.
+    /// What the header of the file at `path` tells: the number of records, their tensor, and how many bytes are held
+    /// once the file is open.
     fn foretold(files: &Files, path: &Path, wanted: &Wanted<'_>) -> Result<(u64, TensorSpec, u64)> {
         let (header, file_bytes) = header_of(files, path)?;
         let held = if files.packing(path)?.is_some() { file_bytes } else { 0 };
@@ -286,7 +288,7 @@ impl IdxReader {
     }
 }
 
-/// What the header of the file at `path` says, and how long the file must be.
+/// The header of the file at `path`, and how long the file must be.
 fn header_of(files: &Files, path: &Path) -> Result<(ArrayHeader, u64)> {
     header_in(path, files.inflated(path, &MemoryBudget::unlimited())?)
 }
@@ -361,7 +363,7 @@ impl IdxFile {
         Self::in_folder_of(&Files::local(), folder.as_ref())
     }
 
-    /// As [`in_folder`](Self::in_folder), among these files.
+    /// Like [`in_folder`](Self::in_folder), among these files.
     pub(crate) fn in_folder_of(files: &Files, folder: &Path) -> Result<Vec<Self>> {
         let with_header = |path: PathBuf| {
             let (ArrayHeader { stored, records, shape, .. }, _) = header_of(files, &path)?;

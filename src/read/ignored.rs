@@ -3,15 +3,15 @@ use std::path::{Path, PathBuf};
 use crate::error::Result;
 use crate::storage::Files;
 
-/// How many ignored files are named.
+/// Number of ignored files that are named.
 const NAMED: usize = 10;
 
-/// What lies in a folder beside the files that are read.
+/// Files in a folder that are not read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct IgnoredFiles {
-    /// How many files and folders.
+    /// Number of files and folders.
     pub(crate) count: u64,
-    /// The first ten of them by name, below the folder.
+    /// The first ten of them by name, with their paths below the folder.
     pub(crate) first: Vec<PathBuf>,
 }
 

@@ -20,24 +20,24 @@ pub struct Job<'a> {
     bad: Vec<usize>,
     faults: Vec<(usize, Error)>,
     is_straight: bool,
-    /// Whether processor time is looked at.
+    /// Whether processor time is measured.
     with_cpu: bool,
     read_late: Spent,
     transformed: Spent,
-    /// What was waited to begin that.
+    /// Time spent waiting to begin the transforms.
     lock_wait: Duration,
-    /// The last of each.
+    /// When the last of each began and ended.
     read_late_in: Option<(Instant, Instant)>,
     transformed_in: Option<(Instant, Instant)>,
     watch: Option<Watch>,
 }
 
-/// What is waited less to begin transforms is a call, and not a wait.
+/// A shorter delay before the transforms is the call itself, not a wait.
 const LOCK_WAIT: Duration = Duration::from_micros(1);
-/// Most records of a job that are timed one by one: those that take long come in small jobs.
+/// Largest job whose records are timed one by one. Records that take long come in small jobs.
 const WATCHED: usize = 64;
 
-/// What is done with the records that are gone through.
+/// What is done with the records.
 #[derive(Clone, Copy)]
 enum Phase {
     Read,
@@ -45,7 +45,7 @@ enum Phase {
     Transform,
 }
 
-/// How long each record took in each phase, from one call of `advance` to the next.
+/// How long each record took in each phase, measured from one call of `advance` to the next.
 struct Watch {
     since: Instant,
     at: Option<usize>,
@@ -54,7 +54,7 @@ struct Watch {
 }
 
 impl Watch {
-    /// The record that is worked on is done, and `next` is begun.
+    /// The current record is done, and `next` begins.
     fn lap(&mut self, next: Option<usize>) {
         if self.at.is_none() && next.is_none() {
             return;
@@ -95,7 +95,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Looks at the processor's time, too, and at the clock for each record if that is worth it.
+    /// Also measures processor time, and the time of each record if that is worth it.
     pub(crate) fn timed(&mut self, with_cpu: bool, each: bool) {
         self.with_cpu = with_cpu;
         if each && self.samples.len() <= WATCHED {
@@ -104,12 +104,12 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Ends early once `stop` is set.
+    /// Ends early when `stop` is set.
     pub(crate) fn until(&mut self, stop: &'a AtomicBool) {
         self.stop = Some(stop);
     }
 
-    /// Record `nth` is known to be bad.
+    /// Marks record `nth` as known to be bad.
     pub(crate) fn set_bad(&mut self, nth: usize) {
         self.bad.push(nth);
     }
@@ -167,7 +167,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Every record that is left is bad, for the same reason.
+    /// Marks all remaining records as bad, for the same reason.
     #[cold]
     pub(crate) fn refuse_rest(&mut self, kind: ErrorKind, message: &str) {
         while self.advance().is_some() {
@@ -175,24 +175,24 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether nothing is said of single records: none is bad, and none is timed. They may then be gone through without
-    /// [`advance`](Self::advance).
+    /// Whether no record has to be looked at by itself: none is bad, and none is timed. They may then be processed
+    /// without [`advance`](Self::advance).
     pub(crate) fn is_one(&self) -> bool {
         self.next == 0 && self.bad.is_empty() && self.watch.is_none()
     }
 
-    /// All records went well.
+    /// Marks all records as good.
     pub(crate) fn pass_all(&mut self) {
         self.next = self.samples.len();
     }
 
-    /// Says whether what was decoded came into the rows without a copy on the way.
+    /// Says whether the decoded values went into the rows without another copy.
     pub(crate) fn came_straight(&mut self, is_straight: bool) {
         self.is_straight = is_straight;
     }
 
-    /// Whether all did: then a job may have any number of records, as nothing that it needs again leaves the processor's cache
-    /// meanwhile.
+    /// Whether all values went straight into the rows. A job may then have any number of records, because nothing that
+    /// it needs again leaves the processor's cache.
     pub(crate) fn is_straight(&self) -> bool {
         self.is_straight
     }
@@ -220,26 +220,26 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// A look at the clock.
+    /// Reads the clock.
     pub(crate) fn lap(&self) -> Lap {
         Lap::now(self.with_cpu)
     }
 
-    /// Counts time for reading that passes while the job is decoded: that of a reader which reads straight into rows.
+    /// Counts time as reading that passes while the job is decoded, for a reader that reads straight into rows.
     pub(crate) fn read_since(&mut self, begin: Lap) {
         let end = self.lap();
         self.read_late = self.read_late.plus(begin.to(end));
         self.read_late_in = Some((begin.at(), end.at()));
     }
 
-    /// Counts time for transforms that passes while the job is decoded.
+    /// Counts time as transforms that passes while the job is decoded.
     pub(crate) fn transformed_since(&mut self, begin: Lap) {
         let end = self.lap();
         self.transformed = self.transformed.plus(begin.to(end));
         self.transformed_in = Some((begin.at(), end.at()));
     }
 
-    /// Transforms were asked to begin at `asked`, and began now.
+    /// The transforms were to begin at `asked`, and begin now.
     pub(crate) fn waited_to_transform(&mut self, asked: Instant) {
         self.lock_wait += asked.elapsed();
     }
@@ -292,12 +292,12 @@ impl<'a> Job<'a> {
         self.bad.contains(&nth)
     }
 
-    /// How many records `advance` has passed.
+    /// Number of records that `advance` has passed.
     pub(crate) fn passed(&self) -> usize {
         self.next
     }
 
-    /// Whether that is all of them.
+    /// Whether `advance` has passed all records.
     pub(crate) fn has_passed_all(&self) -> bool {
         self.next >= self.samples.len()
     }

@@ -17,11 +17,11 @@ use super::names::plain_name;
 use super::paths::is_hidden;
 use super::{ColumnRef, Fingerprint, Scratch, parallel};
 
-/// What is looked at to learn of the fields: this many records, and not more than so many bytes.
+/// What is read to find the fields: this many records, but not more than so many bytes.
 const SAMPLE_RECORDS: u64 = 1000;
 const SAMPLE_BYTES: u64 = 8 << 20;
 
-/// Most fields that are listed; others are found by their names all the same.
+/// Most fields that are listed. Other fields can still be found by name.
 const MAX_FIELDS: usize = 4096;
 
 /// The format of JSON Lines. Files are recognised if each line is an object.
@@ -35,7 +35,7 @@ impl Format for Jsonl {
     fn sniff(&self, head: &[u8], _: &Path) -> bool {
         let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start();
         let line = head.split(|byte| *byte == b'\n').next().unwrap_or_default();
-        // What is looked at may end inside the line, even inside a character.
+        // The bytes that are read may end inside the line, even inside a character.
         let text = line.utf8_chunks().next().map_or("", |chunk| chunk.valid());
         let is_cut = |at: usize| line.len() == head.len() && at >= text.len();
         text.starts_with('{')
@@ -100,9 +100,9 @@ impl Format for Jsonl {
 #[derive(Debug)]
 pub struct JsonLines {
     lines: Lines,
-    /// Those of the sample, and behind them those that were found beside them.
+    /// The fields of the sample, followed by those that were found later.
     fields: Vec<FieldInfo>,
-    /// Of each, whether it holds truth values alone.
+    /// For each field, whether it holds only truth values.
     are_bools: Vec<bool>,
     listed: usize,
     wanted: Wanted,
@@ -148,7 +148,7 @@ impl JsonLines {
         Ok(jsonl)
     }
 
-    /// Gives the lines of the sample, those that are UTF-8.
+    /// Gives those lines of the sample that are UTF-8.
     fn each_of_sample(&self, visit: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
         let first = self.lines.start(0);
         let is_near = |record: &u64| *record == 0 || self.lines.start(record + 1) - first <= SAMPLE_BYTES;
@@ -163,7 +163,7 @@ impl JsonLines {
         Ok(())
     }
 
-    /// What a pointer leads to: in the sample, or else in the first record that has something there. `None` if none has.
+    /// What a pointer leads to: in the sample, or in the first record that has such a value. `None` if no record has.
     fn look_for(&self, steps: &[String]) -> Result<Option<Seen>> {
         let mut wanted = Wanted::default();
         wanted.add(steps, 0);
@@ -184,7 +184,7 @@ impl JsonLines {
         })
     }
 
-    /// Steps to the field of this name.
+    /// The steps to the field of this name.
     pub(super) fn steps_to(name: &str) -> Vec<String> {
         if name.is_empty() || name.starts_with('/') { steps(name) } else { vec![name.to_owned()] }
     }
@@ -203,7 +203,7 @@ impl Container for JsonLines {
         &self.fields
     }
 
-    /// The field of this key or pointer, or the one at this place among the listed ones.
+    /// The field with this key or pointer, or the listed field at this position.
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {
         let number = match field {
             ColumnRef::Position(_) => find_field(&self.fields[..self.listed], field)?,
@@ -224,7 +224,7 @@ impl Container for JsonLines {
                         Some(seen) => seen.info(name),
                         None if self.is_empty() => FieldInfo::new(name, FieldKind::Other),
                         None => {
-                            // What is no JSON has no fields.
+                            // A line that is not JSON has no fields.
                             if self.listed == 0 {
                                 let mut scratch = Scratch::default();
                                 self.fetch(&[0], 0, &mut scratch)?;
@@ -256,7 +256,7 @@ impl Container for JsonLines {
 
     fn each_name(&self, _: u64, nth: usize, scratch: &mut Scratch, visit: &mut dyn FnMut(&str)) {
         let line = self.lines.line(nth, &scratch.of::<Worker>().lines);
-        // What is wrong with a line is said when it is read.
+        // What is wrong with a line is reported when it is read.
         if let Ok(text) = std::str::from_utf8(line) {
             let _ = each_leaf(text.trim_ascii(), &mut |name, value| {
                 if value != "null" {

@@ -63,14 +63,14 @@ impl Format for TextLines {
     }
 }
 
-/// Makes what a record holds of its line.
+/// Makes a record's content from its line.
 type Change = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
 /// The lines of a file, plain or compressed, with one field, `line`. Blank lines are not records. Opening finds all
 /// lines, with one thread per core; each takes about two bytes of memory.
 pub struct Lines {
     rows: Rows,
-    /// Of the file as it is stored, packed or not.
+    /// Bytes of the file as it is stored, compressed or not.
     stored_bytes: u64,
     fields: [FieldInfo; 1],
     change: Option<Change>,
@@ -106,7 +106,7 @@ impl Lines {
         Self::open_those(files, path, options, (Blanks::Content, None), budget)
     }
 
-    /// The same where blanks mean this, without the lines that begin with this mark.
+    /// The same with this meaning of blanks, without the lines that begin with this comment mark.
     pub(super) fn open_those(
         files: &Files,
         path: &Path,
@@ -142,12 +142,12 @@ impl Lines {
         &bytes[..self.rows.dialect().record(bytes).len]
     }
 
-    /// Where a record begins; the end behind the last one.
+    /// Where a record begins; for the number behind the last record, where the file ends.
     pub(crate) fn start(&self, record: u64) -> u64 {
         self.rows.start(record)
     }
 
-    /// Adds path, record, line and byte to what is wrong at byte `at` of a record.
+    /// Adds path, record, line and byte to an error at byte `at` of a record.
     #[cold]
     pub(crate) fn locate(&self, error: Error, record: u64, at: u64) -> Error {
         self.rows.locate(error, record, self.rows.start(record).saturating_add(at))

@@ -13,20 +13,20 @@ use super::container::{Container, FieldInfo, FieldKind, Visit};
 use super::folder::PathList;
 use super::{ColumnRef, Fingerprint, Scratch, Value};
 
-/// A longer file is refused.
+/// Longer files are refused.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// One file for each record, whose bytes are its only field.
+/// One file per record, whose bytes are its only field.
 pub(super) struct ListedFiles {
     files: Files,
-    /// The number of the first file among those of a storage.
+    /// The number that a storage gave to the first of these files.
     first: u64,
     paths: PathList,
     fields: [FieldInfo; 1],
     reservation: Reservation,
 }
 
-/// A worker's buffers: one for each place in its job.
+/// A worker's buffers: one for each record of its job.
 #[derive(Default)]
 struct Worker {
     files: Vec<Vec<u8>>,
@@ -47,13 +47,13 @@ impl ListedFiles {
         })
     }
 
-    /// The same, their field called `name`.
+    /// The same, with a field of this name.
     pub(super) fn called(mut self, name: &str, kind: FieldKind) -> Self {
         self.fields = [FieldInfo::new(name, kind)];
         self
     }
 
-    /// Adds the file of `record`, which is the next.
+    /// Adds the file of `record`, which must be the next one.
     pub(super) fn push(&mut self, record: u64, path: &Path) -> Result<()> {
         let next = self.paths.len() as u64;
         if record != next {
@@ -73,7 +73,7 @@ impl ListedFiles {
         Ok(())
     }
 
-    /// A reader of the same files as sound.
+    /// Makes a reader that reads the same files as sound.
     pub(super) fn into_sounds(
         self,
         options: &AudioOptions,

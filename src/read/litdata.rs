@@ -84,10 +84,10 @@ enum Stored {
     Bool,
     Text,
     Bytes,
-    /// NumPy's arrays and torch's tensors, with type and shape before them.
+    /// Arrays of NumPy and tensors of torch, with type and shape before them.
     Numpy,
     Tensor,
-    /// The same of one dimension and this type.
+    /// The same with one dimension and this type.
     Row(Elements),
     Refused(String),
 }
@@ -105,7 +105,7 @@ struct Worker {
     aligned: RefCell<Vec<u64>>,
 }
 
-/// The types that NumPy's arrays have by their numbers.
+/// NumPy's element types, by their numbers.
 fn numpy(code: u32) -> Option<Elements> {
     const NAMES: [&str; 11] =
         ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"];
@@ -115,7 +115,7 @@ fn numpy(code: u32) -> Option<Elements> {
     }
 }
 
-/// The types that torch's tensors have by their numbers.
+/// The element types of torch, by their numbers.
 fn torch(code: u32) -> Option<Elements> {
     Some(match code {
         0 | 1 => Elements::Of(DType::F32),
@@ -159,7 +159,7 @@ impl Stored {
             Self::Bool => (FieldKind::Numbers(DType::U8), &[]),
             Self::Text => (FieldKind::Text, &[]),
             Self::Bytes => (FieldKind::Bytes, &[]),
-            // What each record says by itself is at most this.
+            // The widest type that a record may have.
             Self::Numpy | Self::Tensor => (FieldKind::Numbers(DType::F64), &[0]),
             Self::Row(elements) => (FieldKind::Numbers(elements.dtype()), &[0]),
             Self::Refused(_) => (FieldKind::Other, &[]),
@@ -210,7 +210,7 @@ fn refused(format: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message)
 }
 
-/// An array behind its type, its number of dimensions, and these.
+/// An array that follows its type, its number of dimensions and the dimensions.
 fn array(
     bytes: &[u8],
     number: fn([u8; 4]) -> u32,
@@ -229,7 +229,8 @@ fn array(
     ndarray::give(type_of(code).ok_or_else(unknown)?, Some(&shape), rest, aligned, visit)
 }
 
-/// The names of the values of a record, from the tree that it was: keys of dictionaries, and places in lists, with points between.
+/// The names of a record's values, from the tree that it was: keys of dictionaries and positions in lists, joined by
+/// points.
 fn names(spec: &str, count: usize) -> Vec<String> {
     fn walk(node: &Json, path: &str, names: &mut Vec<String>) {
         let children = node.get("children_spec").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
@@ -269,7 +270,7 @@ impl LitDataChunks {
             level,
         ) {
             (None, _) => Ok(Packed::No),
-            // What is behind the records is not counted there.
+            // The size does not include what follows the records.
             (Some("zstd"), "chunk") => {
                 Ok(Packed::Whole(Packing::Zstd, bytes.saturating_mul(4).saturating_add(1 << 20)))
             }

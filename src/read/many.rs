@@ -12,7 +12,7 @@ use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit};
 use super::dealt::Dealt;
 use super::{ColumnRef, Fingerprint, Scratch};
 
-/// Writes what tells a file from the others of its data set.
+/// Writes what distinguishes a file from the others of its data set.
 pub(super) fn file_name(path: &Path, name: &mut Vec<u8>) {
     name.extend_from_slice(path.file_name().unwrap_or_default().as_encoded_bytes());
     name.push(0);
@@ -24,8 +24,8 @@ pub(super) fn hash_names(paths: &[PathBuf]) -> u64 {
     paths.iter().fold(RandomKey::new(paths.len() as u64), |hash, path| hash.with(name(path))).bits(0)
 }
 
-/// The chunks of parts that follow each other: no chunk reaches over the end of a part, and runs of records stand for the chunks of
-/// a part that has none.
+/// The chunks of parts that follow each other. No chunk crosses the end of a part. If a part has no chunks, runs of its
+/// records take their place.
 pub(super) fn chunks_of_parts(starts: &[u64], parts: impl Iterator<Item = Vec<u64>>) -> Vec<u64> {
     let mut all = Vec::new();
     for (bounds, chunks) in starts.windows(2).zip(parts) {
@@ -40,11 +40,11 @@ pub(super) fn chunks_of_parts(starts: &[u64], parts: impl Iterator<Item = Vec<u6
 /// The files of a data set as one container.
 pub(super) struct Many {
     parts: Vec<Part>,
-    /// Where each part begins, and at last the number of all records.
+    /// Where each part begins, and at the end the number of all records.
     starts: Vec<u64>,
     paths: Box<[PathBuf]>,
     infos: Vec<FieldInfo>,
-    /// How many of them all files list.
+    /// Number of fields that all files list.
     listed: usize,
     /// For each field that was found, its number in each part that has it.
     found: Vec<Vec<Option<usize>>>,
@@ -52,7 +52,7 @@ pub(super) struct Many {
 
 struct Part {
     container: Box<dyn Container>,
-    /// What this calls each of the part's fields, by its number there.
+    /// The number here of each of the part's fields, by its number there.
     numbers: Vec<Option<usize>>,
 }
 
@@ -86,13 +86,13 @@ impl Many {
         (part, record - self.starts[part])
     }
 
-    /// The parts that have a field that was found, and its number in each.
+    /// The parts that have a found field, with its number in each.
     fn of_parts(&self, number: usize) -> impl Iterator<Item = (&dyn Container, usize)> {
         let numbers = self.found.get(number).into_iter().flatten();
         self.parts.iter().zip(numbers).filter_map(|(part, number)| Some((&*part.container, (*number)?)))
     }
 
-    /// What `field` is called in all files.
+    /// The name of `field` in all files.
     fn named(&self, field: &ColumnRef) -> Option<ColumnRef> {
         match field {
             ColumnRef::Position(position) if self.parts.iter().any(|part| part.container.fields_vary()) => {
@@ -124,7 +124,7 @@ fn add_fields(infos: &mut Vec<FieldInfo>, own: &[FieldInfo]) {
     }
 }
 
-/// A type for the numbers of both.
+/// A type that holds the numbers of both.
 fn wide_enough(one: DType, other: DType) -> DType {
     match (one.is_float(), other.is_float()) {
         (false, false) => DType::I64,
@@ -167,7 +167,7 @@ impl Container for Many {
         for (part, path) in self.parts.iter_mut().zip(&self.paths) {
             match part.container.find(&field) {
                 Ok(number) => numbers.push(Some(number)),
-                // What one file does not have, another one may.
+                // A field that one file lacks may be in another one.
                 Err(error) if error.kind() == ErrorKind::NotFound && part.container.fields_vary() => {
                     missing.get_or_insert(error.at_path(path));
                     numbers.push(None);
@@ -192,7 +192,7 @@ impl Container for Many {
         if let ColumnRef::Name(name) = &field
             && !self.infos.iter().any(|info| info.name == *name)
         {
-            // A field that no file lists, as a container may find: known as far as the files know it.
+            // A field that no file lists, but that a container may find; its type is what the files tell.
             for (part, _) in self.parts.iter().zip(&numbers).filter(|(_, number)| number.is_some()) {
                 let found = part.container.fields().iter().filter(|info| info.name == *name);
                 add_fields(&mut self.infos, &found.cloned().collect::<Vec<_>>());
@@ -249,7 +249,7 @@ impl Container for Many {
         let container = &self.parts[slot.part].container;
         let has_begun = std::mem::replace(&mut slot.has_begun, true);
         if nth > 0 && !has_begun {
-            // Its first record is known to be bad, but must be asked for: see `RecordReader::fetch`.
+            // The part's first record is known to be bad, but must be requested: see `RecordReader::fetch`.
             drop(container.fetch(&slot.records, 0, &mut slot.scratch));
         }
         container.fetch(&slot.records, nth, &mut slot.scratch)

@@ -45,14 +45,14 @@ impl Format for Mds {
         MdsShards::open(options, at)
     }
 
-    /// All fields, and the hashes of the shards that the index records.
+    /// Checks all fields, and the hashes of the shards that the index records.
     fn checks(&self, options: &ShardedOptions, at: &Open<'_>) -> Result<Checks> {
         let opened = self.open(options, at)?.into();
         Ok(Checks { refused: damaged(at)?, ..Checks::of_opened(opened, self.has_small_samples())? })
     }
 }
 
-/// The shards whose bytes are not those that their hashes were taken of.
+/// The shards whose bytes do not match their hashes.
 fn damaged(at: &Open<'_>) -> Result<Vec<Error>> {
     let root = root_of(at.path);
     let (index, _): (Index, PathBuf) = read_index(at.files, &root, at.budget)?;
@@ -93,7 +93,7 @@ struct Shard {
 struct Data {
     basename: String,
     bytes: u64,
-    /// Of its bytes.
+    /// Hashes of the shard's bytes.
     #[serde(default)]
     hashes: Recorded,
 }
@@ -104,10 +104,10 @@ enum Encoding {
     Bytes,
     Text,
     Json,
-    /// A number as text.
+    /// A number written as text.
     Written(DType),
     Number(Elements),
-    /// An array: of which type and shape, as far as the index says.
+    /// An array: its type and shape, as far as the index tells them.
     Array(Option<Elements>, Option<Vec<u64>>),
     Refused(String),
 }
@@ -116,7 +116,7 @@ enum Encoding {
 struct Column {
     name: String,
     encoding: Encoding,
-    /// Bytes of each value, where they are as many.
+    /// Bytes of each value, if all have the same size.
     size: Option<u32>,
 }
 
@@ -124,7 +124,7 @@ struct MdsShards {
     shards: Shards,
     columns: Vec<Column>,
     fields: Vec<FieldInfo>,
-    /// The columns that were asked for, and the value in one of JSON.
+    /// The columns that were asked for, and the values inside a column of JSON.
     found: Vec<(usize, Option<Wanted>)>,
 }
 
@@ -170,7 +170,7 @@ impl Encoding {
             Self::Array(elements, shape) => {
                 let shape =
                     shape.as_ref().map_or_else(|| vec![0], |shape| shape.iter().map(|dim| *dim as usize).collect());
-                // What each record says by itself is at most this.
+                // The widest type that a record may have.
                 (FieldKind::Numbers(elements.map_or(DType::F64, Elements::dtype)), shape)
             }
             Self::Refused(_) => (FieldKind::Other, Vec::new()),
@@ -222,7 +222,7 @@ impl Shard {
         Ok(Listed { path: file_in(root, &zip.basename)?, records: self.samples, packed, bytes: None })
     }
 
-    /// What is wrong with the shard's file by its hashes, and with what it unpacks to.
+    /// What is wrong with the shard's file by its hashes, and with the data that it unpacks to.
     fn damage(&self, root: &Path, files: &Files, budget: &MemoryBudget) -> Result<Vec<Error>> {
         let Listed { path, packed, .. } = self.listed(root, files.are_local())?;
         let mut readings = Vec::new();
@@ -340,7 +340,7 @@ fn refused(name: &str, encoding: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message).at_column(name)
 }
 
-/// What stands before the numbers of an array: its type and shape, as far as they are not known.
+/// What precedes the numbers of an array: its type and shape, as far as they are not known.
 fn array<'b>(
     elements: Option<Elements>,
     shape: Option<&[u64]>,

@@ -423,17 +423,18 @@ impl Fingerprint {
 #[derive(Default)]
 pub struct Scratch {
     buffers: Option<Box<dyn Any + Send>>,
-    /// Values of the record that is read, for each codec that wants all of them at once.
+    /// The record's values, for each codec that needs all of them at once.
     staged: Vec<Staged>,
-    /// Damaged images that were loaded since somebody looked.
+    /// Damaged images that were loaded since the last look.
     damage: DamageTally,
-    /// Arrays of scopes that had to spill since somebody looked.
+    /// Scopes' arrays that had to spill since the last look.
     spilled: u64,
-    /// Time worked since the processor's time was looked at.
+    /// Time worked since the processor time was last read.
     worked: Duration,
 }
 
-/// How much a thread works from one look at its processor time to the next: those of a job cost less than 1 us.
+/// Time that a thread works from one reading of its processor time to the next. The readings of a job cost less than 1
+/// us.
 const CPU_LOOK: Duration = Duration::from_micros(200);
 
 impl fmt::Debug for Scratch {
@@ -460,7 +461,7 @@ impl Scratch {
         self.staged = staged;
     }
 
-    /// Notes what was wrong with an image that was loaded.
+    /// Notes what was wrong with a loaded image.
     pub(crate) fn note(&mut self, damages: Damages) {
         self.damage.add(damages);
     }
@@ -475,17 +476,17 @@ impl Scratch {
         self.spilled += arrays;
     }
 
-    /// How many of them were noted since the last call.
+    /// Number of arrays that were noted since the last call.
     pub(crate) fn take_spilled(&mut self) -> u64 {
         std::mem::take(&mut self.spilled)
     }
 
-    /// Whether it is time to look at the processor's time again.
+    /// Whether it is time to read the processor time again.
     pub(crate) fn is_cpu_due(&self) -> bool {
         self.worked >= CPU_LOOK
     }
 
-    /// The same for whoever then looks, so that it is not time again soon.
+    /// The same, if the caller then reads it; the next reading is then due only later.
     pub(crate) fn looks_at_cpu(&mut self) -> bool {
         let looks = self.is_cpu_due();
         if looks {
@@ -494,12 +495,12 @@ impl Scratch {
         looks
     }
 
-    /// Notes time that was worked.
+    /// Adds time that was worked.
     pub(crate) fn worked(&mut self, time: Duration) {
         self.worked += time;
     }
 
-    /// What was noted since the last call.
+    /// The damage that was noted since the last call.
     pub(crate) fn take_damage(&mut self) -> DamageTally {
         std::mem::take(&mut self.damage)
     }

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-/// How much of a file decides what it is.
+/// How many bytes of a file are read to recognise it.
 pub(super) const HEAD_BYTES: u64 = 64 << 10;
 
 /// The lower-case name without `.gz` and `.zst`.
@@ -11,7 +11,7 @@ pub(super) fn plain_name(path: &Path) -> String {
     without_packing(&name).to_owned()
 }
 
-/// A lower-case name without the ending that says that the file is compressed.
+/// A lower-case name without the ending of a compressed file.
 pub(super) fn without_packing(name: &str) -> &str {
     [".gz", ".zst"].iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name)
 }

@@ -12,7 +12,7 @@ use super::shaped::Shaped;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     Of(DType),
-    /// What no tensor holds: numbers go one by one.
+    /// No tensor holds them: their numbers are converted one by one.
     U64,
     Bool,
 }
@@ -26,7 +26,7 @@ impl Elements {
         }
     }
 
-    /// The type of a tensor of them.
+    /// The element type of a tensor of them.
     pub(super) const fn dtype(self) -> DType {
         match self {
             Self::Of(dtype) => dtype,
@@ -54,7 +54,7 @@ impl Elements {
     }
 }
 
-/// Gives the numbers in `bytes`, which are little-endian, with their shape where they are of several dimensions.
+/// Gives the little-endian numbers in `bytes`, with their shape if they have several dimensions.
 ///
 /// # Errors
 ///
@@ -73,7 +73,7 @@ pub(super) fn give(
         return Err(Error::new(ErrorKind::Data, message));
     }
     let row = [count];
-    // A single number is one in any shape, and a row has none of its own.
+    // A single number has no shape of its own, and neither has a row.
     let shape = shape.filter(|shape| shape.len() > 1 && count != 1);
     let mut give = |numbers: Numbers<'_>| match shape {
         Some(shape) => visit(Value::List(&Shaped::new(numbers, shape)?)),
@@ -83,7 +83,7 @@ pub(super) fn give(
         Elements::U64 => visit(Value::List(&Shaped::of_u64(bytes.as_chunks().0, shape.unwrap_or(&row)))),
         Elements::Bool => give(Numbers::U8(bytes)),
         Elements::Of(dtype) if cfg!(target_endian = "little") => {
-            // Records lie anywhere, and numbers are read where they are aligned.
+            // Records may lie at any byte, but numbers are read where they are aligned.
             let mut own = aligned.borrow_mut();
             own.resize(bytes.len().div_ceil(8), 0);
             let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut own)[..bytes.len()];

@@ -44,7 +44,8 @@ impl Format for Npz {
         arrays::open(archive.list()?, &|number| archive.load(number), options, at)
     }
 
-    /// Every array is a field, also what can't be read, and the checksums of arrays that are stored as they are must be right.
+    /// Every array is a field, even one that can't be read. The checksums of arrays that are stored without compression
+    /// must be right.
     fn open_values(&self, options: &ArraySetOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
         let open = |at: &Open<'_>| match Archive::open(options, at)?.damaged()?.into_iter().next() {
             Some(damaged) => Err(damaged),
@@ -53,7 +54,8 @@ impl Format for Npz {
         open_parts(&open, paths, &Open { fields: &[], ..*at })?.into_values().map_err(|error| error.at_path(at.path))
     }
 
-    /// All fields, and the checksums of arrays that are stored as they are, too: opening these reads no more than their headers.
+    /// Checks all fields, and the checksums of arrays that are stored without compression, because opening these reads
+    /// only their headers.
     fn checks(&self, options: &ArraySetOptions, at: &Open<'_>) -> Result<Checks> {
         let refused = Archive::open(options, at)?.damaged()?;
         Ok(Checks { refused, ..Checks::of_opened(fields(options, at)?, self.has_small_samples())? })
@@ -70,7 +72,7 @@ fn fields(options: &ArraySetOptions, at: &Open<'_>) -> Result<Opened> {
     arrays::open_fields(archive.list()?, &|number| archive.load(number), options, at)
 }
 
-/// Bytes that are read at a time for their checksum.
+/// Number of bytes that are read at a time for their checksum.
 const BLOCK_BYTES: usize = 1 << 20;
 
 /// Most members that are listed.
@@ -90,7 +92,7 @@ struct Member {
     is_encrypted: bool,
     /// Where its bytes lie in the archive.
     range: Range<u64>,
-    /// How many there are once they are decompressed, and their checksum.
+    /// Number of bytes after decompression, and their checksum.
     bytes: u64,
     crc: u32,
 }
@@ -144,7 +146,7 @@ impl<'a> Archive<'a> {
         }
     }
 
-    /// The stored arrays whose bytes are not those that their checksums were taken of.
+    /// The stored arrays whose bytes do not match their checksums.
     fn damaged(&self) -> Result<Vec<Error>> {
         let mut damaged = Vec::new();
         let mut block = vec![0; BLOCK_BYTES];
@@ -197,7 +199,7 @@ fn damage(path: &Path, member: &Member) -> Error {
     Error::new(ErrorKind::Format, message).at_path(path).at_member(&*member.name)
 }
 
-/// Bytes whose checksum is taken on the way.
+/// Bytes whose checksum is computed while they are read.
 struct Checked<R> {
     bytes: R,
     crc: crc32fast::Hasher,

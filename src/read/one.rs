@@ -28,7 +28,7 @@ impl OneJson {
         Self(wanted)
     }
 
-    /// Gives the fields that there are.
+    /// Gives the fields that the value has.
     ///
     /// # Errors
     ///
@@ -50,7 +50,7 @@ impl OneJson {
 #[derive(Debug)]
 pub(crate) struct OneCsv {
     line: CsvLine,
-    /// Of each column of the line: which field it is.
+    /// For each column of the line, which field it is.
     fields: Vec<Option<usize>>,
 }
 
@@ -63,7 +63,7 @@ impl OneCsv {
     pub(crate) fn new<'n>(header: &str, names: impl Iterator<Item = &'n str>) -> Result<Self> {
         let header = header.trim_start_matches('\u{feff}');
         let mut columns = Vec::new();
-        // A word that stands for a missing value may be a name.
+        // A word for a missing value may also be a name.
         CsvLine::of_header(header, &[]).read(header.as_bytes(), &mut Vec::new(), &mut |_, value| {
             columns.push(match value {
                 Value::Bytes(bytes) => String::from_utf8_lossy(bytes.trim_ascii()).into_owned(),

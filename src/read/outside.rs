@@ -24,12 +24,13 @@ pub(crate) trait Outside: Send + Sync {
     /// [`ErrorKind::Data`](crate::ErrorKind::Data) with the field.
     fn write(&self, nth: usize, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()>;
 
-    /// Whether it wants all values of a record at once, by [`write_all`](Self::write_all), instead of one after another.
+    /// Whether it wants all values of a record at once, by [`write_all`](Self::write_all), instead of one by one.
     fn wants_all(&self) -> bool {
         false
     }
 
-    /// Writes the values of all its fields, which are kept by their numbers, into `row`. It may keep more behind them.
+    /// Writes the values of all its fields, which are kept by their numbers, into `row`. It may keep more values behind
+    /// them.
     ///
     /// # Errors
     ///
@@ -39,7 +40,7 @@ pub(crate) trait Outside: Send + Sync {
         Ok(())
     }
 
-    /// The same for these fields, if what is known of them makes a difference.
+    /// The same codec for these fields, if it depends on what is known of them.
     ///
     /// # Errors
     ///
@@ -49,14 +50,14 @@ pub(crate) trait Outside: Send + Sync {
         Ok(None)
     }
 
-    /// What tells which records are meant, if not all of them: a codec of the same fields, whose single tensor is an `f64` that is
-    /// 0 for those that are not.
+    /// Selects records, if not all are wanted: a codec of the same fields whose single tensor is an `f64`, which is 0
+    /// for the records that are left out.
     fn choice(&self) -> Option<OutsideCodec> {
         None
     }
 }
 
-/// Such a codec, as a field has it. It equals itself alone.
+/// Such a codec as part of a field. It is equal only to itself.
 #[derive(Clone)]
 pub(crate) struct OutsideCodec(Arc<dyn Outside>);
 

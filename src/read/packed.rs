@@ -1,6 +1,6 @@
 //! Numbers and bytes one after another: the format of what is saved for the next run.
 
-/// Puts things one behind the other.
+/// Writes values one after another.
 #[derive(Default)]
 pub(crate) struct Packer(Vec<u8>);
 
@@ -9,13 +9,13 @@ impl Packer {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Bytes, and before them how many.
+    /// Writes bytes after their number.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    /// Numbers, and before them how many.
+    /// Writes numbers after their count.
     pub(crate) fn numbers(&mut self, numbers: impl ExactSizeIterator<Item = u32>) {
         self.number(numbers.len() as u64);
         self.0.reserve(numbers.len() * 4);
@@ -27,7 +27,7 @@ impl Packer {
     }
 }
 
-/// Takes out what a [`Packer`] put there; `None` where there is less. Never takes more memory than there are bytes.
+/// Reads what a [`Packer`] wrote; `None` if the bytes end too early. Never takes more memory than there are bytes.
 pub(crate) struct Unpacker<'a>(&'a [u8]);
 
 impl<'a> Unpacker<'a> {

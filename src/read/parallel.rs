@@ -8,20 +8,20 @@ use std::thread;
 use crate::error::{Error, Result};
 use crate::sync::{Condvar, Mutex};
 
-/// Results that may wait for an earlier one, for each thread: what bounds memory when one job takes long.
+/// Number of results per thread that may wait for an earlier one. This bounds the memory when one job takes long.
 const AHEAD: u64 = 4;
 
-/// Most threads, whatever is wanted: a large file has a job for each of its megabytes.
+/// Most threads, whatever is asked for: a large file has a job for each of its megabytes.
 const MOST_THREADS: usize = 1024;
 
-/// How many threads are worth having: `wanted`, or as many as the process may run at once.
+/// Number of threads to use: `wanted`, or as many as the process may run at once.
 pub(crate) fn thread_count(wanted: Option<usize>) -> usize {
     wanted.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).clamp(1, MOST_THREADS)
 }
 
-/// Runs `work` for the jobs `0..jobs` on `threads` threads, and gives each result to `take`, on the calling thread and in
-/// the jobs' order. A thread keeps an `S` from job to job: its buffers. The threads end before this returns; one thread,
-/// or one job, needs none but the caller's.
+/// Runs `work` for the jobs `0..jobs` on `threads` threads, and gives each result to `take`, on the calling thread and
+/// in the jobs' order. A thread keeps an `S` (its buffers) from job to job. The threads end before this returns. With
+/// one thread or one job, only the caller's thread is used.
 ///
 /// # Errors
 ///
@@ -33,7 +33,7 @@ pub(crate) fn in_order<S: Default, T: Send>(
     work: impl Fn(&mut S, u64) -> Result<T> + Sync,
     mut take: impl FnMut(T) -> Result<()>,
 ) -> Result<()> {
-    // The results that are not taken yet: a few for each thread, in whatever order.
+    // The results that are not taken yet, a few for each thread, in any order.
     let results = Mutex::new(Vec::new());
     let worker = |drive: Drive<'_>| {
         let mut kept = S::default();
@@ -55,11 +55,11 @@ pub(crate) fn in_order<S: Default, T: Send>(
 /// Does a job, by its number.
 type Step<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 
-/// Has a thread do jobs until there are no more.
+/// Lets a thread do jobs until there are no more.
 type Drive<'a> = &'a mut dyn FnMut(Step<'_>);
 
-/// As [`in_order`], where `worker` makes what a thread keeps and keeps the results: for all kinds of results, this is
-/// compiled once.
+/// Like [`in_order`], but `worker` makes what a thread keeps, and keeps the results, so that this is compiled only once
+/// for all kinds of results.
 fn run(
     threads: usize,
     jobs: u64,
@@ -86,7 +86,7 @@ fn run(
                     }
                 });
             };
-            // A system that gives no more threads still has those that it gave.
+            // If the system refuses more threads, those that were started do the work.
             started += u64::from(thread::Builder::new().spawn_scoped(scope, run).is_ok());
         }
         if started == 0 {
@@ -99,7 +99,7 @@ fn run(
     })
 }
 
-/// All jobs on the calling thread.
+/// Does all jobs on the calling thread.
 fn alone(
     jobs: u64,
     worker: &dyn Fn(Drive<'_>),
@@ -116,7 +116,8 @@ fn alone(
     done
 }
 
-/// What `look` finds in the first of `records` in which it finds something, on a thread for each core; each keeps an `S`.
+/// The first thing that `look` finds in `records`, in their order. Uses a thread for each core; each thread keeps an
+/// `S`.
 ///
 /// # Errors
 ///
@@ -126,7 +127,7 @@ pub(crate) fn first_found<S: Default, T: Send>(
     look: impl Fn(&mut S, u64) -> Result<Option<T>> + Sync,
 ) -> Result<Option<T>> {
     const AT_ONCE: u64 = 1000;
-    // The first job that found something: what lies behind it need not be looked at.
+    // The first job that found something: later records need not be looked at.
     let found_in = AtomicU64::new(u64::MAX);
     let mut first = None;
     in_order(
@@ -163,9 +164,9 @@ struct State {
     next: u64,
     /// No job from here on is begun.
     end: u64,
-    /// How many results have been taken.
+    /// Number of results that have been taken.
     taken: u64,
-    /// How the jobs from `taken` on ended.
+    /// How the jobs ended, beginning with job `taken`.
     results: VecDeque<Option<Result<()>>>,
 }
 
@@ -176,7 +177,7 @@ impl State {
 }
 
 impl Board {
-    /// The next job, once fewer than `ahead` wait for their turn; `None` when there are no more.
+    /// The next job, as soon as fewer than `ahead` results wait for their turn; `None` if there are no more jobs.
     fn next_job(&self, ahead: u64) -> Option<u64> {
         let mut state = self.state.lock();
         while state.next < state.end && state.next - state.taken >= ahead {

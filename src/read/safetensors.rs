@@ -15,17 +15,17 @@ use super::container::Container;
 use super::fixed::{ArrayHeader, Endian, Stored, StoredType};
 use super::format::{Checks, Format, Inspection, Open, Opened, format_has, open_parts};
 
-/// Bytes before the header: its length.
+/// Bytes before the header, which hold its length.
 const PREFIX: u64 = 8;
 
-/// Most bytes of a header, as the format has it.
+/// Most bytes of a header, by the format's definition.
 const MAX_HEADER_BYTES: u64 = 100_000_000;
 
 /// More than any tensor has.
 const MAX_DIMENSIONS: usize = 64;
 
-/// What a header takes in memory for each of its bytes: the text, and names, shapes and places made of it, of which the shortest
-/// entry has some 50 bytes.
+/// Memory for each byte of a header: the text, and the names, shapes and places made of it. The shortest entry has some
+/// 50 bytes.
 const BYTES_OF_BYTE: u64 = 8;
 
 /// The format of safetensors files: each tensor is a field, and its rows (the first dimension) are the records.
@@ -55,7 +55,7 @@ impl Format for Safetensors {
         with_tensors(options, at, |listed, load| arrays::open(listed, load, options, at))
     }
 
-    /// Every tensor is a field, also what can't be read.
+    /// Every tensor is a field, even one that can't be read.
     fn open_values(&self, options: &ArraySetOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
         let opened = open_parts(&|at| fields(options, at), paths, &Open { fields: &[], ..*at })?;
         opened.into_values().map_err(|error| error.at_path(at.path))
@@ -93,12 +93,12 @@ fn with_tensors(
     })
 }
 
-/// What the header says of a tensor. What else it says is passed over.
+/// What the header says of a tensor. Other keys are ignored.
 #[derive(Deserialize)]
 struct Info {
     dtype: String,
     shape: Shape,
-    /// First and last byte behind the header.
+    /// First byte, and the byte behind the last one, counted from the end of the header.
     data_offsets: [u64; 2],
 }
 
@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for Shape {
     }
 }
 
-/// The tensors of the header in their order, those that come twice included.
+/// The tensors of the header in their order. A tensor that occurs twice is there twice.
 struct Entries(Vec<(String, Info)>);
 
 impl<'de> Deserialize<'de> for Entries {
@@ -165,7 +165,7 @@ impl<'de> Deserialize<'de> for Entries {
     }
 }
 
-/// The tensors of a file by their names; they fill it, one behind the other.
+/// The tensors of a file by name. They fill the file without gaps.
 fn tensors(input: &Input, budget: &MemoryBudget) -> Result<Vec<Listed>> {
     let fault = |message: String, byte: u64| Err(Error::new(ErrorKind::Format, message).at_byte(byte));
     let mut prefix = [0; PREFIX as usize];
@@ -181,7 +181,7 @@ fn tensors(input: &Input, budget: &MemoryBudget) -> Result<Vec<Listed>> {
         );
         return fault(message, 0);
     }
-    // Until it is seen which tensors there are.
+    // Until the tensors are known.
     let _reservation = budget.reserve(len.saturating_mul(BYTES_OF_BYTE), "the header of a safetensors file")?;
     let mut text = vec![0; len as usize];
     input.read_at(PREFIX, &mut text)?;

@@ -123,7 +123,7 @@ impl SampleStream {
         SampleDecoder { tensors: self.tensors.clone() }
     }
 
-    /// Checks the arrays against the tensors, and finds the sample's varying lengths.
+    /// Checks the arrays against the tensors, and finds the sample's lengths that vary.
     fn check(&self, arrays: &[Array]) -> Result<Extents> {
         let fault = |message: String| Error::new(ErrorKind::Data, message);
         if arrays.len() != self.tensors.len() {
@@ -224,7 +224,8 @@ impl RecordDecoder for SampleDecoder {
     }
 }
 
-/// Copies an array of `shape` to the front corner of a tensor that is as large in every dimension; zeros elsewhere.
+/// Copies an array of `shape` to the beginning of a tensor that is at least as large in every dimension, and fills the
+/// rest with zeros.
 fn write_padded<T: Element>(tensor: &mut TensorMut<'_>, shape: &[usize], bytes: &[u8]) -> Result<()> {
     let values: &[T] = bytemuck::cast_slice(bytes);
     let target_shape = tensor.shape();

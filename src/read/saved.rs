@@ -48,7 +48,7 @@ impl SavedIndex {
     }
 }
 
-/// What must be the same for a saved index to be true still.
+/// What must not have changed for a saved index to be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guard(u64);
 
@@ -58,12 +58,12 @@ impl Guard {
         Self(hash(0, kind.as_bytes()))
     }
 
-    /// And of a file or folder as it is now: its size and its time of modification, on Unix that of its last change too.
+    /// And of a file or folder as it is now: its size and modification time, and on Unix the time of its last change.
     pub(crate) fn and_metadata(self, metadata: &Metadata) -> Self {
         let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified = modified.map_or(0, |time| time.as_nanos() as u64);
         let guard = Self(mix(mix(self.0 ^ metadata.len()) ^ modified));
-        // Archives, copies and builds that give files a time of their choice can't choose this one.
+        // Unlike the modification time, this one can't be chosen by archives, copies and builds.
         #[cfg(unix)]
         let guard = {
             use std::os::unix::fs::MetadataExt;
@@ -73,7 +73,7 @@ impl Guard {
         guard
     }
 
-    /// As a number, for files of another form than [`save`] gives them.
+    /// As a number, for files that [`save`] does not write.
     pub(crate) fn number(self) -> u64 {
         self.0
     }
@@ -92,16 +92,16 @@ pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// A file that was written less than this before it is read may be written again without another modification time:
-/// file systems count these in steps of milliseconds.
+/// A file that was written less than this long ago may be written again without getting another modification time,
+/// because file systems count these in steps of milliseconds.
 const UNSETTLED: Duration = Duration::from_secs(1);
 
-/// What an earlier run may have kept about a file, and where to keep it for the next one.
+/// What an earlier run may have kept about a file, and where to keep it for the next run.
 #[derive(Debug)]
 pub(crate) struct Kept {
     path: PathBuf,
     guard: Guard,
-    /// Whether the file's modification time tells it from what may be written to it from now on.
+    /// Whether the modification time would show a later change of the file.
     settled: bool,
 }
 
@@ -166,7 +166,7 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
     if found[8..16] != guard.0.to_le_bytes() {
         return refused("the data or the options have changed");
     }
-    // The length in the header is believed only where the file is as long.
+    // The length in the header is trusted only if the file is as long.
     let len = len.saturating_sub(HEADER as u64);
     let mut contents = Vec::new();
     if found[16..24] != len.to_le_bytes() || contents.try_reserve_exact(usize::try_from(len).ok()?).is_err() {
@@ -182,15 +182,16 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
     Some(contents)
 }
 
-/// Keeps `contents` for the next [`load`] with the same guard. Another process never sees half of it. One that is there
-/// and may not be replaced stays.
+/// Keeps `contents` for the next [`load`] with the same guard. Another process never sees only a part of it. An
+/// existing index that may not be replaced stays.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Io`] if it can't be written, with what to do instead.
 pub(crate) fn save(path: &Path, guard: Guard, contents: &[u8]) -> Result<()> {
     files::write_whole(path, &[&header(guard, contents), contents]).or_else(|error| {
-        // Somebody else's, in a folder where only they may write: reading the data again is what it costs.
+        // The index belongs to another user, in a folder where only that user may write. The cost is that the data are
+        // read again.
         let is_forbidden = matches!(error.kind(), IoErrorKind::PermissionDenied | IoErrorKind::ReadOnlyFilesystem);
         if is_forbidden && path.symlink_metadata().is_ok() {
             tracing::warn!(path = %path.display(), %error, "the saved index is out of date, and can't be replaced");

@@ -25,7 +25,7 @@ pub struct Shaped<'a> {
 #[derive(Clone, Copy, Debug)]
 enum Elements<'a> {
     Numbers(Numbers<'a>),
-    /// What no tensor holds, little-endian.
+    /// Integers that no tensor holds, little-endian.
     U64(&'a [[u8; 8]]),
 }
 
@@ -42,7 +42,7 @@ impl<'a> Shaped<'a> {
         Ok(Self { elements: Elements::Numbers(numbers), shape })
     }
 
-    /// Of integers that no tensor holds, which are as many as the shape has.
+    /// Integers that no tensor holds, as many as the shape says.
     pub(super) fn of_u64(integers: &'a [[u8; 8]], shape: &'a [u64]) -> Self {
         Self { elements: Elements::U64(integers), shape }
     }
@@ -60,7 +60,7 @@ impl Elements<'_> {
 impl List for Shaped<'_> {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
         let (count, rows) = (self.elements.len(), self.shape.first().copied().unwrap_or(1) as usize);
-        // Of an empty array a file may say that it has any number of rows.
+        // A file may claim any number of rows for an empty array.
         if count == 0 || rows == 0 {
             return Ok(());
         }
@@ -117,7 +117,7 @@ mod tests {
         assert_eq!(of(&[1, 3, 2]), "[[[0.0, 1.0] [2.0, 3.0] [4.0, 5.0]]]");
         let large = [u64::MAX, 1, 2, 3].map(u64::to_le_bytes);
         assert_eq!(shown(Value::List(&Shaped::of_u64(&large, &[2, 2]))), "[[18446744073709551615 1] [2 3]]");
-        // Nothing is done as often as a file says of nothing.
+        // No work is done for rows that have no elements, however many the file claims.
         assert_eq!(shown(Value::List(&Shaped::new(Numbers::U8(&[]), &[u64::MAX, 0]).unwrap())), "[]");
         assert!(Shaped::new(Numbers::U8(&[]), &[u64::MAX, u64::MAX]).is_err());
     }

@@ -27,13 +27,13 @@ impl Default for ShardedOptions {
     }
 }
 
-/// What the index is called.
+/// File name of the index.
 const INDEX: &str = "index.json";
 
-/// A longer index is hardly one: a million shards have some 300 MB.
+/// A longer file is hardly an index: that of a million shards has some 300 MB.
 const MAX_INDEX_BYTES: u64 = 1 << 30;
 
-/// The folder of a path that names it, or its index.
+/// The folder, from a path that names it or its index.
 pub(super) fn root_of(path: &Path) -> PathBuf {
     let is_index = path.file_name().is_some_and(|name| name == INDEX);
     let root = if is_index { path.parent() } else { None };
@@ -55,7 +55,7 @@ pub(super) fn is_index_of(files: &Files, folder: &Path, looks: impl Fn(&[u8]) ->
     read.map_err(|error| Error::io(&path, error)).map(|_| looks(&head))
 }
 
-/// What an index takes in memory for each of its bytes, with what is made of it.
+/// Memory for each byte of an index, including what is made of it.
 const BYTES_OF_BYTE: u64 = 4;
 
 /// The index of a folder, and its path.
@@ -81,7 +81,7 @@ pub(super) fn read_index<T: DeserializeOwned>(
     read.map(|index| (index, path))
 }
 
-/// A file that an index names: one below the folder.
+/// A file that an index names, which must lie below the folder.
 pub(super) fn file_in(root: &Path, name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_))) && !name.is_empty();

@@ -23,7 +23,7 @@ const OTHERS: [&str; 15] = [
     "holdout",
 ];
 
-/// A name without what tells shards, years and copies apart: `train2017`, `test_set`.
+/// A name without what distinguishes shards, years and copies, such as `train2017` or `test_set`.
 fn letters(name: &str) -> String {
     name.chars().filter(|character| character.is_alphabetic()).flat_map(char::to_lowercase).collect()
 }
@@ -36,18 +36,18 @@ fn is_other(name: &str) -> bool {
     OTHERS.contains(&letters(name).as_str())
 }
 
-/// Whether training data lie beside data of another part.
+/// Whether training data and other parts of a data set are mixed.
 pub(super) fn are_mixed<'a>(names: impl IntoIterator<Item = &'a str> + Clone) -> bool {
     names.clone().into_iter().any(is_training) && names.into_iter().any(is_other)
 }
 
-/// Whether these are parts of a data set: all of them, or training data beside another part.
+/// Whether these names are parts of a data set: all of them, or training data and at least one other part.
 pub(super) fn are_parts<'a>(names: impl IntoIterator<Item = &'a str> + Clone) -> bool {
     let all = || names.clone().into_iter().all(|name| is_training(name) || is_other(name));
     are_mixed(names.clone()) || names.clone().into_iter().next().is_some() && all()
 }
 
-/// The error for a folder that holds `names`, which are parts of a data set and no `what`.
+/// The error for a folder that holds `names`, which are parts of a data set and not a `what`.
 #[cold]
 pub(super) fn refuse<'a>(
     folder: &Path,

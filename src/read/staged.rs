@@ -8,13 +8,13 @@ use crate::error::Result;
 use super::container::{List, Value};
 use super::date_unit::DateUnit;
 
-/// Values by their numbers, in memory that is used again for the next record. What was not kept is missing.
+/// Values by number, in memory that is reused for the next record. A value that was not kept is missing.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Staged {
     values: Vec<Kept>,
     text: String,
     bytes: Vec<u8>,
-    /// For whoever makes a text of several values.
+    /// A text buffer for callers that join several values.
     spare: String,
 }
 
@@ -30,7 +30,7 @@ enum Kept {
     Decimal(Range<usize>),
     Text(Range<usize>),
     Bytes(Range<usize>),
-    /// Several values, of which nobody who looks at a record as a whole makes anything.
+    /// Several values. Nothing that looks at a whole record can use them.
     Several,
 }
 
@@ -83,7 +83,7 @@ impl Staged {
         start..self.text.len()
     }
 
-    /// An empty text whose memory is to be given [back](Self::keep_spare).
+    /// An empty text. Give its memory [back](Self::keep_spare) afterwards.
     pub(crate) fn take_spare(&mut self) -> String {
         let mut spare = std::mem::take(&mut self.spare);
         spare.clear();

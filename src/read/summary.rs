@@ -34,7 +34,7 @@ pub struct FieldSummary {
 }
 
 impl FieldSummary {
-    /// A field of which nothing was read.
+    /// A field that was not read.
     pub(crate) fn unread(name: &str, dtype: &str, count: u64) -> Self {
         Self {
             name: name.to_owned(),
@@ -84,7 +84,7 @@ fn as_figure<S: Serializer>(figure: &Option<f64>, serializer: S) -> Result<S::Ok
     figure.map(Figure::Real).serialize(serializer)
 }
 
-/// Running figures over numbers; the sum is compensated (Neumaier), so that its error does not grow with the count.
+/// Running figures over numbers. The sum is compensated (Neumaier), so its error does not grow with the count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) count: u64,
@@ -101,7 +101,7 @@ impl Tally {
         self.add_many(value, 1);
     }
 
-    /// Adds `value` as often as `count` says; exact as long as their product is.
+    /// Adds `value` `count` times; exact as long as the product is.
     pub(crate) fn add_many(&mut self, value: f64, count: u64) {
         if count == 0 {
             return;
@@ -110,13 +110,13 @@ impl Tally {
         self.note(value, count);
     }
 
-    /// Adds an integer, exactly: fewer than 2^63 of 64 bits never pass 127.
+    /// Adds an integer, exactly: the sum of fewer than 2^63 integers of 64 bits fits in 127 bits.
     pub(crate) fn add_integer(&mut self, value: i128) {
         self.whole += value;
         self.note(value as f64, 1);
     }
 
-    /// Adds elements of any type; those that are no number are passed over.
+    /// Adds elements of any type. NaN is ignored.
     pub(crate) fn add_numbers(&mut self, numbers: Numbers<'_>) {
         if let Numbers::I64(numbers) = numbers {
             return numbers.iter().for_each(|number| self.add_integer((*number).into()));
@@ -137,7 +137,7 @@ impl Tally {
         self.max = Some(self.max.map_or(value, |max| max.max(value)));
     }
 
-    /// As if all that `other` was given had been given here, after what was.
+    /// Adds everything that was added to `other`, after what was added here.
     pub(crate) fn merge(&mut self, other: &Self) {
         self.add_to_sum(other.sum);
         self.compensation += other.compensation;

@@ -22,7 +22,7 @@ pub(super) struct TensorValues {
 
 struct Part {
     reader: Arc<dyn RecordReader>,
-    /// Of one sample.
+    /// The layout of one sample.
     layout: Layout,
 }
 

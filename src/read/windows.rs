@@ -17,7 +17,7 @@ use crate::storage::Needs;
 
 use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 
-/// Most records of a window.
+/// Most records per window.
 const MAX_RECORDS: usize = 1 << 20;
 
 /// Windows over series, for forecasting, as plain data: features are consecutive records, labels are the records after
@@ -120,12 +120,12 @@ impl Windows {
         faults
     }
 
-    /// Each record of its part alone, once.
+    /// The same without windows: each record once, by itself.
     pub(crate) fn of_single_records(&self) -> Self {
         Self { length: 1, horizon: 0, stride: 1, ..self.clone() }
     }
 
-    /// Where windows begin among so many records; `groups` tells which series each is of.
+    /// Where windows begin among so many records. `groups` says which series each record belongs to.
     ///
     /// # Errors
     ///
@@ -170,13 +170,13 @@ impl Windows {
 /// Windows at their places.
 pub(crate) struct Placed {
     windows: Windows,
-    /// The first window of each series that has any, and the record where it begins.
+    /// The first window of each series that has windows, and the record where it begins.
     runs: Vec<(u64, u64)>,
     count: u64,
 }
 
 impl Placed {
-    /// How many records a window has.
+    /// Number of records per window.
     fn span(&self) -> usize {
         self.windows.length + self.windows.horizon
     }
@@ -189,7 +189,7 @@ impl Placed {
         start..start + self.span() as u64
     }
 
-    /// The records of a window of which one of these tensors is made; a mask is made of those of its tensor.
+    /// The records of a window that a tensor is made of. A mask is made of the same records as its tensor.
     fn of(&self, spec: &TensorSpec, tensors: &[TensorSpec]) -> Range<usize> {
         let masked = spec.name.strip_suffix("_mask").filter(|_| spec.role == Role::Mask);
         let masked = masked.and_then(|name| tensors.iter().find(|spec| spec.name == name));
@@ -200,7 +200,7 @@ impl Placed {
     }
 }
 
-/// The windows of a reader's records, a sample each.
+/// The windows of a reader's records; each window is a sample.
 pub(crate) struct Windowed {
     reader: Arc<dyn RecordReader>,
     placed: Arc<Placed>,
@@ -209,7 +209,7 @@ pub(crate) struct Windowed {
     parts: Vec<Range<usize>>,
     /// One record's tensors.
     layout: Layout,
-    /// Whether a record is another one in each window.
+    /// Whether a record may have other values in each window.
     is_random: bool,
     budget: MemoryBudget,
 }
@@ -217,17 +217,17 @@ pub(crate) struct Windowed {
 /// What a worker keeps of a job.
 #[derive(Default)]
 struct Worker {
-    /// The records of its windows: where one window overlaps the one before it, what both have is there once.
+    /// The records of its windows. A record that two neighbouring windows share is there once.
     records: Vec<u64>,
-    /// The place of each window's first record among them; the others follow.
+    /// For each window, the place of its first record among them; the others follow.
     starts: Vec<usize>,
     /// The first place that was not read yet.
     unread: usize,
-    /// The last records that were decoded, each at its place among all modulo how many are kept.
+    /// The records that were decoded last. Each lies at its place modulo the number that is kept.
     rows: Vec<u64>,
-    /// The places of the records in `rows`; as many as a window has if windows share records, and one if they do not.
+    /// The places of the records in `rows`: as many as a window has if windows share records, otherwise one.
     held: Vec<usize>,
-    /// Of `rows`.
+    /// The memory of `rows`.
     reservation: Option<Reservation>,
     scratch: Scratch,
 }
@@ -236,7 +236,8 @@ struct Worker {
 const NOWHERE: usize = usize::MAX;
 
 impl Worker {
-    /// Begins a job of these windows. Without `shares`, each reads its own records, also those that another has, too.
+    /// Begins a job of these windows. Without `shares`, each window reads its own records, even if another window has
+    /// them, too.
     fn begin(&mut self, windows: impl Iterator<Item = Range<u64>>, shares: bool) {
         self.records.clear();
         self.starts.clear();
@@ -259,7 +260,7 @@ impl Worker {
         }
     }
 
-    /// Has room for so many records of this layout, if there is so much memory.
+    /// Makes room for so many records of this layout, if the memory budget allows it.
     fn hold(&mut self, records: usize, one: &Layout, budget: &MemoryBudget) -> bool {
         let Some(words) = one.bytes().div_ceil(8).checked_mul(records) else { return false };
         if words > self.rows.len() {
@@ -276,7 +277,7 @@ impl Worker {
         true
     }
 
-    /// Has room for one record of this layout, where it must wait until others give memory back.
+    /// Makes room for one record of this layout; waits if necessary until others give memory back.
     fn hold_one(&mut self, one: &Layout, budget: &MemoryBudget) -> Result<()> {
         let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
         reservation.grow_to(one.bytes().next_multiple_of(8) as u64, "a record of a window")?;
@@ -306,7 +307,7 @@ impl Windowed {
                 return Err(Error::new(ErrorKind::Config, message).at_column(&spec.name));
             }
             spec.shape.insert(0, Dim::Fixed(records.len()));
-            // It is applied to each record.
+            // Applied to each record.
             spec.affine = None;
         }
         let schema = Schema::new(reader.tensors().to_vec())?;
@@ -369,7 +370,7 @@ impl RecordReader for Windowed {
             let mut one = RowMut::new(memory, specs, &self.layout, 0);
             if held[kept] != place {
                 held[kept] = NOWHERE;
-                // What is drawn at random is the same for all records of a window.
+                // Random choices are the same for all records of a window.
                 self.reader.decode(Sample { id, ..sample }, place, own, &mut one)?;
                 held[kept] = place;
             }

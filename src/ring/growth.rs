@@ -17,7 +17,7 @@ impl<M> Draft<M> {
         let ring = self.home();
         let body = self.body_mut();
         let before = body.reserved();
-        // Where its memory comes from is the user's: whatever that does, the bytes are counted.
+        // Its memory's source may be the user's: whatever it does, the bytes are counted.
         let fitted = catch_unwind(AssertUnwindSafe(|| ring.fit(body, whole_pages(bytes) as u64)));
         let after = body.reserved();
         // Wrapping: the difference may be negative.
@@ -30,7 +30,7 @@ impl<M> Draft<M> {
 }
 
 impl<M> Draft<M> {
-    /// Gives the slot memory for `bytes` bytes while it is being filled; what was written may be lost.
+    /// Gives the slot memory for `bytes` bytes while it is being filled; its content may be lost.
     pub(crate) fn refit(&mut self, bytes: usize) -> Result<()> {
         let body = self.body_mut();
         if let Some(spilled) = &body.spill {
@@ -74,13 +74,14 @@ impl<M> Shared<M> {
             self.spilled.fetch_add(1, Ordering::Relaxed);
             Ok(())
         } else {
-            // Somebody else may have given memory back since it was refused above.
+            // Another owner may have freed memory since it was refused above.
             reservation.grow_to(need, "a ring slot")?;
             self.replace(body, need)
         }
     }
 
-    /// Frees the slot's block and takes one of the reserved size, or of what is needed if there is no more.
+    /// Frees the slot's block and allocates one of the reserved size, or only of the needed size if there is not enough
+    /// memory.
     fn replace(&self, body: &mut Body<M>, need: u64) -> Result<()> {
         body.block = None;
         let allocated = self.allocate(body.reserved()).or_else(|error| match &mut body.reservation {
@@ -105,7 +106,7 @@ impl<M> Shared<M> {
         }
     }
 
-    /// A block from the page source, which may be the user's own: what follows counts on its length.
+    /// A block from the page source, which may be the user's own. Later code relies on its length.
     fn allocate(&self, bytes: u64) -> Result<Block> {
         let block = self.config.pages.allocate(bytes as usize).map_err(Error::of_a_user)?;
         if (block.len() as u64) < bytes {
@@ -115,7 +116,7 @@ impl<M> Shared<M> {
         Ok(block)
     }
 
-    /// Takes the slot's block away if it is larger than `slot_bytes`; the next fill allocates what it needs.
+    /// Takes the slot's block away if it is larger than `slot_bytes`; the next fill allocates a new one.
     pub(super) fn shrink(&self, body: &mut Body<M>, slot_bytes: usize) -> Option<Block> {
         if body.reserved() <= slot_bytes as u64 {
             return None;

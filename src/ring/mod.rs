@@ -70,8 +70,8 @@ impl<M: Default> Ring<M> {
         })))
     }
 
-    /// Takes a free slot for a batch of `bytes` bytes, waiting for one until `stop` is set (then `None`; see
-    /// [`Ring::wake`]), and no longer than `most`.
+    /// Takes a free slot for a batch of `bytes` bytes. Waits until there is one, at most for `most`, or until `stop` is
+    /// set (then `None`; see [`Ring::wake`]).
     ///
     /// # Errors
     ///
@@ -106,8 +106,8 @@ impl<M: Default> Ring<M> {
         Ok(Some(draft))
     }
 
-    /// Has so many slots from here on. More are reserved from the budget now; those that are too many are given back when they
-    /// are free.
+    /// Sets the number of slots. New slots are reserved from the budget now; surplus ones are freed when they are not
+    /// in use.
     ///
     /// # Errors
     ///
@@ -127,7 +127,7 @@ impl<M: Default> Ring<M> {
         state.slots += kept;
         let more = slots - state.slots;
         drop(state);
-        // What frees their memory, and what lies in their payloads, may be the user's.
+        // The memory's source and the payloads may be the user's.
         drop(retired);
         for _ in 0..more {
             let bytes = self.0.high_water.load(Ordering::Relaxed);
@@ -141,7 +141,7 @@ impl<M: Default> Ring<M> {
         Ok(())
     }
 
-    /// A draft in ordinary memory, beside the ring: for a batch that no slot may hold. Counted.
+    /// A draft in ordinary memory, outside of the ring, for a batch that gets no slot. Counted.
     pub(crate) fn spill(&self, bytes: usize) -> Result<Draft<M>> {
         let slot = Arc::new(Slot::new(Body::spilled(Block::unbounded(bytes)?), false));
         self.0.spilled.fetch_add(1, Ordering::Relaxed);
@@ -154,7 +154,7 @@ impl<M: Default> Ring<M> {
 }
 
 impl<M> Ring<M> {
-    /// Makes every waiting `acquire` look at its `stop` flag.
+    /// Makes every waiting `acquire` check its `stop` flag.
     pub(crate) fn wake(&self) {
         drop(self.0.state.lock());
         self.0.came_home.notify_all();
@@ -169,7 +169,7 @@ impl<M> Ring<M> {
         self.0.config.overflow
     }
 
-    /// Slots in the caller's hands now.
+    /// Number of slots in the caller's hands.
     pub(crate) fn leased(&self) -> usize {
         self.0.state.lock().leased
     }
@@ -180,7 +180,7 @@ impl<M> Ring<M> {
         state.leased >= state.slots
     }
 
-    /// Gives the memory of free slots that are larger than `slot_bytes` back.
+    /// Frees the memory of free slots that are larger than `slot_bytes`.
     pub(crate) fn shrink_to(&self, slot_bytes: usize) {
         let slot_bytes = whole_pages(slot_bytes);
         self.0.high_water.fetch_min(slot_bytes as u64, Ordering::Relaxed);
@@ -208,7 +208,7 @@ impl<M> Ring<M> {
     }
 }
 
-/// The error of a ring whose every slot is in the caller's hands.
+/// The error if the caller holds all slots of a ring.
 #[cold]
 pub(crate) fn exhausted(leased: usize, slots: usize) -> Error {
     let message = format!(
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!((ring.slots(), ring.stats().bytes, ring.stats().regrown), (4, 4 * 4096, 0));
         assert_eq!(ring.set_slots(9).unwrap_err().kind(), ErrorKind::Budget);
         assert_eq!((ring.slots(), ring.stats().bytes), (5, 5 * 4096), "as many as fit");
-        // Two are free and go; of the three in use, two go when they come home.
+        // Two are free and are removed; of the three in use, two are removed when they return.
         ring.set_slots(1).unwrap();
         assert_eq!((ring.slots(), ring.stats().bytes, ring.0.config.budget.used()), (1, 3 * 4096, 3 * 4096));
         ring.set_slots(2).unwrap();
@@ -357,7 +357,7 @@ mod tests {
         assert_eq!((ring.stats().bytes, ring.0.config.budget.used(), ring.0.state.lock().free.len()), (8192, 8192, 2));
     }
 
-    /// What a user may leave in a slot: it asks for the ring's figures when it drops.
+    /// A user's payload that asks for the ring's figures when it drops.
     #[derive(Default)]
     struct Curious(Option<Ring<Curious>>);
 
@@ -383,13 +383,13 @@ mod tests {
         };
         let (held, others) = (take(), [take(), take()]);
         drop(others);
-        // Two lie in the ring, and one goes when it comes home.
+        // Two lie in the ring, and one is removed when it returns.
         ring.set_slots(0).unwrap();
         drop(held);
         assert_eq!((ring.slots(), ring.stats().bytes), (0, 0));
     }
 
-    /// Pages that there are for small slots alone.
+    /// Pages for small slots only.
     #[derive(Debug)]
     struct Panicking;
 
@@ -417,7 +417,7 @@ mod tests {
     /// The ring, and how often it was asked.
     type Asked = (Option<Ring<Vec<u8>>>, usize);
 
-    /// Pages of a user who asks for the ring's figures when they are freed.
+    /// Pages of a user that ask for the ring's figures when they are freed.
     #[derive(Clone, Default)]
     struct Asking(std::sync::Arc<std::sync::Mutex<Asked>>);
 

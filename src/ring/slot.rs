@@ -18,7 +18,7 @@ pub(crate) struct Shared<M> {
     pub(super) config: RingConfig,
     pub(super) state: Mutex<State<M>>,
     pub(super) came_home: Condvar,
-    /// Bytes of the largest batch seen: what the other slots grow to when they are next taken.
+    /// Bytes of the largest batch so far. Other slots grow to this when they are next taken.
     pub(super) high_water: AtomicU64,
     pub(super) bytes: AtomicU64,
     pub(super) slot_bytes: AtomicU64,
@@ -27,16 +27,16 @@ pub(crate) struct Shared<M> {
 }
 
 pub(super) struct State<M> {
-    /// First those that were never taken, then the others, the one behind that came home last.
+    /// First the slots that were never taken, then the others; the last one is the one that returned last.
     pub(super) free: VecDeque<Arc<Slot<M>>>,
-    /// How many of them were never taken.
+    /// Number of slots that were never taken.
     pub(super) fresh: usize,
-    /// How many there are, those that are to go left out.
+    /// Number of slots, without those that are to be removed.
     pub(super) slots: usize,
-    /// How many of those that are not free go instead of coming home.
+    /// Number of slots in use that are removed when they return.
     pub(super) surplus: usize,
     pub(super) leased: usize,
-    /// Slots in the caller's hands times time, up to `since`.
+    /// Sum of the time that slots were in the caller's hands, until `since`.
     pub(super) held: Duration,
     pub(super) since: Instant,
 }
@@ -47,8 +47,8 @@ impl<M> State<M> {
         Self { free, fresh, slots, surplus: 0, leased: 0, held: Duration::ZERO, since: Instant::now() }
     }
 
-    /// The slot that came home last, whose memory is most likely still in a processor's cache. Before that each is taken
-    /// once, so that none gets its memory long after the others.
+    /// The slot that returned last, whose memory is most likely still in a processor's cache. Each slot is taken once
+    /// before that, so that all get their memory early.
     pub(super) fn take(&mut self) -> Option<Arc<Slot<M>>> {
         if self.fresh == 0 {
             return self.free.pop_back();
@@ -57,20 +57,20 @@ impl<M> State<M> {
         self.free.pop_front()
     }
 
-    /// Takes the slot out that was not used for longest.
+    /// Removes the slot that was unused for longest.
     pub(super) fn retire(&mut self) -> Option<Arc<Slot<M>>> {
         self.fresh = self.fresh.saturating_sub(1);
         self.free.pop_front()
     }
 
-    /// Adds one that was never taken.
+    /// Adds a slot that was never taken.
     pub(super) fn add(&mut self, slot: Slot<M>) {
         self.fresh += 1;
         self.free.push_front(Arc::new(slot));
         self.slots += 1;
     }
 
-    /// Adds up what was held from the last change until `now`. Called before each.
+    /// Adds the time that slots were held since the last change. Called before each change.
     pub(super) fn note(&mut self, now: Instant) {
         let now = now.max(self.since);
         self.held += now.saturating_duration_since(self.since).saturating_mul(self.leased as u32);
@@ -78,12 +78,12 @@ impl<M> State<M> {
     }
 }
 
-/// One place of the ring. Who may touch `body` follows from who holds the slot: see [`Owner`].
+/// One place of the ring. Only the slot's holder may access `body`: see [`Owner`].
 pub(super) struct Slot<M> {
     body: UnsafeCell<Body<M>>,
-    /// Shares not finished yet, while the slot is split.
+    /// Number of unfinished shares, while the slot is split.
     shares: AtomicUsize,
-    /// Since the slot was split, a share was given back whose rows may not be written.
+    /// A share was returned since the slot was split, whose rows may not be written.
     abandoned: AtomicBool,
     /// Whether it returns to the ring; a spilled batch's does not.
     in_ring: bool,
@@ -91,7 +91,7 @@ pub(super) struct Slot<M> {
 
 pub(super) struct Body<M> {
     pub(super) block: Option<Block>,
-    /// Ordinary memory that this turn is served from instead of the block.
+    /// Ordinary memory that this batch uses instead of the block.
     pub(super) spill: Option<Block>,
     pub(super) reservation: Option<Reservation>,
     pub(super) payload: M,
@@ -124,7 +124,7 @@ impl<M> Slot<M> {
 // `shares` counter (release/acquire). So sharing needs no more than `Send` of what is inside, and `Sync` of the payload.
 unsafe impl<M: Send + Sync> Sync for Slot<M> {}
 
-/// The exclusive right to a slot. Exists at most once for each slot; dropping it brings the slot home.
+/// The exclusive right to a slot. There is at most one per slot; dropping it returns the slot.
 struct Owner<M> {
     slot: Option<Arc<Slot<M>>>,
     home: Arc<Shared<M>>,
@@ -173,12 +173,12 @@ impl<M> Drop for Owner<M> {
         }
         drop(state);
         self.home.came_home.notify_all();
-        // Its memory may be the user's to free.
+        // The user's code may free its memory.
         drop(retired);
     }
 }
 
-/// A slot that is being filled, in one hand.
+/// A slot that is being filled, with a single owner.
 pub(crate) struct Draft<M>(Owner<M>);
 
 impl<M> Draft<M> {
@@ -199,12 +199,12 @@ impl<M> Draft<M> {
         &self.0.body().payload
     }
 
-    /// The payload, to be changed.
+    /// The payload, for writing.
     pub(crate) fn payload_mut(&mut self) -> &mut M {
         &mut self.0.body_mut().payload
     }
 
-    /// The memory, to be written.
+    /// The memory, for writing.
     pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
         self.both_mut().1
     }
@@ -216,7 +216,7 @@ impl<M> Draft<M> {
         (&mut body.payload, block.map_or(&mut [], Block::as_mut_slice))
     }
 
-    /// Whether every share was finished since the batch was split: none was dropped or abandoned.
+    /// Whether every share was finished since the batch was split, so that none was dropped or abandoned.
     pub(crate) fn is_whole(&self) -> bool {
         !self.0.slot().abandoned.load(Ordering::Relaxed)
     }
@@ -225,7 +225,7 @@ impl<M> Draft<M> {
         self.0
     }
 
-    /// The batch is finished: nobody writes it any more. It is the caller's since `since`.
+    /// The batch is finished, and nobody writes to it any more. The caller has it since `since`.
     pub(crate) fn freeze(mut self, since: Instant) -> Lease<M> {
         if self.0.slot().in_ring {
             let mut state = self.0.home.state.lock();
@@ -239,7 +239,8 @@ impl<M> Draft<M> {
 }
 
 impl<M: AsRef<Layout>> Draft<M> {
-    /// Lets `work` write the whole batch, in one share. A panic of `work` goes on after the draft is whole again.
+    /// Lets `work` write the whole batch, in one share. If `work` panics, the panic continues after the draft is whole
+    /// again.
     pub(crate) fn with_share(&mut self, work: impl FnOnce(&mut Share<M>)) {
         let home = self.0.home.clone();
         let this = std::mem::replace(&mut self.0, Owner { slot: None, home, leased: false });
@@ -259,8 +260,8 @@ impl<M: AsRef<Layout>> Draft<M> {
         }
     }
 
-    /// Splits the batch's rows into shares of `rows_a_share` rows, which may be filled by different threads, and hands
-    /// each to `give`, which does not panic. The share that is given back last returns the draft.
+    /// Splits the batch's rows into shares of `rows_a_share` rows, which different threads may fill, and gives each to
+    /// `give`, which must not panic. The last share that is returned gives the draft.
     ///
     /// # Panics
     ///
@@ -282,7 +283,7 @@ impl<M: AsRef<Layout>> Draft<M> {
     }
 }
 
-/// Some rows of a batch that is being filled: exclusively these, beside other shares of the same batch.
+/// Some rows of a batch that is being filled. Only this share may write them; other shares have the other rows.
 ///
 /// Dropping it is not finishing it: the batch is then not [whole](Draft::is_whole).
 pub(crate) struct Share<M> {
@@ -304,18 +305,18 @@ impl<M> Share<M> {
         &self.body().payload
     }
 
-    /// The rows that are this share's to fill.
+    /// The rows of this share.
     pub(crate) fn rows(&self) -> Range<usize> {
         self.rows.clone()
     }
 
-    /// Gives this share's rows back, all written or named in the payload. The last one of the batch gets the draft, which
-    /// sees what all have written.
+    /// Returns this share's rows, all written or named in the payload. The last share of the batch gives the draft,
+    /// which sees everything that was written.
     pub(crate) fn finish(mut self) -> Option<Draft<M>> {
         self.give_back()
     }
 
-    /// Gives this share's rows back as they are. The last one of the batch gets the draft.
+    /// Returns this share's rows as they are. The last share of the batch gives the draft.
     pub(crate) fn abandon(mut self) -> Option<Draft<M>> {
         self.slot.as_ref()?.abandoned.store(true, Ordering::Relaxed);
         self.give_back()
@@ -323,7 +324,8 @@ impl<M> Share<M> {
 
     fn give_back(&mut self) -> Option<Draft<M>> {
         let slot = self.slot.take()?;
-        // Not a release and a fence behind the last one: ThreadSanitizer does not know fences, and a share is a long job.
+        // Not a release with a fence after the last one: ThreadSanitizer does not know fences, and a share is a long
+        // job.
         if slot.shares.fetch_sub(1, Ordering::AcqRel) > 1 {
             return None;
         }
@@ -332,7 +334,7 @@ impl<M> Share<M> {
 }
 
 impl<M: AsRef<Layout>> Share<M> {
-    /// Those of this share's rows that are in `rows`, to be written, beside the payload.
+    /// Those rows of this share that are in `rows`, for writing, and the payload.
     ///
     /// # Panics
     ///
@@ -363,7 +365,7 @@ impl<M> Drop for Share<M> {
     }
 }
 
-/// A finished batch: the caller's until it drops. `Send`, so it may drop anywhere.
+/// A finished batch, which belongs to the caller until it drops. It is `Send`, so it may drop on any thread.
 pub(crate) struct Lease<M>(Owner<M>);
 
 impl<M> Lease<M> {
@@ -375,14 +377,15 @@ impl<M> Lease<M> {
         self.0.body().memory().map_or(&[], Block::as_slice)
     }
 
-    /// The first byte. What it points to may be written for as long as the lease lives, and nothing reads it otherwise.
+    /// The first byte. The memory may be written as long as the lease lives, and nothing else reads it.
     pub(crate) fn start(&mut self) -> NonNull<u8> {
         self.0.body().memory().map_or(NonNull::dangling(), Block::start)
     }
 }
 
-/// Takes the block out of a slot that lies in the ring's free list, or was just taken from it, if it is larger than `slot_bytes`.
-/// It is the caller's to drop, when the lock is free again: what gives the memory back may be the user's code.
+/// Takes the block out of a slot that is in the ring's free list, or was just taken from it, if the block is larger
+/// than `slot_bytes`. The caller must drop it after releasing the lock, because freeing the memory may run the user's
+/// code.
 ///
 /// The caller holds the ring's lock, so nobody can take the slot meanwhile.
 pub(super) fn shrink_free<M>(slot: &Slot<M>, home: &Shared<M>, slot_bytes: usize) -> Option<Block> {

@@ -20,7 +20,7 @@ pub struct RowsMut<'a> {
     base: Base,
     specs: &'a [TensorSpec],
     tensors: &'a [TensorLayout],
-    /// Where the batch's samples lie in ragged tensors.
+    /// Where the batch's samples are in ragged tensors.
     runs: &'a [Run],
     rows: Range<usize>,
     extents: Extents,
@@ -38,7 +38,7 @@ impl fmt::Debug for RowsMut<'_> {
 struct Base {
     slot: NonNull<u8>,
     aside: NonNull<u8>,
-    /// The batch's row that is the first one there.
+    /// The batch's row that is the first row there.
     first_aside: usize,
 }
 
@@ -60,7 +60,8 @@ impl<'a> RowsMut<'a> {
         Self { base, specs, tensors, runs, rows, extents, memory: PhantomData }
     }
 
-    /// These rows with further tensors beside those of the batch. What they hold is not defined: the last call's.
+    /// These rows with further tensors in addition to the batch's. Their content is not defined: it is what the last
+    /// call left.
     ///
     /// # Errors
     ///
@@ -117,7 +118,7 @@ impl<'a> RowsMut<'a> {
         }
     }
 
-    /// The bytes of tensor `index` of all these rows, one after another; `None` where rows do not have as many each.
+    /// The bytes of tensor `index` in all these rows, one row after another; `None` if rows have different sizes.
     ///
     /// # Panics
     ///
@@ -240,7 +241,7 @@ impl<'a> RowMut<'a> {
         (self.base.start_of(tensor, self.row), tensor.row_bytes, &tensor.row_shape[..])
     }
 
-    /// The same of a tensor whose samples do not take as much room each. Of offsets, no sample has a part.
+    /// The same for a tensor whose samples have different sizes. A sample has no part of a tensor of offsets.
     fn place_ragged(&self, tensor: &'a TensorLayout) -> (NonNull<u8>, usize, &'a [usize]) {
         assert!(!tensor.is_aside, "ragged tensors lie in the slot");
         let run = &self.runs[self.row];
@@ -255,14 +256,14 @@ impl<'a> RowMut<'a> {
         (start, shape[0] * width, shape)
     }
 
-    /// The tensors `written`, to be written, beside all others, to be read.
+    /// The tensors `written` for writing, and all others for reading.
     pub(crate) fn split<'b>(&'b mut self, written: &'b [usize]) -> (RowView<'b>, Written<'b>) {
         let row = RowMut { memory: PhantomData, ..*self };
         let view = RowView { row: RowMut { memory: PhantomData, ..*self }, written };
         (view, Written { row, written })
     }
 
-    /// This row alone, as rows.
+    /// Only this row, as rows.
     pub(crate) fn as_rows(&mut self) -> RowsMut<'_> {
         RowsMut {
             base: self.base,
@@ -283,7 +284,7 @@ impl<'a> RowMut<'a> {
     }
 }
 
-/// The shape of a sample's part of what is no sample's.
+/// The shape of a sample's part of a tensor that belongs to no sample.
 const NOTHING: &[usize] = &[0];
 
 impl Base {
@@ -302,14 +303,14 @@ impl Base {
     }
 }
 
-/// The tensors of one sample that are not written at the same time.
+/// The tensors of one sample that may be read while others are written.
 pub(crate) struct RowView<'a> {
     row: RowMut<'a>,
     written: &'a [usize],
 }
 
 impl RowView<'_> {
-    /// This sample's part of tensor `index`; `None` if that is written now, or is not there.
+    /// This sample's part of tensor `index`; `None` if it is being written, or does not exist.
     pub(crate) fn tensor(&self, index: usize) -> Option<TensorView<'_>> {
         let layout = self.row.tensors.get(index).filter(|_| !self.written.contains(&index))?;
         let (start, len, shape) = self.row.place(layout);
@@ -320,14 +321,14 @@ impl RowView<'_> {
     }
 }
 
-/// The tensors of one sample that are written while others are read.
+/// The tensors of one sample that may be written while others are read.
 pub(crate) struct Written<'a> {
     row: RowMut<'a>,
     written: &'a [usize],
 }
 
 impl Written<'_> {
-    /// How many there are.
+    /// Number of tensors.
     pub(crate) fn len(&self) -> usize {
         self.written.len()
     }

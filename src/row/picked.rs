@@ -5,10 +5,10 @@ use crate::schema::TensorSpec;
 
 use super::RowsMut;
 
-/// Some of a sample's tensors, in an order of their own.
+/// Some of a sample's tensors, in any order.
 pub(crate) struct Picked {
     specs: Vec<TensorSpec>,
-    /// Which of the sample's tensors each is; no two are the same.
+    /// The position of each among the sample's tensors; no two are the same.
     places: Vec<usize>,
 }
 
@@ -25,7 +25,7 @@ impl Picked {
 }
 
 impl RowsMut<'_> {
-    /// The part of these rows with the tensors `picked`. `room` keeps where they lie, from call to call.
+    /// The part of these rows with the tensors `picked`. `room` is reused from call to call.
     ///
     /// # Panics
     ///

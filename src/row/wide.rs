@@ -2,25 +2,25 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TensorLayout;
 use crate::schema::{Extents, MAX_EXTENTS, Rows, TensorSpec};
 
-/// Tensors of a sample some of which lie in the batch, and the others beside it, in memory of whoever fills it: what the
-/// batch's tensors are made of and what is not delivered.
+/// The tensors of a sample while it is filled. Some lie in the batch; the others lie beside it, in memory of the thread
+/// that fills it: what the batch's tensors are made from, and what is not delivered.
 pub(crate) struct Wide {
     pub(super) specs: Vec<TensorSpec>,
-    /// Which of the batch's tensors each is; no two are the same.
+    /// For each tensor, its position in the batch, if it is there; no two are the same.
     places: Vec<Option<usize>>,
 }
 
-/// Where the tensors of [`Wide`] rows lie, and the memory beside the slot. Kept from job to job.
+/// Where the tensors of [`Wide`] rows are, and the memory beside the slot. Kept from job to job.
 #[derive(Default)]
 pub(crate) struct WideMemory {
     pub(super) tensors: Vec<TensorLayout>,
     pub(super) aside: Vec<u64>,
 }
 
-/// Most bytes beside the slot for one sample: what files say of their sizes may be wrong.
+/// Most bytes beside the slot for one sample, because files may lie about their sizes.
 const MAX_ASIDE_BYTES: usize = 1 << 30;
 
-/// What tensors beside the slot are aligned to.
+/// Alignment of tensors beside the slot.
 const ASIDE_ALIGNMENT: usize = 64;
 
 impl Wide {
@@ -39,7 +39,7 @@ impl Wide {
         &self.specs
     }
 
-    /// Bytes of one sample beside the slot; those that vary in length count as one element.
+    /// Bytes of one sample beside the slot; a length that varies counts as one element.
     pub(crate) fn aside_bytes(&self) -> usize {
         let aside = self.specs.iter().zip(&self.places).filter(|(_, place)| place.is_none());
         let bytes = |spec: &TensorSpec| {
@@ -51,7 +51,7 @@ impl Wide {
 }
 
 impl WideMemory {
-    /// Places all tensors for `rows` samples, and makes room for those beside the slot.
+    /// Computes the places of all tensors for `rows` samples, and makes room for those beside the slot.
     ///
     /// # Errors
     ///

@@ -52,7 +52,7 @@ impl StatsHandle {
     pub fn stats(&self) -> Option<Stats> {
         let figures = self.0.upgrade()?;
         let stats = figures.stats();
-        // If the iterator is gone by now, this is the last to hold what it read by, the user's source among it.
+        // If the iterator is gone by now, this is the last owner of what it read from, including the user's source.
         if catch_unwind(AssertUnwindSafe(|| drop(figures))).is_err() {
             tracing::warn!("a source panicked while it was dropped");
         }

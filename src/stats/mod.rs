@@ -114,7 +114,7 @@ pub struct Stats {
     read_levels: Vec<[u64; 3]>,
     #[serde(skip)]
     stretches: Stretches,
-    /// How many workers there would be without the shield.
+    /// Number of workers without the shield.
     #[serde(skip)]
     unshielded: usize,
 }
@@ -129,7 +129,7 @@ pub struct DamageStats {
     pub images: u64,
 }
 
-/// How many workers there were for how long, by the trainer's time.
+/// How long there were how many workers, by the trainer's time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lived {
     /// Threads times seconds, up to the last change of their number.
@@ -149,32 +149,32 @@ impl Lived {
     }
 }
 
-/// What an iterator tells beside its counters.
+/// What an iterator tells in addition to its counters.
 #[derive(Debug)]
 pub(crate) struct Setting {
-    /// None for the shield.
+    /// 0 for the shield.
     pub(crate) workers: usize,
-    /// How long there were so many, and others before them.
+    /// How long there were so many, and others before.
     pub(crate) lived: Lived,
-    /// How many there would be without the shield.
+    /// Number of workers without the shield.
     pub(crate) unshielded: usize,
     pub(crate) prefetch: usize,
     pub(crate) planning: Planning,
     pub(crate) cores: usize,
     pub(crate) core_quota: Option<f64>,
-    /// Cores whose time the workers may use together, if that is bounded.
+    /// Number of cores whose time the workers may use together, if it is limited.
     pub(crate) most_cores: Option<f64>,
     pub(crate) tuning: Option<Tuning>,
     pub(crate) ring: RingStats,
     pub(crate) memory_bytes: u64,
-    /// Of the worker threads: time on a core, and time that they waited for one.
+    /// For the worker threads: time on a core, and time that they waited for one.
     pub(crate) scheduled: Option<[f64; 2]>,
-    /// Of the planning thread: time that it waited for a core.
+    /// For the planning thread: time that it waited for a core.
     pub(crate) planning_queued: Option<f64>,
 }
 
 impl Stats {
-    /// `name` says where a sample is.
+    /// `name` gives the place of a sample.
     pub(crate) fn read(counters: &Counters, setting: Setting, mut name: impl FnMut(u64) -> String) -> Self {
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
         let threads = setting.workers.max(1);
@@ -306,7 +306,7 @@ impl Stats {
         }
     }
 
-    /// With the figures of a trainer that takes batches by way of a stage behind this one.
+    /// The same with the figures of a trainer that takes batches from a later stage.
     pub(crate) fn with_trainer(mut self, trainer: TrainerStats) -> Self {
         let times = share(trainer.seconds(), self.trainer.seconds());
         self.workers.thread_seconds *= times;
@@ -314,10 +314,10 @@ impl Stats {
         Self { trainer, ..self }
     }
 
-    /// Cores whose time the whole process may use: perhaps a part of one.
+    /// Number of cores (perhaps with a fraction) whose time the whole process may use.
     pub(crate) fn usable_cores(&self) -> f64 {
         let cores = self.cores as f64;
-        // The number of cores is that of the quota, without the part.
+        // The number of cores is the quota without its fraction.
         self.core_quota.filter(|quota| *quota < cores + 1.0).unwrap_or(cores)
     }
 
@@ -337,7 +337,7 @@ impl Sub for &Stats {
 }
 
 impl DamageStats {
-    /// The kinds that were met.
+    /// The kinds that occurred.
     pub(crate) fn of(images: [u64; Damage::ALL.len()]) -> Vec<Self> {
         let damage = Damage::ALL.iter().zip(images).map(|(damage, images)| Self { kind: damage.as_str(), images });
         damage.filter(|damage| damage.images > 0).collect()
@@ -348,12 +348,12 @@ fn seconds(nanoseconds: &AtomicU64) -> f64 {
     nanoseconds.load(Ordering::Relaxed) as f64 / 1e9
 }
 
-/// A difference of times, of which the later one may have been read a moment before.
+/// A difference of times. The later one may have been read a moment before the earlier one.
 fn less(later: f64, earlier: f64) -> f64 {
     (later - earlier).max(0.0)
 }
 
-/// A part of a whole; none of nothing.
+/// A part of a whole; 0 if the whole is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

@@ -102,7 +102,7 @@ impl StageStats {
     }
 }
 
-/// What was begun before the trainer first asked counts as work, and that time not as its own: hence at most 1.
+/// Work that began before the trainer first asked is counted, but that time is not; hence at most 1.
 fn share_of_threads(seconds: f64, thread_seconds: f64) -> f64 {
     super::share(seconds, thread_seconds).min(1.0)
 }
@@ -226,7 +226,7 @@ impl WorkerStats {
         self.share(self.busy_seconds)
     }
 
-    /// What share of their time so many seconds of all of them together are, at most 1.
+    /// The share of all threads' time that so many seconds are, at most 1.
     pub(super) fn share(&self, seconds: f64) -> f64 {
         share_of_threads(seconds, self.thread_seconds)
     }

@@ -3,12 +3,12 @@ use std::fmt;
 use super::{Stats, share};
 
 /// So many things of this name: `1 batch`, `2 batches`.
-struct Things(u64, &'static str);
+pub(super) struct Things<N>(pub(super) N, pub(super) &'static str);
 
-impl fmt::Display for Things {
+impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Things<N> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let plural = match self.0 {
-            1 => "",
+        let plural = match &self.0 {
+            one if *one == N::from(1) => "",
             _ if self.1.ends_with("ch") => "es",
             _ => "s",
         };
@@ -39,7 +39,7 @@ impl fmt::Display for Stats {
             )?;
         }
         if workers.threads > 0 {
-            let cores = Things(self.cores as u64, "core");
+            let cores = Things(self.cores, "core");
             write!(f, "workers    {} on {cores}, {} busy", workers.threads, Percent(workers.utilisation()))?;
             if let (Some(cpu), Some(queued)) = (workers.cpu_seconds, workers.queued_seconds) {
                 let (cpu, queued) = (Percent(workers.share(cpu)), Percent(workers.share(queued)));
@@ -51,8 +51,8 @@ impl fmt::Display for Stats {
             writeln!(f)?;
         }
         if let Some(tuning) = &self.tuning {
-            let workers = tuning.workers.then(|| Things(workers.threads as u64, "worker").to_string());
-            let prefetch = tuning.prefetch.then(|| format!("{} ahead", Things(queue.prefetch as u64, "batch")));
+            let workers = tuning.workers.then(|| Things(workers.threads, "worker").to_string());
+            let prefetch = tuning.prefetch.then(|| format!("{} ahead", Things(queue.prefetch, "batch")));
             let found: Vec<String> = workers.into_iter().chain(prefetch).collect();
             let (found, changes) = (found.join(", "), Things(tuning.changes, "time"));
             writeln!(f, "tuned      {found}; changed {changes}: {}", tuning.why)?;

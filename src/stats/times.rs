@@ -49,7 +49,7 @@ impl Times {
         });
         bucket.map_or(0.0, |(bucket, _)| {
             let (from, to) = bounds_of(*bucket);
-            // The first bucket is that of what took no time at all.
+            // The first bucket is for things that took no time at all.
             if *bucket == 0 { 0.0 } else { from.midpoint(to) / 1e9 }
         })
     }

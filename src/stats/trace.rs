@@ -41,7 +41,7 @@ struct Inner {
     file: CounterMutex<Option<PathBuf>>,
 }
 
-/// How many events are kept unless told otherwise.
+/// Default number of events that are kept.
 const EVENTS: usize = 1 << 17;
 
 impl Default for Trace {
@@ -127,7 +127,7 @@ fn save(recorder: &Recorder, path: &Path) -> Result<()> {
 
 fn to_json(recorder: &Recorder) -> String {
     let (mut events, dropped) = recorder.read();
-    // What contains another thing comes before it.
+    // An event that contains another one comes first.
     events.sort_by_key(|event| (event.begin_ns, std::cmp::Reverse(event.end_ns)));
     let mut json = String::with_capacity(200 * events.len() + 1000);
     // Writing to a string does not fail.
@@ -143,7 +143,7 @@ fn write(json: &mut String, events: &[Event], dropped: u64) -> fmt::Result {
         env!("CARGO_PKG_VERSION")
     )?;
     let tracks: BTreeSet<Track> = events.iter().map(|event| event.track).collect();
-    // Whose batches are taken from a device: who asks the loader for them feeds the upload.
+    // Iterators whose batches are taken from a device: whoever asks the loader for them feeds the upload.
     let uploaded: BTreeSet<u32> =
         events.iter().filter(|event| event.kind == Kind::Take).map(|event| event.iterator).collect();
     let feeds = |track: Track| matches!(track, Track::Trainer(iterator) if uploaded.contains(&iterator));
@@ -190,7 +190,7 @@ fn write(json: &mut String, events: &[Event], dropped: u64) -> fmt::Result {
     Ok(())
 }
 
-/// A copy, which may overlap with another one of its thread.
+/// A copy. It may overlap with another copy of the same thread.
 fn copy(json: &mut String, event: &Event) -> fmt::Result {
     let (tid, batch) = (thread(event.track), event.batch.unwrap_or(0));
     let id = u64::from(event.iterator) << 40 | batch;
@@ -205,8 +205,9 @@ fn copy(json: &mut String, event: &Event) -> fmt::Result {
     Ok(())
 }
 
-/// The way of each batch from the job that was the first to read, over the others and settling, to the `next` that gave it,
-/// or over that and its upload to the `next` of who takes it from the device: of batches of which both ends are kept.
+/// The path of each batch: from the first job that read, through the other jobs and settling, to the `next` that
+/// delivered it; if it was uploaded, further to the upload and the `next` of the device's iterator. Only batches with
+/// both ends are shown.
 fn flows(json: &mut String, events: &[Event], uploaded: &BTreeSet<u32>) -> fmt::Result {
     let mut ways: BTreeMap<(u32, u64), Vec<&Event>> = BTreeMap::new();
     let passes = |kind| matches!(kind, Kind::Fill | Kind::Settle | Kind::Next | Kind::Upload | Kind::Take);
@@ -216,7 +217,7 @@ fn flows(json: &mut String, events: &[Event], uploaded: &BTreeSet<u32>) -> fmt::
         }
     }
     for ((iterator, batch), mut way) in ways {
-        // In the order in which they ended, as that is where a flow passes.
+        // In the order in which they ended, because a flow passes there.
         way.sort_by_key(|event| event.end_ns);
         let ends = if uploaded.contains(&iterator) { Kind::Take } else { Kind::Next };
         way.retain(|event| ends == Kind::Take || event.kind != Kind::Upload);
@@ -230,7 +231,7 @@ fn flows(json: &mut String, events: &[Event], uploaded: &BTreeSet<u32>) -> fmt::
                 place if place + 1 == way.len() => "f",
                 _ => "t",
             };
-            // Inside of what it belongs to, which ends a moment later.
+            // Inside of the event that it belongs to, which ends a moment later.
             let at = event.end_ns.saturating_sub(1).max(event.begin_ns);
             write!(
                 json,
@@ -253,19 +254,19 @@ impl fmt::Display for Micros {
     }
 }
 
-/// A number that no other track has.
+/// A number for each track.
 fn thread(track: Track) -> u64 {
     match track {
         Track::Worker(number) => 1 + u64::from(number),
         Track::Planning(iterator) => 10_000 + 2 * u64::from(iterator),
         Track::Trainer(iterator) => 10_001 + 2 * u64::from(iterator),
-        // Numbers of threads have 31 bits.
+        // Thread numbers have 31 bits.
         Track::Upload(iterator, device) => 1 << 29 | u64::from(iterator) << 8 | u64::from(device & 0xff),
         Track::Taker(iterator) => 1 << 30 | u64::from(iterator & 0xffff),
     }
 }
 
-/// What a track is called; iterators beyond the first have a number.
+/// The name of a track; iterators after the first have a number.
 struct Name {
     track: Track,
     /// Whether it feeds an upload.

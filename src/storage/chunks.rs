@@ -12,18 +12,18 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::sync::{Arc, Condvar, Mutex, MutexGuard};
 
-/// A bounded cache of decoded chunks by their keys.
+/// A bounded cache of decoded chunks, by key.
 pub(crate) struct Chunks<K, T> {
     most_bytes: u64,
     budget: MemoryBudget,
     state: Mutex<State<K, T>>,
-    /// A chunk was decoded, or could not be.
+    /// Notified when a chunk was decoded, or could not be.
     changed: Condvar,
 }
 
 struct State<K, T> {
     entries: HashMap<K, Entry<T>>,
-    /// Of the chunks that are here.
+    /// Bytes of the chunks in the cache.
     bytes: u64,
     /// Counts uses; the least recently used chunk has the smallest.
     uses: u64,
@@ -36,14 +36,14 @@ enum Entry<T> {
     Bad(Arc<Fault>),
 }
 
-/// What is wrong with a chunk whenever it is decoded.
+/// An error that occurs whenever this chunk is decoded.
 struct Fault {
     kind: ErrorKind,
     message: String,
     location: Location,
 }
 
-/// A decoded chunk; the memory budget's share goes with it.
+/// A decoded chunk with its share of the memory budget.
 pub(crate) struct Chunk<T> {
     value: T,
     reservation: Reservation,
@@ -75,13 +75,13 @@ impl<T> Deref for Chunk<T> {
 }
 
 impl<T> Chunk<T> {
-    /// Bytes that it counts for.
+    /// Bytes that it counts for in the budget.
     pub(crate) fn bytes(&self) -> u64 {
         self.reservation.bytes()
     }
 }
 
-/// Takes back the claim on a chunk whose decoding ended by a panic.
+/// Withdraws the claim on a chunk if decoding it panics.
 struct Claim<'a, K: Copy + Eq + Hash, T> {
     chunks: &'a Chunks<K, T>,
     key: K,
@@ -98,32 +98,32 @@ impl<K: Copy + Eq + Hash, T> Drop for Claim<'_, K, T> {
 }
 
 impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
-    /// Keeps at most `most_bytes` beside the chunks that somebody holds; all of them count on `budget`.
+    /// Keeps at most `most_bytes` in addition to the chunks in use; all of them count on `budget`.
     pub(crate) fn new(most_bytes: u64, budget: &MemoryBudget) -> Self {
         let state = State { entries: HashMap::new(), bytes: 0, uses: 0, counts: ChunkStats::default() };
         Self { most_bytes, budget: budget.clone(), state: Mutex::new(state), changed: Condvar::new() }
     }
 
-    #[cfg(any(feature = "parquet", test))]
+    #[cfg(any(feature = "parquet", all(test, not(ringfeed_loom))))]
     pub(crate) fn stats(&self) -> ChunkStats {
         let state = self.state.lock();
         ChunkStats { bytes: state.bytes, ..state.counts }
     }
 
     /// Whether a chunk is here, or will be soon.
-    #[cfg(any(feature = "parquet", test))]
+    #[cfg(any(feature = "parquet", all(test, not(ringfeed_loom))))]
     pub(crate) fn has(&self, key: K) -> bool {
         matches!(self.state.lock().entries.get(&key), Some(Entry::Here { .. } | Entry::Decoding))
     }
 
-    /// Whether those that somebody holds are more than is kept: who can do without holding more, should.
-    #[cfg(any(feature = "parquet", test))]
+    /// Whether the chunks in use are more than may be kept: callers that can release some should.
+    #[cfg(any(feature = "parquet", all(test, not(ringfeed_loom))))]
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().bytes > self.most_bytes
     }
 
-    /// Puts the chunks of `keys` into `into`, in this order. Those that are not here are decoded by `decode`, which is given a
-    /// reservation that holds as many bytes as `estimate` says, and leaves it at what the chunk needs.
+    /// Puts the chunks of `keys` into `into`, in this order. Chunks that are not here are decoded by `decode`. It gets
+    /// a reservation of as many bytes as `estimate` says, and must leave it at what the chunk needs.
     ///
     /// # Errors
     ///
@@ -139,8 +139,8 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         self.get_unless(None, keys, estimate, decode, into).map(drop)
     }
 
-    /// As [`get`](Self::get), where the chunks of `keys` may have been [joined](Self::join) to one, `whole`: then that alone
-    /// is put into `into`. Whether it is.
+    /// Like [`get`](Self::get), if the chunks of `keys` may have been [joined](Self::join) into one, `whole`: then only
+    /// this one is put into `into`. Returns whether it was.
     ///
     /// # Errors
     ///
@@ -154,7 +154,8 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         into: &mut Vec<Arc<Chunk<T>>>,
     ) -> Result<bool> {
         let first = into.len();
-        // Chunks make room for the one that they are joined to in the moment in which that is there: so nobody finds neither.
+        // Chunks are replaced by the one that they are joined to in a single step, so that a thread finds one or the
+        // other.
         let look_up = |state: &mut State<K, T>, key| match whole.and_then(|whole| state.find(whole)) {
             Some(chunk) => Ok(Found::Whole(chunk)),
             None => state.look_up(key),
@@ -177,7 +178,7 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         if is_complete {
             return Ok(false);
         }
-        // What others decode was left out; now it is waited for.
+        // Chunks that others decode were skipped; now they are waited for.
         into.truncate(first);
         for key in keys {
             let mut state = self.state.lock();
@@ -205,13 +206,13 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         Ok(false)
     }
 
-    /// Puts the chunks `parts`, all those of `keys`, together to one, `whole`, which takes their place here. `None` where there
-    /// is no memory for both at once.
+    /// Joins the chunks `parts`, which are all those of `keys`, into one, `whole`, which replaces them. `None` if there
+    /// is no memory for both.
     ///
     /// # Panics
     ///
     /// If `join` does.
-    #[cfg(any(feature = "parquet", test))]
+    #[cfg(any(feature = "parquet", all(test, not(ringfeed_loom))))]
     pub(crate) fn join(
         &self,
         whole: K,
@@ -257,7 +258,7 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         drop(self.make_room(self.state.lock(), bytes));
         let mut reservation = self.budget.empty_reservation();
         if reservation.try_grow_to(bytes).is_err() {
-            // Chunks that nobody holds give way to the one that is needed.
+            // Unused chunks are dropped to make room for the one that is needed.
             drop(self.make_room(self.state.lock(), u64::MAX));
             reservation.grow_to(bytes, "decoding a chunk")?;
         }
@@ -292,13 +293,13 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         Ok(chunk)
     }
 
-    /// Takes out the least recently used chunks that nobody holds until `more` bytes fit beside the rest. They drop when the
-    /// lock is free again.
+    /// Removes the least recently used chunks that are not in use, until there is room for `more` bytes. They are
+    /// dropped after the lock is released.
     fn make_room(&self, mut state: MutexGuard<'_, State<K, T>>, more: u64) -> Vec<Arc<Chunk<T>>> {
         let mut evicted = Vec::new();
         while state.bytes.saturating_add(more) > self.most_bytes {
             let oldest = state.entries.iter().filter_map(|(key, entry)| match entry {
-                // Only the holder of this lock makes further handles.
+                // Only the owner of this lock makes further handles.
                 Entry::Here { chunk, used } if Arc::strong_count(chunk) == 1 => Some((*used, *key)),
                 _ => None,
             });
@@ -313,15 +314,15 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
 
 enum Found<T> {
     Here(Arc<Chunk<T>>),
-    /// It was joined with others to this one.
+    /// It was joined with others into this one.
     Whole(Arc<Chunk<T>>),
     Decoding,
-    /// The caller is to decode it: it is claimed for it.
+    /// The caller must decode it, and has the claim on it.
     Nothing,
 }
 
 impl<K: Copy + Eq + Hash, T> State<K, T> {
-    /// A chunk that is here.
+    /// A chunk that is in the cache.
     fn find(&mut self, key: K) -> Option<Arc<Chunk<T>>> {
         self.uses += 1;
         match self.entries.get_mut(&key) {
@@ -340,7 +341,7 @@ impl<K: Copy + Eq + Hash, T> State<K, T> {
         self.entries.insert(key, Entry::Here { chunk: chunk.clone(), used: self.uses });
     }
 
-    /// Takes out a chunk that is here.
+    /// Removes a chunk from the cache.
     fn take(&mut self, key: K) -> Option<Arc<Chunk<T>>> {
         let Some(Entry::Here { chunk, .. }) = self.entries.get(&key) else { return None };
         let chunk = chunk.clone();
@@ -433,7 +434,7 @@ mod tests {
             scope.spawn(|| {
                 let slow = |key, reservation: &mut Reservation| {
                     begun.wait();
-                    // The other thread decodes chunk 2 while this one is still at 1, so that no lock is held.
+                    // The other thread decodes chunk 2 while this one is still at 1, so no lock is held.
                     other_is_done.wait();
                     double(key, reservation)
                 };
@@ -464,7 +465,7 @@ mod tests {
         get(&chunks, &[4], double).unwrap();
         assert_eq!(kept(&chunks, 0..5), [1, 3, 4]);
         assert_eq!((budget.used(), chunks.stats().bytes, chunks.stats().evicted), (30, 30, 2));
-        // What is held may be more than is kept.
+        // More may be in use than may be kept.
         let many = get(&chunks, &[10, 11, 12, 13, 14], double).unwrap();
         assert_eq!(budget.used(), 50);
         drop(many);
@@ -498,7 +499,7 @@ mod tests {
                 scope.spawn(|| {
                     let broken = |_, _: &mut Reservation| -> Result<u32> {
                         begun.wait();
-                        // Until the other one waits.
+                        // Until the other thread waits.
                         while chunks.stats().waited == 0 {
                             thread::yield_now();
                         }

@@ -10,10 +10,10 @@ use crate::files::{check_ordinary, open_unseen};
 
 use super::input::read_exact_at;
 
-/// Files up to here are read without asking for their length first: for them, a call to the system is a fifth of the cost.
+/// Files up to this size are read without asking for their length first, because a system call is a fifth of the cost.
 const SMALL: usize = 8 << 10;
 
-/// Reads the first `wanted` bytes of a file, at least 8 KiB of them, into `buffer`, reusing its memory; returns the file's
+/// Reads the first `wanted` bytes of a file, but at least 8 KiB, into `buffer`, reusing its memory; returns the file's
 /// length.
 pub(crate) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wanted: u64) -> Result<u64> {
     let mut file = open_unseen(path)?;
@@ -21,13 +21,13 @@ pub(crate) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wante
         let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
         check_ordinary(path, &metadata).map(|()| metadata)
     };
-    // What the last file left there is overwritten, so that only what a buffer grows by is ever cleared.
+    // The bytes of the previous file are overwritten, so only the part by which the buffer grows is cleared.
     if buffer.len() < SMALL {
         buffer.resize(SMALL, 0);
     }
     let begin = match fill(&mut file, &mut buffer[..SMALL]) {
         Ok(begin) => begin,
-        // A folder, or a pipe that has nothing to give now.
+        // A folder, or a pipe that has no data now.
         Err(error) => return Err(metadata(&file).map_or_else(|other| other, |_| Error::io(path, error))),
     };
     if begin == 0 {
@@ -40,22 +40,22 @@ pub(crate) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wante
     let len = metadata(&file)?.len();
     check_bytes(len.max(begin as u64), max_bytes)?;
     if len < begin as u64 {
-        // Some file systems do not know how long a file is.
+        // Some file systems do not know the length of a file.
         buffer.truncate(begin);
         let limit = wanted.min(max_bytes.saturating_add(1)).saturating_sub(begin as u64);
         let count = file.take(limit).read_to_end(buffer).map_err(|error| Error::io(path, error))?;
         BytesRead::note(count);
         return check_bytes(buffer.len() as u64, max_bytes).map(|()| buffer.len() as u64);
     }
-    // One call, where reading to the end would make several. Of a file that grows meanwhile, this is what it was; of one
-    // that shrinks, what is left.
+    // One call instead of several up to the file's end. If the file grows meanwhile, this is its old content; if it
+    // shrinks, what is left.
     buffer.resize(len.min(wanted.max(begin as u64)) as usize, 0);
     let rest = fill(&mut file, &mut buffer[begin..]).map_err(|error| Error::io(path, error))?;
     buffer.truncate(begin + rest);
     Ok(len)
 }
 
-/// A local file that is looked into at a few places, and closed again.
+/// A local file of which a few parts are read before it is closed again.
 pub(crate) struct LocalFile {
     file: File,
     bytes: u64,
@@ -69,12 +69,12 @@ impl LocalFile {
         Ok(Self { file, bytes: metadata.len() })
     }
 
-    /// Its length, as it was when it was opened.
+    /// Its length when it was opened.
     pub(crate) fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Fills `into` with the bytes from `at` on; errors come without the path.
+    /// Fills `into` with the bytes from `at` on. Errors have no path yet.
     pub(crate) fn read(&self, at: u64, into: &mut [u8]) -> Result<()> {
         BytesRead::note(into.len());
         read_exact_at(&self.file, at, into).map_err(|error| match error.kind() {
@@ -86,7 +86,7 @@ impl LocalFile {
     }
 }
 
-/// Reads until the file ends or `into` is full; gives how many bytes those were.
+/// Reads until the file ends or `into` is full; returns the number of bytes.
 fn fill(file: &mut File, into: &mut [u8]) -> std::io::Result<usize> {
     let mut filled = 0;
     while filled < into.len() {

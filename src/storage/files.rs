@@ -23,7 +23,7 @@ pub struct Files {
     handles: Option<Arc<Handles>>,
 }
 
-/// How many bytes may be asked for before they are needed, unless another bound is given.
+/// How many bytes may be requested ahead, unless another limit is given.
 const AHEAD_BYTES: u64 = 256 << 20;
 
 impl Files {
@@ -46,7 +46,7 @@ impl Files {
         Self { ahead: Some(Arc::new(Ahead::new(storage, bytes, budget))), handles: None }
     }
 
-    /// The same files, of which those of this machine are open `most` at a time beside those that are just read.
+    /// The same files; at most `most` local ones are kept open, in addition to those that are being read.
     pub(crate) fn with_few_open(&self, most: usize) -> Self {
         Self { handles: self.are_local().then(|| Arc::new(Handles::new(most))), ..self.clone() }
     }
@@ -61,7 +61,7 @@ impl Files {
         self.ahead.as_ref().map(|ahead| ahead.stats())
     }
 
-    /// Opens a file, to be read at any place. Only local files can be mapped.
+    /// Opens a file for reading at any position. Only local files can be mapped.
     pub(crate) fn open(&self, path: &Path, access: Access) -> Result<Input> {
         match &self.ahead {
             None => Input::open(path, access, self.handles.as_ref()),
@@ -69,7 +69,7 @@ impl Files {
         }
     }
 
-    /// Opens a file, to be read from front to back.
+    /// Opens a file for reading from front to back.
     pub(crate) fn stream(&self, path: &Path) -> Result<Bytes> {
         match &self.ahead {
             None => Ok(Box::new(Local { file: open_file(path)?, at: 0 })),
@@ -79,14 +79,14 @@ impl Files {
         }
     }
 
-    /// What lies in a folder, in any order.
+    /// The content of a folder, in any order.
     pub(crate) fn list(&self, folder: &Path) -> Result<Vec<Listed>> {
         let Some(ahead) = &self.ahead else { return entries(folder)?.collect() };
         let listed = ahead.storage().list(folder).map_err(|error| error.at_path(folder))?;
         Ok(listed.into_iter().map(Listed::from).collect())
     }
 
-    /// Whether a folder lies there: of a storage, anything that can be listed and is not empty.
+    /// Whether the path is a folder; in a storage, anything that can be listed and is not empty.
     pub(crate) fn is_folder(&self, path: &Path) -> bool {
         match self.are_local() {
             true => path.is_dir(),
@@ -107,7 +107,7 @@ impl Files {
         self.unpacked(path, packing, budget)
     }
 
-    /// The bytes of a file that is compressed so; what decompressing takes counts against `budget`.
+    /// The decompressed bytes of a file with this packing; the memory for decompressing belongs to `budget`.
     pub(crate) fn unpacked(&self, path: &Path, packing: Option<Packing>, budget: &MemoryBudget) -> Result<Bytes> {
         let bytes = self.stream(path)?;
         match packing {
@@ -116,7 +116,8 @@ impl Files {
         }
     }
 
-    /// Opens a file, to be read at any place. One that is compressed so is decompressed first, to at most `spool.limit_bytes`.
+    /// Opens a file for reading at any position. A compressed file is decompressed first, to at most
+    /// `spool.limit_bytes`.
     pub(crate) fn open_packed(
         &self,
         path: &Path,
@@ -138,19 +139,19 @@ impl Files {
         }
     }
 
-    /// Numbers for `count` files that are read whole.
+    /// Reserves numbers for `count` files that are read as a whole.
     pub(crate) fn number_files(&self, count: u64) -> u64 {
         self.ahead.as_ref().map_or(0, |ahead| ahead.number_files(count))
     }
 
-    /// Says that all of a file will be needed.
+    /// Announces that all of a file will be needed.
     pub(crate) fn need_file(&self, file: u64, path: &Path, needs: &mut Needs) {
         if let Some(ahead) = &self.ahead {
             ahead.need(file, &path.into(), 0..u64::MAX, needs);
         }
     }
 
-    /// Reads the first `wanted` bytes of a file, at least, into `buffer`, reusing its memory; gives the file's length.
+    /// Reads at least the first `wanted` bytes of a file into `buffer`, reusing its memory; returns the file's length.
     pub(crate) fn read_file(
         &self,
         file: u64,
@@ -171,8 +172,8 @@ impl fmt::Debug for Files {
     }
 }
 
-/// A local file from front to back. It knows its place itself: the one that the system keeps is moved on by forked children,
-/// too.
+/// A local file that is read from front to back. It keeps its position itself, because forked children would move the
+/// system's position, too.
 struct Local {
     file: File,
     at: u64,
@@ -186,17 +187,17 @@ impl Read for Local {
     }
 }
 
-/// How far before its reader a stream asks, and in what steps.
+/// How far ahead of its reader a stream requests bytes, and in what steps.
 const STREAM_AHEAD: u64 = 16 << 20;
 const STREAM_STEP: u64 = 1 << 20;
 
-/// A file of a storage from front to back.
+/// A file of a storage that is read from front to back.
 struct Stream {
     input: Input,
     at: u64,
-    /// Up to here is asked for.
+    /// The end of what was requested.
     asked: u64,
-    /// With where each ends.
+    /// The requests, each with its end.
     requested: VecDeque<(u64, Requested)>,
 }
 

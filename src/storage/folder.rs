@@ -14,7 +14,7 @@ use super::Entry;
 pub(crate) struct Listed {
     pub(crate) name: OsString,
     pub(crate) kind: EntryKind,
-    /// A folder that is entered by a link may be one that it lies in.
+    /// A folder that is reached by a link may contain the link itself.
     pub(crate) is_link: bool,
 }
 
@@ -58,7 +58,7 @@ impl From<Entry> for Listed {
     }
 }
 
-/// What lies in a folder of this machine, in any order.
+/// The content of a local folder, in any order.
 pub(crate) fn entries(folder: &Path) -> Result<impl Iterator<Item = Result<Listed>> + use<>> {
     let folder = if folder.as_os_str().is_empty() { Path::new(".") } else { folder }.to_owned();
     let entries = fs::read_dir(&folder).map_err(|error| unseen(&folder, error))?;
@@ -71,12 +71,12 @@ pub(crate) fn entries(folder: &Path) -> Result<impl Iterator<Item = Result<Liste
     }))
 }
 
-/// What this machine knows of a path; links are followed.
+/// The metadata of a local path; links are followed.
 pub(crate) fn metadata(path: &Path) -> Result<Metadata> {
     fs::metadata(path).map_err(|error| unseen(path, error))
 }
 
-/// With the nearest name where there is none of this.
+/// Adds the nearest name to an error if the path does not exist.
 fn unseen(path: &Path, error: std::io::Error) -> Error {
     match error.kind() {
         IoErrorKind::NotFound => missing_path(path),

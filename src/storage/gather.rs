@@ -22,27 +22,27 @@ use super::window::Window;
 /// Most bytes that are gathered at once.
 const MOST_BYTES: u64 = 1 << 20;
 
-/// Pieces are gathered up to this length on average; of longer ones it is no longer the call that costs. In
+/// Pieces are gathered up to this length on average; for longer ones, the system call is a small part of the cost. In
 /// `cargo bench --bench fixed`, records of 3 KB in random order take half the processor time of positioned reads.
 const PIECE_BYTES: u64 = 4 << 10;
 
-/// With fewer pieces than this there is little to gain, counting those as one that lie behind each other.
+/// With fewer pieces there is little to gain. Pieces that follow each other count as one.
 const FEWEST_PIECES: u64 = 4;
 
-/// Where gathered pieces lie, one behind the other.
+/// Where gathered pieces lie, one after another.
 #[derive(Debug, Default)]
 pub(crate) struct Gathered {
     memory: Option<(File, Mmap)>,
     /// The process that took the memory.
     process: u32,
-    /// The memory can't be had.
+    /// The system refused the memory.
     refused: bool,
     used: usize,
 }
 
 impl Gathered {
-    /// Gathers `pieces` of `input`, in place of what was here. `false` if that does not pay, or can't be done: they must
-    /// then be read one by one.
+    /// Gathers `pieces` of `input`, and replaces what was here. `false` if that does not pay, or is not possible: they
+    /// must then be read one by one.
     pub(crate) fn gather(&mut self, input: &Input, pieces: impl Iterator<Item = Range<u64>> + Clone) -> bool {
         let (mut count, mut apart, mut bytes, mut end, mut behind) = (0, 0, 0, 0, None);
         for piece in pieces.clone() {
@@ -63,7 +63,7 @@ impl Gathered {
         }
         let process = std::process::id();
         if self.memory.is_none() || self.process != process {
-            // A forked child has the file that its parent writes to.
+            // A forked child has the same file as its parent, which writes to it.
             self.memory = system::memory(MOST_BYTES);
             self.process = process;
             self.refused = self.memory.is_none();
@@ -92,14 +92,14 @@ mod system {
     use crate::memory::check_file_limit;
     use crate::storage::prefetch;
 
-    /// Pieces a call; the system takes 1024 at most.
+    /// Pieces per call; the system allows 1024.
     const A_CALL: usize = 128;
 
-    /// Memory of `bytes` that belongs to a file, and is taken page by page as it is written to.
+    /// Memory of `bytes` that belongs to a file; the system allocates its pages when they are written.
     pub(super) fn memory(bytes: u64) -> Option<(File, Mmap)> {
         check_file_limit(bytes).ok()?;
-        // By its number: glibc has a function for it since 2.27, and a program that names it does not start with an older.
-        // SAFETY: the name ends in a zero.
+        // The system call is made by number: glibc has a function for it since 2.27, and a program that names it does
+        // not start with an older version. SAFETY: the name ends in a zero.
         let made = unsafe { libc::syscall(libc::SYS_memfd_create, c"ringfeed".as_ptr(), libc::MFD_CLOEXEC) };
         let descriptor = libc::c_int::try_from(made).ok().filter(|descriptor| *descriptor >= 0)?;
         // SAFETY: a new descriptor, which nobody else has.
@@ -110,8 +110,8 @@ mod system {
         Some((file, map))
     }
 
-    /// Copies `pieces` of the mapping, in which they lie, to the beginning of `memory`, and says whether all of their
-    /// `bytes` came.
+    /// Copies `pieces` of the mapping, which must lie in it, to the beginning of `memory`; returns whether all of their
+    /// `bytes` were copied.
     pub(super) fn gather(
         map: &MmapRaw,
         mut pieces: impl Iterator<Item = Range<u64>>,
@@ -165,7 +165,7 @@ mod tests {
     use super::*;
     use crate::storage::Access;
 
-    /// A file of `bytes`; the folder goes with what is first.
+    /// A file of `bytes`. The folder exists as long as the first value.
     fn input(bytes: &[u8]) -> (tempfile::TempDir, PathBuf, Input) {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("pieces");

@@ -5,12 +5,12 @@ use flate2::bufread::{GzDecoder, ZlibDecoder};
 
 use crate::error::{Error, ErrorKind};
 
-/// Bytes from front to back, of wherever.
+/// Bytes from any source, read from front to back.
 pub(crate) type Bytes = Box<dyn Read + Send>;
 
-/// The decompressed bytes of a gzip file, of all its members. Zeros behind the last one are padding, as for gzip itself.
+/// The decompressed bytes of all members of a gzip file. Zeros after the last one are padding, as in gzip itself.
 pub(crate) struct Inflater {
-    /// The member that is being read; `None` at the end.
+    /// The current member; `None` at the end.
     member: Option<GzDecoder<BufReader<Bytes>>>,
 }
 
@@ -23,7 +23,7 @@ impl Inflater {
         Self { member: Some(GzDecoder::new(BufReader::with_capacity(256 << 10, bytes))) }
     }
 
-    /// What follows a member: another one, or `None` at the end of the file.
+    /// The next member, or `None` at the end of the file.
     fn next_member(mut rest: BufReader<Bytes>) -> std::io::Result<Option<GzDecoder<BufReader<Bytes>>>> {
         loop {
             let buffered = rest.fill_buf()?;
@@ -59,7 +59,7 @@ impl Read for Inflater {
     }
 }
 
-/// The decompressed bytes of a zlib file: one stream, and nothing behind it.
+/// The decompressed bytes of a zlib file, which is a single stream.
 pub(crate) struct ZlibInflater(ZlibDecoder<BufReader<Bytes>>);
 
 impl ZlibInflater {
@@ -80,10 +80,10 @@ impl Read for ZlibInflater {
     }
 }
 
-/// What an error while decompressing or transcoding means: `byte` counts decompressed bytes.
+/// Interprets an error while decompressing or transcoding; `byte` counts decompressed bytes.
 #[cold]
 pub(crate) fn inflate_error(path: &Path, byte: u64, error: std::io::Error) -> Error {
-    // A reader of ours already said what and where.
+    // A reader of ours has already said what is wrong and where.
     let error = match error.downcast::<Error>() {
         Ok(ours) => return ours.at_path(path),
         Err(error) => error,

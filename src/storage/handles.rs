@@ -12,7 +12,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 
 use super::open_file;
 
-/// What keeps some files open: those that were used last.
+/// Keeps some files open: those that were used last.
 #[derive(Debug)]
 pub(crate) struct Handles {
     most: usize,
@@ -27,7 +27,7 @@ struct Open {
 }
 
 impl Handles {
-    /// Keeps `most` files open, beside those that are just read.
+    /// Keeps `most` files open, in addition to those that are being read.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, next: AtomicU64::new(0), open: Mutex::default() }
     }
@@ -47,14 +47,14 @@ impl Handles {
         let uses = open.uses;
         open.files.insert(number, (file.clone(), uses));
         let oldest = open.files.iter().min_by_key(|(_, (_, used))| *used).map(|(number, _)| *number);
-        // It is closed without the lock.
+        // It is closed after the lock is released.
         let closed = oldest.filter(|_| open.files.len() > self.most).and_then(|oldest| open.files.remove(&oldest));
         drop(open);
         drop(closed);
     }
 }
 
-/// A file that is opened again where it is not open any more.
+/// A file that is opened again if it was closed.
 pub(super) struct Lent {
     handles: Arc<Handles>,
     number: u64,
@@ -70,7 +70,7 @@ impl fmt::Debug for Lent {
 }
 
 impl Lent {
-    /// Opens a file, and gives its length, too.
+    /// Opens a file, and also returns its length.
     pub(super) fn open(handles: &Arc<Handles>, path: &Path) -> Result<(Self, u64)> {
         let file = open_file(path)?;
         let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
@@ -81,7 +81,7 @@ impl Lent {
         Ok((Self { handles, number, path, len, identity: identity_of(&metadata) }, len))
     }
 
-    /// The file, for as long as it is held.
+    /// The open file.
     ///
     /// # Errors
     ///
@@ -102,7 +102,7 @@ impl Lent {
     }
 }
 
-/// What tells a file from another of the same name, where the system says it.
+/// What distinguishes a file from another of the same name, if the system tells.
 #[cfg(unix)]
 fn identity_of(metadata: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

@@ -37,7 +37,7 @@ pub struct Mapping {
     is_promised: bool,
 }
 
-/// What settings call it.
+/// The names in settings.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Named {
@@ -97,20 +97,20 @@ impl Mapping {
 }
 
 impl Access {
-    /// Whether it can't be had because nobody has made the promise.
+    /// Whether mapping is refused because nobody has made the promise.
     pub(crate) fn lacks_promise(self) -> bool {
         self == Self::Map(Mapping { is_promised: false })
     }
 }
 
-/// What is wrong with mapping that settings ask for and no program promised.
+/// The error if settings ask for mapping and no program has made the promise.
 pub(crate) const NO_PROMISE: &str = "access = \"map\" is a promise that nobody changes or truncates the file while it is \
      open, which settings can't make: the program must (`Loader::mapping`), or leave `access` out";
 
-/// Where the contents of a compressed or transcoded file may be kept once they are needed at random.
+/// Where the content of a compressed or transcoded file may be kept for random access.
 #[derive(Clone, Debug)]
 pub(crate) struct Spool {
-    /// What memory is counted against.
+    /// The budget that counts the memory.
     pub(crate) budget: MemoryBudget,
     /// Most bytes kept in memory; more go to a temporary file.
     pub(crate) memory_bytes: u64,
@@ -124,7 +124,8 @@ impl Default for Spool {
     }
 }
 
-/// Bytes that can be read at any offset, from several threads at once: a file, or what a compressed one holds.
+/// Bytes that can be read at any offset, also from several threads at once: those of a file, or the content of a
+/// compressed one.
 #[derive(Debug)]
 pub(crate) struct Input {
     path: PathBuf,
@@ -135,16 +136,16 @@ pub(crate) struct Input {
 #[derive(Debug)]
 enum Held {
     File(File, OnceLock<Option<Window>>),
-    /// A file that may have to be opened again.
+    /// A file that may have been closed, and is then opened again.
     Lent(Lent),
     Map(Mmap),
     Memory(Vec<u8>, #[expect(dead_code, reason = "held until the input drops")] Reservation),
-    /// A file of a storage that is asked ahead, by its number there.
+    /// A file of a storage whose bytes are requested ahead, with its number there.
     Stored(Arc<Ahead>, u64, Arc<Path>),
 }
 
 impl Input {
-    /// Opens an ordinary file; one that is read is kept open by `handles` where there are any.
+    /// Opens an ordinary file. A file that is read (not mapped) is kept open by `handles`, if given.
     pub(crate) fn open(path: &Path, access: Access, handles: Option<&Arc<Handles>>) -> Result<Self> {
         if access.lacks_promise() {
             return Err(Error::new(ErrorKind::Config, NO_PROMISE).at_path(path));
@@ -165,7 +166,7 @@ impl Input {
         Ok(Self { path: path.to_owned(), len, held })
     }
 
-    /// Reads `bytes` to its end and keeps what it held: in memory, or beyond `spool.memory_bytes` in a temporary file.
+    /// Reads `bytes` to the end and keeps them: in memory, or beyond `spool.memory_bytes` in a temporary file.
     ///
     /// # Errors
     ///
@@ -225,19 +226,19 @@ impl Input {
         Ok(Self { path: path.to_owned(), len, held })
     }
 
-    /// Says that the bytes in `range` will be needed. Costs nothing where they need not be asked for.
+    /// Announces that the bytes in `range` will be needed. Costs nothing if they need not be requested ahead.
     pub(crate) fn need(&self, range: Range<u64>, needs: &mut Needs) {
         if let Held::Stored(ahead, file, path) = &self.held {
             ahead.need(*file, path, range.start..range.end.min(self.len), needs);
         }
     }
 
-    /// Whether it is a file of this machine that is read, not mapped or kept in memory.
+    /// Whether it is a local file that is read, not mapped or kept in memory.
     pub(crate) fn is_read(&self) -> bool {
         matches!(self.held, Held::File(..) | Held::Lent(_))
     }
 
-    /// Whether its bytes should be asked for ahead.
+    /// Whether its bytes should be requested ahead.
     pub(crate) fn is_slow(&self) -> bool {
         matches!(self.held, Held::Stored(..))
     }
@@ -261,7 +262,7 @@ impl Input {
         }
     }
 
-    /// The file and what small pieces of it can be gathered from, if it is read and the system can do that.
+    /// The file, and its window for gathering small pieces, if it is read and the system supports that.
     pub(crate) fn window(&self) -> Option<(&File, &Window)> {
         match &self.held {
             Held::File(file, window) => Some((file, window.get_or_init(|| Window::open(file)).as_ref()?)),
@@ -307,8 +308,8 @@ impl Input {
     }
 }
 
-/// Asks the processor to bring `len` bytes near (into its second-level cache), because they will be read soon. Nothing
-/// waits for it, and it does not matter whether they are there.
+/// Asks the processor to prefetch `len` bytes into its second-level cache, because they will be read soon. This does
+/// not wait, and the memory need not exist.
 #[inline]
 pub(crate) fn prefetch(start: *const u8, len: usize) {
     #[cfg(target_arch = "x86_64")]
@@ -321,7 +322,7 @@ pub(crate) fn prefetch(start: *const u8, len: usize) {
     let _ = (start, len);
 }
 
-/// Reads what one call to the system gives from `offset` on; nothing at the end of the file.
+/// Reads from `offset` on with one system call; returns 0 at the end of the file.
 pub(super) fn read_at(file: &File, offset: u64, into: &mut [u8]) -> std::io::Result<usize> {
     #[cfg(unix)]
     let count = std::os::unix::fs::FileExt::read_at(file, into, offset)?;
@@ -349,7 +350,7 @@ pub(super) fn read_exact_at(file: &File, mut offset: u64, mut into: &mut [u8]) -
     Ok(())
 }
 
-/// For tests of the crate, which change no file that is mapped.
+/// For tests of the crate, which do not change mapped files.
 #[cfg(test)]
 pub(crate) const MAPPED: Access = Access::Map(Mapping { is_promised: true });
 

@@ -61,13 +61,13 @@ impl ReadLimit {
     }
 }
 
-/// A read that owns all that it touches: it may outlive whoever waits for it.
+/// A read that owns everything it uses, because it may outlive the thread that waits for it.
 pub(crate) trait OwnedRead: Send + 'static {
     /// Reads. Does not panic.
     fn read(&mut self) -> Result<()>;
 }
 
-/// Threads that read within a limit, as many as read at the same time.
+/// Threads that read within a limit: as many as there are reads at the same time.
 pub(crate) struct Limited<R> {
     limit: ReadLimit,
     left_behind: AtomicUsize,
@@ -84,7 +84,7 @@ impl<R: OwnedRead> Limited<R> {
         Self { limit, left_behind: AtomicUsize::new(0), idle: Mutex::new(Vec::new()) }
     }
 
-    /// Has another thread do what `read` makes, and gives it back with how it went.
+    /// Lets another thread run the read that `read` makes, and returns it with its result.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl<R: OwnedRead> Limited<R> {
         if let Some(error) = self.failure() {
             return Err(error);
         }
-        // Taken out: what drops with a thread that is left behind is the user's.
+        // Removed first, because what a thread that is left behind drops may be the user's.
         let helper = self.idle.lock().pop();
         let helper = helper.map_or_else(Helper::start, Ok)?;
         let gone = || Error::new(ErrorKind::Panicked, "the reading thread has ended");

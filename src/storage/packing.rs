@@ -9,23 +9,23 @@ use super::gzip::{Bytes, Inflater, ZlibInflater};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Packing {
     Gzip,
-    /// Two bytes that a text may begin with, too: not told by them alone.
+    /// A text may begin with the same two bytes, so they do not prove it.
     Zlib,
     Zstd,
 }
 
 impl Packing {
-    /// What begins so; `None` if it is not compressed.
+    /// The packing of a file that begins with these bytes; `None` if it is not compressed.
     pub(crate) fn of(begin: &[u8]) -> Option<Self> {
         match begin {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
-            // A frame, or one that readers skip: writers in parallel put their index there.
+            // A frame, or one that readers skip: parallel writers put their index there.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             _ => None,
         }
     }
 
-    /// The decompressed bytes; what decompressing takes counts against `budget`, where a file may ask for much.
+    /// The decompressed bytes. The memory for decompressing belongs to `budget` where a file may ask for much.
     ///
     /// # Errors
     ///

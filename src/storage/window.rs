@@ -2,21 +2,21 @@ use std::fs::File;
 
 use memmap2::MmapRaw;
 
-/// A mapping that is never looked into.
+/// A mapping whose bytes are never read through it.
 #[derive(Debug)]
 pub(crate) struct Window(pub(super) MmapRaw);
 
 impl Window {
-    /// `None` where the system can't copy out of it; the file must then be read piece by piece.
+    /// `None` if the system can't copy from it; the file must then be read piece by piece.
     #[cfg(target_os = "linux")]
     pub(crate) fn open(file: &File) -> Option<Self> {
         let map = memmap2::MmapOptions::new().map_raw_read_only(file).ok().filter(|map| map.len() > 0)?;
-        // Pieces lie apart: what is around one that has to come from the disk is not wanted.
+        // Pieces lie apart, so if one must be read from disk, its surroundings are not wanted.
         map.advise(memmap2::Advice::Random).ok()?;
         Some(Self(map))
     }
 
-    /// None: the system can't copy out of it.
+    /// `None`: this system can't copy from a mapping.
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn open(_: &File) -> Option<Self> {
         None

@@ -10,16 +10,16 @@ use crate::memory::{MemoryBudget, Reservation};
 
 use super::gzip::Bytes;
 
-/// The largest window, as a power of two: what `zstd` itself allows unless told otherwise. So much memory a file may take
-/// while it is decompressed.
+/// The largest window, as a power of two: what `zstd` itself allows by default. A file may take this much memory while
+/// it is decompressed.
 const MAX_WINDOW_LOG: u32 = 27;
 
-/// What the decoder takes beside the window: its tables, and a block on either side of it.
+/// What the decoder takes in addition to the window: its tables, and two blocks.
 const BESIDE_WINDOW: u64 = 512 << 10;
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
-/// The magic number and the byte behind it, which says how long the header is.
+/// The magic number and the next byte, which tells the length of the header.
 const BEGIN: usize = 5;
 
 pub(super) fn unpack_zstd(bytes: Bytes, budget: &MemoryBudget) -> Result<Bytes> {
@@ -41,7 +41,7 @@ const WINDOW: &str = "the window of a Zstandard file";
 struct Zstd {
     bytes: BufReader<Bytes>,
     decoder: Decoder<'static>,
-    /// The beginning of the frame, and how much of it the decoder was given.
+    /// The beginning of the frame, and how much of it was given to the decoder.
     begin: Vec<u8>,
     given: usize,
     /// Whether a frame has begun and has not ended.
@@ -50,7 +50,7 @@ struct Zstd {
 }
 
 impl Zstd {
-    /// Reads the beginning of a frame up to `len` bytes of it; fewer at the end of the file.
+    /// Reads up to `len` bytes of the beginning of a frame; fewer at the end of the file.
     fn read_begin(&mut self, len: usize) -> std::io::Result<()> {
         while self.begin.len() < len {
             let found = self.bytes.fill_buf()?;
@@ -80,7 +80,7 @@ impl Zstd {
         Ok(self.is_within)
     }
 
-    /// Gives the decoder some bytes; says how many came out, and whether there was nothing to give.
+    /// Gives the decoder some bytes; returns how many came out, and whether there were none to give.
     fn step(&mut self, into: &mut [u8]) -> std::io::Result<(usize, bool)> {
         let mut output = OutBuffer::around(into);
         let is_begin = self.given < self.begin.len();
@@ -114,7 +114,7 @@ impl Read for Zstd {
     }
 }
 
-/// What the decoder says of the data; what reading says has another kind, or is an error of ours.
+/// The decoder's error about the data. Errors of reading have another kind, or are ours.
 fn corrupt(error: Error) -> Error {
     match error.kind() {
         ErrorKind::Other => Error::new(ErrorKind::InvalidData, error),
@@ -122,19 +122,19 @@ fn corrupt(error: Error) -> Error {
     }
 }
 
-/// Bytes of the header of a frame, by the byte behind its magic number (RFC 8878, 3.1.1.1).
+/// Length of a frame's header, by the byte after its magic number (RFC 8878, 3.1.1.1).
 fn header_len(descriptor: u8) -> usize {
     let window = usize::from(!is_single(descriptor));
     let dictionary = [0, 1, 2, 4][usize::from(descriptor & 3)];
     BEGIN + window + dictionary + size_len(descriptor)
 }
 
-/// Whether all of the frame is one window.
+/// Whether the whole frame is one window.
 fn is_single(descriptor: u8) -> bool {
     descriptor & 0x20 != 0
 }
 
-/// Bytes of the field that says how long the frame's content is.
+/// Bytes of the field with the length of the frame's content.
 fn size_len(descriptor: u8) -> usize {
     match descriptor >> 6 {
         0 => usize::from(is_single(descriptor)),
@@ -142,7 +142,7 @@ fn size_len(descriptor: u8) -> usize {
     }
 }
 
-/// Bytes of the window of a frame; `None` of one that readers skip, or whose header is not whole.
+/// Bytes of a frame's window; `None` for a frame that readers skip, or whose header is not complete.
 fn window_of(begin: &[u8]) -> Option<u64> {
     let descriptor = *begin.get(4).filter(|_| begin.starts_with(&MAGIC))?;
     if !is_single(descriptor) {
@@ -163,7 +163,7 @@ mod tests {
     use crate::error::Error as OurError;
 
     fn unpacked(packed: &[u8], budget: &MemoryBudget) -> std::io::Result<Vec<u8>> {
-        // Bytes come in small pieces, so that headers lie across them.
+        // Bytes come in small pieces, so that headers are split.
         struct Pieces(std::io::Cursor<Vec<u8>>);
         impl Read for Pieces {
             fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
@@ -223,7 +223,7 @@ mod tests {
 
     #[test]
     fn a_window_that_no_reader_gives_is_refused() {
-        // 2^41 bytes, with nothing behind the header.
+        // 2^41 bytes, with nothing after the header.
         let header = [&MAGIC[..], &[0, 31 << 3]].concat();
         let error = unpacked(&[&header[..], &[0; 20]].concat(), &MemoryBudget::unlimited()).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::InvalidData, "{error}");

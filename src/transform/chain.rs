@@ -13,7 +13,8 @@ use super::members::{Operation, Part};
 use super::tensors::Declared;
 use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform, Transforms};
 
-/// Tell the draws of transforms from those of other operations on a sample. These numbers never change.
+/// Make the random choices of transforms different from those of other operations on a sample. These numbers never
+/// change.
 const ROW_KEY: u64 = 2000;
 const BATCH_KEY: u64 = 2001;
 
@@ -22,7 +23,7 @@ pub(crate) const NOT_DONE: &str = "transforms: one of them did not let the other
 
 /// A list of transforms, made for the tensors of a source.
 pub(crate) struct Chain {
-    /// How many tensors are decoded: the first ones.
+    /// Number of tensors that are decoded. They come first.
     inputs: usize,
     wide: Wide,
     schema: Arc<Schema>,
@@ -31,7 +32,7 @@ pub(crate) struct Chain {
     lengths: Lengths,
 }
 
-/// A list up to some item.
+/// A list that is compiled up to some item.
 struct Making {
     tensors: Tensors,
     steps: Vec<Step>,
@@ -39,7 +40,7 @@ struct Making {
 }
 
 impl Making {
-    /// `nth` tells the randomness of items of the user's own apart.
+    /// Adds a part. `nth` distinguishes the random choices of the user's items.
     fn add(&mut self, part: Part, nth: u64) -> Result<()> {
         match part {
             Part::Row(_) if !self.batch_steps.is_empty() => {
@@ -49,7 +50,7 @@ impl Making {
             Part::Row(transform) => {
                 transform.declare(&mut self.tensors)?;
                 let declared = std::mem::take(&mut self.tensors.declared);
-                // What writes nothing has said all that it does.
+                // A transform that writes nothing has declared everything.
                 if !declared.written.is_empty() {
                     self.steps.push(Step { transform, declared, nth });
                 }
@@ -65,11 +66,11 @@ impl Making {
     }
 }
 
-/// One transform of samples, and which tensors it reads and writes.
+/// One transform of samples, and the tensors that it reads and writes.
 struct Step {
     transform: Arc<dyn Transform>,
     declared: Declared,
-    /// How many of the user's own come before it in the list.
+    /// Number of the user's own items before it in the list.
     nth: u64,
 }
 
@@ -131,17 +132,17 @@ impl Chain {
         })
     }
 
-    /// What becomes of a sample's lengths.
+    /// How a sample's lengths change.
     pub(crate) fn lengths(&self) -> &Lengths {
         &self.lengths
     }
 
-    /// What is delivered.
+    /// The tensors that are delivered.
     pub(crate) fn schema(&self) -> &Arc<Schema> {
         &self.schema
     }
 
-    /// How many tensors are decoded: the first of the wide ones.
+    /// Number of tensors that are decoded; they are the first of the wide row.
     pub(crate) fn inputs(&self) -> usize {
         self.inputs
     }
@@ -150,17 +151,17 @@ impl Chain {
         &self.wide
     }
 
-    /// Whether a sample changes once it is decoded.
+    /// Whether samples change after they are decoded.
     pub(crate) fn changes_rows(&self) -> bool {
         !self.steps.is_empty()
     }
 
-    /// Whether a batch changes once it is settled.
+    /// Whether batches change after they are settled.
     pub(crate) fn changes_batches(&self) -> bool {
         !self.batch_steps.is_empty()
     }
 
-    /// Has all transforms of samples prepare for those that `work` applies them to.
+    /// Calls `work`, inside of the preparation of all transforms of samples.
     pub(crate) fn around(&self, work: &mut dyn FnMut()) {
         fn within(steps: &[Step], work: &mut dyn FnMut()) {
             match steps {
@@ -204,7 +205,7 @@ impl Chain {
         Ok(())
     }
 
-    /// Applies all transforms of batches to one.
+    /// Applies all transforms of batches to a batch.
     pub(crate) fn finish(&self, batch: &mut BatchMut<'_>, scope: &mut Scope<'_>) -> Result<()> {
         for (nth, transform) in &self.batch_steps {
             let key = batch.key().operation(BATCH_KEY, *nth);

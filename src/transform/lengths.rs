@@ -1,7 +1,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::{Extents, MAX_EXTENTS};
 
-/// What becomes of a length that varies from sample to sample.
+/// How a length that varies from sample to sample changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) enum Length {
     #[default]
@@ -10,7 +10,7 @@ pub(crate) enum Length {
     Exactly(u32),
 }
 
-/// What becomes of all lengths of a sample.
+/// How all lengths of a sample change.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Lengths(pub(crate) [Length; MAX_EXTENTS]);
 

@@ -37,7 +37,7 @@ pub struct Transforms {
 pub(super) enum Item {
     Own(Part),
     Member(Operation),
-    /// Instead of a member that a device does.
+    /// Replaces a member that a device does.
     Check(Check),
 }
 
@@ -122,13 +122,13 @@ impl Transforms {
         self.with(Operation::Remove { tensor: tensor.into() })
     }
 
-    /// The same without what is for training alone.
+    /// The same list without transforms that are only for training.
     pub(crate) fn without_augmentation(mut self) -> Self {
         self.items.retain(|item| !matches!(item, Item::Member(operation) if operation.is_augmentation()));
         self
     }
 
-    /// The same without members that work on one of these tensors.
+    /// The same list without members that work on one of these tensors.
     pub(crate) fn without_those_of(mut self, tensors: &[&str]) -> Self {
         let is_of = |operation: &Operation| match operation {
             Operation::Pad { tensor, .. } => tensors.contains(&tensor.as_str()),
@@ -138,12 +138,12 @@ impl Transforms {
         self
     }
 
-    /// Its items in their order: members by what they are, others as `None`.
+    /// The items in their order: the operations of members, and `None` for others.
     pub(crate) fn members(&self) -> impl Iterator<Item = Option<&Operation>> {
         self.items.iter().map(|item| if let Item::Member(operation) = item { Some(operation) } else { None })
     }
 
-    /// The tensors before each item of the list, and behind the last one.
+    /// The tensors before each item of the list, and after the last one.
     ///
     /// # Errors
     ///
@@ -153,7 +153,8 @@ impl Transforms {
         (0..=self.items.len()).map(|count| first(count).schema(source)).collect()
     }
 
-    /// The list without those members that a device does. Of these stays what only the host can do: to tell bad samples.
+    /// The list without the members that a device does. Where such a member can find bad samples, the check stays,
+    /// because only the host can report them.
     pub(crate) fn without(self, on_device: &[bool]) -> Self {
         let on_host = |(item, on_device): (Item, &bool)| match item {
             Item::Member(operation) if *on_device => operation.check().map(Item::Check),
@@ -176,7 +177,7 @@ impl fmt::Debug for Transforms {
     }
 }
 
-/// A tensor by a closure.
+/// A tensor made by a closure.
 struct Map<F> {
     tensor: TensorSpec,
     write: F,
@@ -195,7 +196,7 @@ impl<F: Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync
     }
 }
 
-/// A tensor that a closure changes where it is.
+/// A tensor changed in place by a closure.
 struct Change<F> {
     tensor: String,
     change: F,
@@ -212,7 +213,7 @@ impl<F: Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync
     }
 }
 
-/// A batch by a closure.
+/// A batch changed by a closure.
 struct MapBatch<F>(F);
 
 impl<F: Fn(&mut BatchMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync> BatchTransform for MapBatch<F> {

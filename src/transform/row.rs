@@ -13,7 +13,7 @@ pub struct Row<'a> {
     pub(super) all: &'a [TensorSpec],
     pub(super) readable: &'a [usize],
     pub(super) id: u64,
-    /// The sample's, below which every operation draws under a key of its own.
+    /// The sample's key. Every operation draws under its own key below it.
     pub(super) sample_key: RandomKey,
     pub(super) key: RandomKey,
 }
@@ -45,7 +45,7 @@ impl Row<'_> {
     ///
     /// [`ErrorKind::NotFound`] with the nearest name, for a tensor that does not exist or was not declared as read.
     pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
-        // The last one of a name is the newest.
+        // If several have the same name, the last one is the newest.
         let index = self.readable.iter().rev().find(|index| self.all[**index].name == name);
         index.and_then(|index| self.view.tensor(*index)).ok_or_else(|| self.missing(name))
     }

@@ -8,13 +8,13 @@ use super::lengths::{Length, Lengths};
 
 /// The tensors of a sample at one point of the list of transforms, with which a transform declares what it does.
 pub struct Tensors {
-    /// Every tensor that there ever is, those of the source first.
+    /// All tensors that exist at any time; those of the source come first.
     pub(super) all: Vec<TensorSpec>,
-    /// Those that there are now.
+    /// The tensors that exist now.
     pub(super) current: Vec<usize>,
-    /// Those whose values nothing has looked at: what they are decoded to may still be changed.
+    /// Tensors whose values no transform has read: how they are decoded may still change.
     untouched: Vec<bool>,
-    /// The lengths that samples have, and what becomes of them.
+    /// The lengths that samples have, and how these change.
     extents: [bool; MAX_EXTENTS],
     pub(super) lengths: Lengths,
     pub(super) declared: Declared,
@@ -29,7 +29,7 @@ impl fmt::Debug for Tensors {
     }
 }
 
-/// What one transform has declared.
+/// The declarations of one transform.
 #[derive(Debug, Default)]
 pub(super) struct Declared {
     pub(super) readable: Vec<usize>,
@@ -55,7 +55,7 @@ impl Tensors {
         }
     }
 
-    /// What follows works on whole batches, in place.
+    /// The following transforms work on whole batches, in place.
     pub(super) fn in_place_only(&mut self) {
         self.in_place_only = true;
     }
@@ -178,7 +178,7 @@ impl Tensors {
         Ok(())
     }
 
-    /// Whether the tensor is still as the source gives it, and nothing before has looked at it.
+    /// Whether the tensor is still as the source gives it, and no transform has read it.
     pub(super) fn is_untouched(&self, name: &str) -> bool {
         self.find(name).is_ok_and(|at| self.untouched[self.current[at]])
     }
@@ -193,7 +193,7 @@ impl Tensors {
         Ok(in_time)
     }
 
-    /// What becomes of a length, in all tensors that have it.
+    /// Sets how a length changes, in all tensors that have it.
     pub(super) fn set_length(&mut self, name: &str, length: Length) -> Result<()> {
         check_even(self.get(name)?)?;
         let varying = |dim: &Dim| if let Dim::Extent(extent) = dim { Some(*extent) } else { None };
@@ -226,7 +226,7 @@ impl Tensors {
     }
 }
 
-/// Ragged tensors lie in the slot as they are decoded: nothing else can take their place.
+/// Refuses ragged tensors: they are decoded into their place in the slot, and can't be replaced.
 fn check_even(spec: &TensorSpec) -> Result<()> {
     if spec.rows == Rows::Even {
         return Ok(());

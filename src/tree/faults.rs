@@ -6,7 +6,7 @@ use std::fmt::Display;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Nothing, or all faults as one error.
+/// Turns faults into one error; nothing if there are none.
 ///
 /// # Errors
 ///
@@ -20,7 +20,7 @@ pub(crate) fn no_faults(faults: Vec<String>) -> Result<()> {
     Err(Error::new(ErrorKind::Config, message))
 }
 
-/// The faults of settings that stand under this key, with the whole path of what they are about.
+/// Adds the key of a table to the faults of the settings in it.
 pub(crate) fn under(key: impl Display, faults: impl IntoIterator<Item = String>) -> impl Iterator<Item = String> {
     let is_key = |name: &str| {
         !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '[' | ']'))

@@ -9,14 +9,14 @@ use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
 
 use super::words::Fault;
 
-/// One step from a table or list to what it holds.
+/// One step from a table or list to something in it.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
     Key(String),
     Index(usize),
 }
 
-/// What a file of settings holds, whatever its language.
+/// The content of a settings file in any format.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Node {
     Null,
@@ -29,7 +29,7 @@ pub(crate) enum Node {
     Table(Vec<(String, Self)>),
 }
 
-/// The keys that say of which kind a table is.
+/// The keys that give the kind of a table.
 pub(crate) const TAGS: [&str; 2] = ["format", "kind"];
 
 impl Node {
@@ -43,19 +43,19 @@ impl Node {
         })
     }
 
-    /// Which entry says the kind.
+    /// The entry that gives the kind.
     pub(crate) fn tag(&self) -> Option<usize> {
         let Self::Table(entries) = self else { return None };
         entries.iter().position(|(key, _)| TAGS.contains(&key.as_str()))
     }
 
-    /// Whether this is a list that holds no lists or tables.
+    /// Whether this is a list without lists or tables in it.
     pub(crate) fn is_list_of_values(&self) -> bool {
         let is_value = |node: &Self| !matches!(node, Self::List(_) | Self::Table(_));
         matches!(self, Self::List(items) if items.iter().all(is_value))
     }
 
-    /// Whether this can be no name with what belongs to it, which is a table of one key.
+    /// Whether this is not a name with its content, which would be a table with one key.
     pub(crate) fn is_long_table(&self) -> bool {
         matches!(self, Self::Table(entries) if entries.len() > 1)
     }
@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Node {
     }
 }
 
-/// The items of a list that are not read yet. Less code for each type that is read than `serde`'s own, which is made for any
+/// The items of a list that were not read yet. It generates less code per type than `serde`'s own, which works for any
 /// iterator.
 struct Items<'de>(&'de [Node]);
 
@@ -138,7 +138,7 @@ impl<'de> SeqAccess<'de> for Items<'de> {
     }
 }
 
-/// The entries of a table that are not read yet.
+/// The entries of a table that were not read yet.
 struct Entries<'de> {
     rest: &'de [(String, Node)],
     value: &'de Node,
@@ -168,7 +168,7 @@ impl<'de> MapAccess<'de> for Entries<'de> {
     }
 }
 
-/// A visitor that reads a known number of elements found more than that.
+/// The error if a visitor for a known number of elements finds more.
 #[cold]
 fn left_over(all: usize, left: usize, place: &str) -> Fault {
     let read = all - left;
@@ -206,7 +206,7 @@ impl<'de> Deserializer<'de> for &'de Node {
         }
     }
 
-    /// Settings that have names are never written as a list, whatever their order is in the program.
+    /// Settings with names are never written as a list, whatever their order in the program is.
     fn deserialize_struct<V: Visitor<'de>>(
         self,
         _: &'static str,
@@ -260,7 +260,7 @@ impl Node {
     }
 }
 
-/// One of several choices by its name alone: everything that belongs to it has its default.
+/// One of several choices, given only by its name: all of its settings have their defaults.
 struct Named<'de>(&'de str);
 
 /// Nothing belongs to it.

@@ -4,19 +4,19 @@ use serde::de::{Error, Expected, Unexpected};
 
 use crate::error::nearest;
 
-/// What is wrong with a setting, in words for a person.
+/// What is wrong with a setting, in words for people.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Fault {
     pub(crate) what: What,
     pub(crate) text: String,
 }
 
-/// What finding the place depends on.
+/// The kind of fault, which decides how its place is found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum What {
-    /// A key is not there.
+    /// A key is missing.
     Missing,
-    /// A list is too short or too long, or stands where none may.
+    /// A list is too short or too long, or not allowed here.
     Length,
     Other,
 }
@@ -26,18 +26,18 @@ impl Fault {
         Self { what: What::Other, text: text.into() }
     }
 
-    /// Something where one of these names may stand.
+    /// The fault of a value in a place where only these names are allowed.
     pub(crate) fn no_choice(found: Unexpected<'_>, names: &[&str]) -> Self {
         Self::new(format!("expected {}, found {}", one_of(names), found_words(found)))
     }
 
-    /// A list of so many where settings belong by their names.
+    /// The fault of a list with so many elements in a place where settings have names.
     #[cold]
     pub(super) fn no_table(found: usize) -> Self {
         Self { what: What::Length, text: format!("expected a table, found a list of {found}") }
     }
 
-    /// It comes of a name that stands alone.
+    /// The fault of a name that stands for a table by itself.
     pub(crate) fn of_bare_name(self, name: &str) -> Self {
         Self::new(format!("the name {name:?} is not enough ({}); write {{ {name} = ... }}", self.text))
     }
@@ -52,7 +52,7 @@ fn one_of(names: &[&str]) -> String {
     }
 }
 
-/// What NumPy and others call types of elements, and what they are called here.
+/// Names of element types in NumPy and elsewhere, and our names for them.
 const ELEMENTS: [(&str, &str); 15] = [
     ("float16", "f16"),
     ("half", "f16"),
@@ -93,7 +93,7 @@ fn found_words(found: Unexpected<'_>) -> String {
     }
 }
 
-/// The parser's words for a type, in ours.
+/// The parser's words for a type, in our words.
 fn expected_words(expected: &dyn Expected) -> String {
     let words = expected.to_string();
     if words.starts_with("struct variant") || words == "newtype variant" {
@@ -132,7 +132,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// A fault that is handed on as an error of another deserialiser; where that is one of ours, it comes out as it went in.
+/// A fault on its way through the error of another deserialiser. If that is one of ours, it comes out unchanged.
 pub(crate) struct Told<'a>(pub(crate) &'a Fault);
 
 const MARKS: [(What, &str); 2] = [(What::Missing, "\0missing\0"), (What::Length, "\0length\0")];
@@ -146,7 +146,7 @@ impl fmt::Display for Told<'_> {
     }
 }
 
-/// A name that is none of `names`.
+/// The message for a name that is not one of `names`.
 pub(crate) fn not_allowed(found: &str, names: &[&str]) -> String {
     format!("{found:?} is not allowed; {}it is {}", meant(found, names), one_of(names))
 }

@@ -8,6 +8,7 @@ mod latency;
 mod pairs;
 #[path = "../common/records.rs"]
 #[expect(unreachable_pub, reason = "several test files share it")]
+#[expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 mod records;
 #[path = "../common/formats.rs"]
 mod samples;

@@ -7,7 +7,7 @@ use crate::stats::{Percent, Seconds, Stats, Verdict};
 
 use super::run::{Moment, Report};
 
-/// Names of more slow and bad samples than these stand in the data, and not on the page.
+/// Most slow and bad samples that the page names. The data has more of them.
 const LISTED: usize = 20;
 
 impl Report {
@@ -39,7 +39,7 @@ impl Report {
     }
 }
 
-/// Text from wherever, as text of a page.
+/// Any text, escaped for a page.
 struct Text<'a>(&'a str);
 
 impl fmt::Display for Text<'_> {
@@ -135,8 +135,8 @@ fn figures(page: &mut String, stats: &Stats) -> fmt::Result {
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 100.0;
 
-/// A line over time, as wide as there is room. Beside the line nothing is needed to read it: the highest value and the time stand at
-/// its ends, in letters that do not shrink with it.
+/// A line over time, as wide as the page allows. Its ends show the highest value and the time, in letters that do not
+/// shrink with the line.
 fn over_time(
     page: &mut String,
     title: &str,
@@ -188,7 +188,7 @@ fn stages(page: &mut String, stats: &Stats) -> fmt::Result {
     page.write_str("</table></div>\n")
 }
 
-/// How often the trainer waited how long.
+/// How often the trainer waited for how long.
 fn waits(page: &mut String, stats: &Stats) -> fmt::Result {
     let buckets: Vec<(f64, u64)> = stats.trainer.waits.buckets().collect();
     let most = buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);

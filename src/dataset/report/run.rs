@@ -79,7 +79,7 @@ impl Report {
     }
 }
 
-/// What was counted by each moment, as what happened from one to the next.
+/// The sums that were counted by each moment, as differences between moments.
 pub(crate) fn moments(timeline: &Timeline) -> Vec<Moment> {
     let per = |count: u64, ns: u64| if ns > 0 { count as f64 / ns as f64 } else { 0.0 };
     let between = |pair: &[Counted]| {

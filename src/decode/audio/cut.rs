@@ -7,12 +7,12 @@ use super::options::{AudioCrop, AudioOptions, MAX_FRAMES};
 use super::resample::Kernel;
 use super::sound::{Sound, bad};
 
-/// Which part of a sound a tensor takes.
+/// The part of a sound that a tensor takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Cut {
-    /// Frames of the tensor, at its rate, as they count in the whole sound.
+    /// Frames of the tensor, at its rate, counted from the beginning of the whole sound.
     pub(crate) output: Range<u64>,
-    /// Frames of the file that these are made of.
+    /// Frames of the file that they are made of.
     pub(crate) input: Range<u64>,
 }
 

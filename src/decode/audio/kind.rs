@@ -9,18 +9,18 @@ use super::wav::is_wav;
 /// Endings of the names of sound files.
 const ENDINGS: [&str; 8] = ["wav", "wave", "flac", "mp3", "ogg", "oga", "rf64", "bw64"];
 
-/// Whether a file is called like one of sound.
+/// Whether a file has the name of a sound file.
 pub(crate) fn is_audio_name(path: &Path) -> bool {
     let ending = path.extension().and_then(|ending| ending.to_str());
     ending.is_some_and(|ending| ENDINGS.iter().any(|other| ending.eq_ignore_ascii_case(other)))
 }
 
-/// Whether a file that begins so is one of sound.
+/// Whether a file that begins with `head` is a sound file.
 pub(crate) fn is_audio(head: &[u8]) -> bool {
     is_wav(head) || head.starts_with(b"fLaC") || head.starts_with(b"OggS\0") || is_mpeg(head)
 }
 
-/// A tag, or two frames of MPEG's layer 3 one behind the other: the bits of one occur by chance.
+/// A tag, or two frames of MPEG's layer 3 in a row, because the bits of one also occur by chance.
 fn is_mpeg(head: &[u8]) -> bool {
     if let [b'I', b'D', b'3', 2..=4, 0..=9, _, a, b, c, d, ..] = head {
         return [a, b, c, d].into_iter().all(|byte| *byte < 0x80);

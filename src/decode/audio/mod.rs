@@ -28,8 +28,8 @@ pub(crate) use sound::{ReadAt, Sound};
 pub(crate) use wav::{is_wav, parse as parse_wav};
 pub(crate) use write::{Frames, Writer};
 
-/// The tensors of a sound: `[frames]`, or with channels `[channels, frames]`, and a mask that is 1 where there is sound.
-/// `frames` is the dimension that varies, if it does.
+/// The tensors of a sound: `[frames]`, or with channels `[channels, frames]`, and a mask that is 1 where there is
+/// sound. `frames` is the dimension that varies, if it does.
 pub(crate) fn audio_tensors(options: &AudioOptions, name: &str, role: Role, frames: Dim) -> Vec<TensorSpec> {
     let frames = options.length.map_or(frames, Dim::Fixed);
     let shape = options.channels.map(Dim::Fixed).into_iter().chain([frames]).collect();
@@ -39,7 +39,7 @@ pub(crate) fn audio_tensors(options: &AudioOptions, name: &str, role: Role, fram
     ]
 }
 
-/// What the bytes of a file say of its sound.
+/// What the bytes of a file say about its sound.
 ///
 /// # Errors
 ///
@@ -51,7 +51,7 @@ pub(crate) fn describe(bytes: &[u8]) -> Result<Sound> {
     }
 }
 
-/// Decodes the sound in `bytes`, which are a whole file, into the row's first two tensors.
+/// Decodes the sound in `bytes`, a whole file, into the row's first two tensors.
 ///
 /// # Errors
 ///

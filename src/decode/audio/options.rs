@@ -5,13 +5,13 @@ use crate::random::{RandomKey, mix};
 
 use super::sound::MAX_RATE;
 
-/// Tells the keys of named geometries from those of operations. It never changes.
+/// Makes the keys of named geometries different from those of operations. It never changes.
 const GEOMETRY: u64 = 0x736f_756e_6467_656f;
 
 /// The kind of the only operation. It never changes.
 const CROP: u64 = 0x6175;
 
-/// Frames of the longest sound that is taken whole: four hours and a half at 16 kHz.
+/// Frames of the longest sound that is taken as a whole: four and a half hours at 16 kHz.
 pub(super) const MAX_FRAMES: u64 = 1 << 28;
 
 /// How a sound is decoded.
@@ -53,7 +53,7 @@ impl Default for AudioOptions {
 }
 
 impl AudioOptions {
-    /// The key of what is drawn for a sample.
+    /// The key of everything random for a sample.
     pub(super) fn key(&self, sample: RandomKey) -> RandomKey {
         let key = match &self.geometry {
             None => sample,
@@ -62,7 +62,7 @@ impl AudioOptions {
         key.operation(CROP, 0)
     }
 
-    /// Takes a random crop's place from the middle.
+    /// Replaces a random crop by one from the middle.
     pub(crate) fn make_plain(&mut self) {
         if self.crop == Some(AudioCrop::Random) {
             self.crop = Some(AudioCrop::Centre);

@@ -22,11 +22,11 @@ use super::pcm::Encoding;
 use super::sound::{Sound, bad};
 use super::write::{Frames, Writer};
 
-/// Frames in front of what is wanted that are decoded, too: what a frame of MP3 or a packet of Vorbis is made of reaches
-/// back to at most 32 others, or one.
+/// Number of frames that are also decoded before the wanted ones: a frame of MP3 depends on at most 32 earlier ones,
+/// and a packet of Vorbis on one.
 const RUN_UP: u64 = 40_000;
 
-/// How a file is packed.
+/// How a file is compressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Packing {
     Flac,
@@ -60,7 +60,7 @@ struct Open<'a> {
     sound: Sound,
 }
 
-/// The bytes behind a tag of ID3.
+/// The bytes after an ID3 tag.
 fn behind_tag(bytes: &[u8]) -> &[u8] {
     match bytes {
         [b'I', b'D', b'3', _, _, flags, a, b, c, d, rest @ ..] => {
@@ -83,7 +83,7 @@ impl<'a> Open<'a> {
         };
         let mut open = Self::begin(packing, sound)?;
         if open.sound.frames == u64::MAX {
-            // Nothing says how long it is: the packets do.
+            // Only the packets tell how long it is.
             open.sound.frames = 0;
             while let Some(packet) = open.next()? {
                 open.sound.frames += frames_in(packing, &packet);
@@ -103,7 +103,7 @@ impl<'a> Open<'a> {
             Packing::Flac => Box::new(FlacReader::try_new(seekable(), options).map_err(located)?),
             Packing::Vorbis => Box::new(OggReader::try_new(seekable(), options).map_err(located)?),
             Packing::Mpeg => {
-                // Of a file that it can't go back in, the length is not guessed.
+                // In a source that it can read only forwards, the reader does not guess the length.
                 let forwards = MediaSourceStream::new(Box::new(ReadOnlySource::new(bytes)), Default::default());
                 Box::new(MpaReader::try_new(forwards, options).map_err(located)?)
             }
@@ -131,7 +131,7 @@ impl<'a> Open<'a> {
                 Ok(Some(packet)) if packet.track_id != self.track => {}
                 Ok(packet) => return Ok(packet),
                 Err(Fault::IoError(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
-                // Another sound behind the first.
+                // Another sound follows the first.
                 Err(Fault::ResetRequired) => return Ok(None),
                 Err(error) => return Err(fault(self.packing, &error, 0)),
             }
@@ -148,7 +148,7 @@ impl<'a> Open<'a> {
         made.map_err(|error| fault(self.packing, &error, 0))
     }
 
-    /// Goes near frame `start`, and says which frame the next packet begins with.
+    /// Moves close to frame `start`; returns the first frame of the next packet.
     fn go_to(&mut self, start: u64) -> Result<u64> {
         if self.packing != Packing::Flac || start == 0 {
             return Ok(0);
@@ -164,7 +164,7 @@ fn missing(from: u64, to: u64) -> Error {
     bad(format!("some of the frames from {from} to {to} are missing; the file is damaged"))
 }
 
-/// Frames that a packet gives.
+/// Number of frames in a packet.
 fn frames_in(packing: Packing, packet: &Packet) -> u64 {
     let given = packet.dur.get();
     match packing {
@@ -178,7 +178,7 @@ pub(super) fn sound(bytes: &[u8]) -> Result<Sound> {
     Open::new(bytes).map(|open| open.sound)
 }
 
-/// Decodes the part of the sound in `bytes` that is wanted.
+/// Decodes the wanted part of the sound in `bytes`.
 pub(super) fn write(
     bytes: &[u8],
     writer: &Writer,
@@ -191,7 +191,7 @@ pub(super) fn write(
     let cut = writer.cut(&sound, key)?;
     let wanted = cut.input.clone();
     let samples = (wanted.end - wanted.start).saturating_mul(sound.channels as u64);
-    // What is wanted, and a packet.
+    // The wanted frames, and a packet.
     let mut memory = budget.lend::<Memory>(4 * samples + (1 << 20), "decoding sound")?;
     let Memory { wanted: out, packet: decoded } = &mut *memory;
     out.clear();
@@ -207,7 +207,7 @@ pub(super) fn write(
             return Err(bad(message));
         };
         let count = frames_in(packing, &packet);
-        // What is damaged, the reader passes over.
+        // The reader skips what is damaged.
         let place = packet.pts.get() + packet.trim_start.get() as i64;
         if packing != Packing::Mpeg && place > 0 && place as u64 != at {
             return Err(missing(at, place as u64));
@@ -221,7 +221,7 @@ pub(super) fn write(
         if channels != sound.channels || buffer.spec().rate() != sound.rate {
             return Err(bad(format!("the sound has other channels or another rate from frame {at} on")));
         }
-        // The first packet of Vorbis gives nothing, as does what is decoded in front of what is wanted.
+        // The first packet of Vorbis gives nothing, and neither do packets before the wanted frames.
         let behind = at + if at + RUN_UP / 2 < wanted.start { count } else { found };
         let part = wanted.start.max(at)..wanted.end.min(behind);
         if !part.is_empty() {

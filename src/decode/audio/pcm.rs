@@ -18,7 +18,7 @@ pub(crate) enum Encoding {
     Native,
 }
 
-/// Which channel is wanted of each frame.
+/// Which channel of each frame is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Channel {
     Mean,
@@ -39,7 +39,7 @@ impl Encoding {
         }
     }
 
-    /// Writes one number for each frame in `bytes`, of `channels` samples each.
+    /// Writes one number per frame; `bytes` has `channels` samples for each.
     ///
     /// # Panics
     ///

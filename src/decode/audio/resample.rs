@@ -12,27 +12,28 @@ use crate::error::{Error, ErrorKind, Result};
 /// Zero crossings of the sinc on each side.
 const ZEROS: f64 = 6.0;
 
-/// Where frequencies are cut off, as a part of the highest that the lower rate has.
+/// Frequencies are cut off at this share of the highest one that the lower rate has.
 const ROLL_OFF: f64 = 0.99;
 
-/// Most weights of a pair of rates, 16 MiB of them: usual rates have some thousands.
+/// Most weights for a pair of rates, which take 16 MiB; usual rates need some thousands.
 const MOST_WEIGHTS: u64 = 1 << 22;
 
-/// Most neighbours that a frame is made of.
+/// Most neighbours that a frame is computed from.
 pub(super) const MOST_TAPS: usize = 4096;
 
-/// Numbers that are summed at the same time.
+/// Number of sums that are computed at the same time.
 const LANES: usize = 8;
 
 /// Weights from one rate to another.
 #[derive(Debug)]
 pub(crate) struct Kernel {
-    /// So many frames of the file become so many of the tensor, without a common divisor.
+    /// `from` frames of the file become `to` frames of the tensor; the numbers have no common divisor.
     from: u64,
     to: u64,
-    /// Weights of a frame.
+    /// Number of weights per frame.
     taps: usize,
-    /// Of each of the `to` frames in turn: the place of its first neighbour, before or behind that of the turn.
+    /// For each of the `to` frames of a period: the position of its first neighbour, counted from the period's first
+    /// frame of the file.
     firsts: Vec<i64>,
     weights: Vec<f32>,
 }
@@ -79,19 +80,19 @@ impl Kernel {
         Ok(Self { from, to, taps, firsts, weights })
     }
 
-    /// How many frames of the tensor so many of the file become.
+    /// How many frames of the tensor this many frames of the file become.
     pub(crate) fn frames_of(&self, frames: u64) -> u64 {
         let frames = (u128::from(frames) * u128::from(self.to)).div_ceil(u128::from(self.from));
         u64::try_from(frames).unwrap_or(u64::MAX)
     }
 
-    /// The place of the first neighbour of a frame of the tensor; in front of the sound if it is negative.
+    /// The position of the first neighbour of a frame of the tensor; negative before the sound begins.
     fn first_of(&self, output: u64) -> i64 {
         let (turn, phase) = (output / self.to, output % self.to);
         (turn * self.from) as i64 + self.firsts[phase as usize]
     }
 
-    /// The frames of a file of `frames` that some of the tensor are made of.
+    /// The frames of a file of `frames` frames from which these frames of the tensor are computed.
     pub(crate) fn inputs(&self, output: &Range<u64>, frames: u64) -> Range<u64> {
         if output.is_empty() {
             return 0..0;
@@ -100,20 +101,21 @@ impl Kernel {
         (start.max(0) as u64).min(frames)..(end.max(0) as u64).min(frames)
     }
 
-    /// The same without regard to where the sound begins and ends.
+    /// The same, as if the sound had neither beginning nor end.
     pub(super) fn span(&self, output: &Range<u64>) -> Range<i64> {
-        // Later frames may begin before earlier ones by no more than rounding, which the ceilings take away.
+        // Later frames may begin before earlier ones only by rounding, which the ceilings remove.
         self.first_of(output.start)..self.first_of(output.end - 1) + self.taps as i64
     }
 
-    /// How many frames of the tensor can be made of `room` frames of the file, at least; 0 if those are too few for any.
+    /// The least number of frames of the tensor that can be computed from `room` frames of the file; 0 if these are too
+    /// few.
     pub(super) fn outputs_in(&self, room: usize) -> u64 {
         let free = (room as u64).saturating_sub(self.taps as u64 + 1);
         free * self.to / self.from
     }
 
-    /// Writes the frames of the tensor from `first` on; `input` are those of the file from the first one's place on, zeros in
-    /// front of the sound and behind it.
+    /// Writes the frames of the tensor from `first` on. `input` are frames of the file, beginning with the first
+    /// neighbour, with zeros before and after the sound.
     pub(super) fn write(&self, first: u64, input: &[f32], out: &mut [f32]) {
         let origin = self.first_of(first);
         for (output, out) in (first..).zip(out) {

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) trait ReadAt {
     fn len(&self) -> u64;
 
-    /// Fills `into` with the bytes from `at` on, all of which there are.
+    /// Fills `into` with the bytes from `at` on, which must exist.
     fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()>;
 }
 
@@ -22,17 +22,17 @@ impl ReadAt for [u8] {
     }
 }
 
-/// What is known of a sound before its samples are read.
+/// The properties of a sound that are known before its samples are read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Sound {
-    /// Frames a second.
+    /// Frames per second.
     pub(crate) rate: u32,
     pub(crate) channels: usize,
-    /// Samples of each channel.
+    /// Number of samples per channel.
     pub(crate) frames: u64,
 }
 
-/// Frames a second of the highest rate that is taken from a file.
+/// Highest rate that a file may have, in frames per second.
 pub(super) const MAX_RATE: u32 = 768_000;
 
 impl Sound {

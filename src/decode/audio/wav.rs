@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use super::pcm::Encoding;
 use super::sound::{ReadAt, Sound, bad, cut_off};
 
-/// Where the samples of a WAV file lie, and how.
+/// Where and how the samples of a WAV file are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Wav {
     pub(crate) sound: Sound,
@@ -16,19 +16,19 @@ pub(crate) struct Wav {
     start: u64,
 }
 
-/// As many bytes of a file as most headers fit in.
+/// Number of bytes in which most headers fit.
 const HEAD: usize = 1024;
 
-/// More parts in front of the samples are no file that somebody made.
+/// Nobody writes files with more chunks before the samples.
 const MOST_CHUNKS: usize = 4096;
 
-/// How a chunk's format begins, at most.
+/// How many bytes of a format chunk are read at most.
 const FORMAT_BYTES: usize = 40;
 
-/// The part of an extensible format's identifier behind the two bytes that tell it from others.
+/// The last bytes of an extensible format's identifier. The two bytes before them tell the formats apart.
 const EXTENSIBLE: [u8; 14] = [0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71];
 
-/// Whether a file that begins so is a WAV file.
+/// Whether a file that begins with `head` is a WAV file.
 pub(crate) fn is_wav(head: &[u8]) -> bool {
     matches!(head, [b'R', b'I', b'F', b'F', ..] | [b'R', b'F', b'6', b'4', ..] | [b'B', b'W', b'6', b'4', ..])
         && head.get(8..12) == Some(b"WAVE")
@@ -42,7 +42,7 @@ impl Wav {
     }
 }
 
-/// The beginning of a file, and the way to the rest.
+/// The first bytes of a file, and access to the rest.
 struct Head<'a, R: ?Sized> {
     file: &'a R,
     bytes: [u8; HEAD],
@@ -119,11 +119,11 @@ pub(crate) fn parse<R: ReadAt + ?Sized>(file: &R) -> Result<Wav> {
     Err(bad(format!("no samples within the first {MOST_CHUNKS} chunks")).at_byte(at))
 }
 
-/// How many bytes of samples there are from `start` on, where the header says `size`. Who writes to a pipe does not know it,
-/// and leaves the largest number, or none: then the samples end with the file.
+/// Number of bytes of samples from `start` on, if the header says `size`. A program that writes to a pipe does not know
+/// the size and writes 0 or the largest number: then the samples end with the file.
 fn data_bytes<R: ReadAt + ?Sized>(head: &Head<'_, R>, start: u64, size: u64) -> Result<u64> {
     let rest = head.file.len() - start;
-    // What a program wrote that could not go back: nothing, or about the most that 31 or 32 bits hold.
+    // Sizes written by a program that could not go back: 0, or about the largest number of 31 or 32 bits.
     let stands_for_unknown =
         |size: u64| matches!(size, 0x7fff_0000..=0x8000_0000 | 0xffff_0000..=0xffff_ffff | u64::MAX);
     let whole = u64::from(head.u32(4)?);
@@ -144,7 +144,7 @@ fn no_samples(len: u64) -> Error {
     bad("the file ends before any samples; it is cut off").at_byte(len)
 }
 
-/// What the chunk of the format says.
+/// The content of the format chunk.
 struct Format {
     encoding: Encoding,
     channels: usize,
@@ -169,7 +169,7 @@ impl Format {
             }
             tag = u16_at(24);
         }
-        // Samples of 12 or 20 bits lie at the upper end of 16 or 24.
+        // Samples of 12 or 20 bits are stored in the upper bits of 16 or 24.
         let width = align.checked_div(channels).unwrap_or_default();
         let encoding = match (tag, width) {
             (1, 1) => Encoding::U8,

@@ -16,23 +16,23 @@ use super::pcm::{Channel, Encoding};
 use super::resample::{Kernel, MOST_TAPS};
 use super::sound::{Sound, bad};
 
-/// Frames that are converted at a time, on the stack.
+/// Number of frames that are converted at a time, on the stack.
 const BLOCK: usize = 1024;
 
-/// Frames of the file that are resampled at a time, on the stack.
+/// Number of the file's frames that are resampled at a time, on the stack.
 const INPUTS: usize = 2 * MOST_TAPS;
 
-/// Pairs of rates whose weights are kept. Files of one set have one rate, or a few.
+/// Number of pairs of rates whose weights are kept. The files of a data set have one rate, or a few.
 const KERNELS: usize = 8;
 
-/// Frames of a sound as they are stored, from those that were wanted first on.
+/// Frames of a sound as they are stored, beginning with the first wanted one.
 #[derive(Debug)]
 pub(crate) struct Frames<'a> {
     pub(crate) bytes: &'a [u8],
     pub(crate) encoding: Encoding,
 }
 
-/// What makes tensors of sounds by its options.
+/// Makes tensors of sounds, according to its options.
 #[derive(Debug)]
 pub(crate) struct Writer {
     options: AudioOptions,
@@ -48,7 +48,7 @@ impl Writer {
         Ok(Self { options, kernels: Mutex::default() })
     }
 
-    /// The weights for sounds of this rate; `None` if that is the one that is wanted.
+    /// The weights for sounds of this rate; `None` if it is the wanted rate.
     fn kernel(&self, rate: u32) -> Result<Option<Arc<Kernel>>> {
         let Some(wanted) = self.options.rate.filter(|wanted| *wanted != rate) else { return Ok(None) };
         let find =
@@ -69,7 +69,7 @@ impl Writer {
         Ok(Some(made))
     }
 
-    /// Which part of a sound is taken.
+    /// The part of a sound that is taken.
     ///
     /// # Errors
     ///
@@ -84,7 +84,7 @@ impl Writer {
         Cut::new(&self.options, sound, self.kernel(sound.rate)?.as_deref(), key)
     }
 
-    /// Frames of the tensor, if a sound is taken whole.
+    /// Number of frames of the tensor, if a sound is taken as a whole.
     ///
     /// # Errors
     ///
@@ -95,7 +95,7 @@ impl Writer {
         Ok(u32::try_from(frames).unwrap_or(u32::MAX))
     }
 
-    /// Writes the frames of a cut, which are those of `frames`, into the row's first tensor, and the mask into its second.
+    /// Writes the frames of a cut into the row's first tensor, and the mask into its second. `frames` holds them.
     ///
     /// # Errors
     ///
@@ -136,7 +136,7 @@ struct Plane<'a, 'b> {
 }
 
 impl Plane<'_, '_> {
-    /// Where numbers may be written as they are.
+    /// The place for numbers that can be written without conversion.
     fn direct(&mut self, count: usize) -> Option<&mut [f32]> {
         let is_plain = self.tensor.dtype() == DType::F32 && self.tensor.affine().is_none();
         is_plain.then(|| self.tensor.f32().ok()?.get_mut(self.start..self.start + count)).flatten()
@@ -148,12 +148,12 @@ impl Plane<'_, '_> {
         }
         let start = self.start + at;
         let out = &mut self.tensor.as_mut_slice::<i16>()?[start..start + numbers.len()];
-        // A conversion ends at the largest and smallest number.
+        // The conversion stops at the largest and smallest number.
         out.iter_mut().zip(numbers).for_each(|(out, x)| *out = (x * 32_768.0).round_ties_even() as i16);
         Ok(())
     }
 
-    /// Zeros behind `count` numbers, whatever these are scaled by.
+    /// Writes zeros after `count` numbers; padding is not scaled.
     fn pad(&mut self, count: usize, room: usize) -> Result<()> {
         let bytes = self.tensor.dtype().bytes();
         self.tensor.bytes_mut()[(self.start + count) * bytes..(self.start + room) * bytes].fill(0);

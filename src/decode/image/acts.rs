@@ -25,8 +25,8 @@ use Act::{
     Solarise, TranslateX, TranslateY,
 };
 
-/// Pairs of operations (Cubuk and others: "AutoAugment: Learning Augmentation Strategies from Data", 2018), as torchvision has
-/// them: how likely each is, and its magnitude of ten, 0 where there is none.
+/// Pairs of operations (Cubuk and others: "AutoAugment: Learning Augmentation Strategies from Data", 2018), as in
+/// torchvision: the probability of each operation, and its magnitude from 0 to 9, 0 if it has none.
 type Pairs = [[(Act, f64, u32); 2]; 25];
 
 pub(super) const IMAGENET: Pairs = [

@@ -11,7 +11,7 @@ const RUNS_OF_8: u32 = 1;
 const RUNS_OF_4: u32 = 2;
 const MASKS: u32 = 3;
 
-/// BMP files; nothing is held between them.
+/// Decodes BMP files; keeps nothing between them.
 #[derive(Default)]
 pub(super) struct Bmp;
 
@@ -42,7 +42,7 @@ fn damaged(byte: usize, what: &str) -> Error {
     Error::new(ErrorKind::Format, message).at_byte(byte as u64)
 }
 
-/// A file of a kind that is not decoded.
+/// The error for a kind of file that is not decoded.
 #[cold]
 fn unsupported(kind: &str) -> Error {
     let message = format!("a BMP with {kind}; this kind is not supported: convert it, as with `magick IN.bmp OUT.png`");
@@ -72,7 +72,7 @@ fn kind(size: u32, bits: u16, compression: u32) -> String {
     format!("{header}, of {bits} bits a pixel, {compression}")
 }
 
-/// Reads the headers. Plane counts are passed over, as other programs do: no file has its pixels in planes.
+/// Reads the headers. The number of planes is ignored, as in other programs: no file stores its pixels in planes.
 fn layout(bytes: &[u8]) -> Result<Layout> {
     fn number<const N: usize>(bytes: &[u8], at: usize) -> Result<[u8; N]> {
         bytes.get(at..).and_then(<[u8]>::first_chunk).copied().ok_or_else(|| truncated("headers"))
@@ -118,11 +118,11 @@ fn layout(bytes: &[u8]) -> Result<Layout> {
     let headers = 14 + size as usize;
     let masks_behind = if compression == MASKS && size == 40 { 12 } else { 0 };
     let (entries, entry) = match bits {
-        // Whatever the header says, there can't be more indices.
+        // There can't be more indices, whatever the header says.
         ..=8 => (if used == 0 { 1 << bits } else { used as usize }, if is_core { 3 } else { 4 }),
         _ => (0, 0),
     };
-    // Some files do not count their palette.
+    // Some files do not give the size of their palette.
     let behind = (headers + masks_behind).saturating_add(entries.saturating_mul(entry));
     let offset = if offset == 0 || (bits <= 8 && offset == headers) { behind } else { offset };
     let palette = (headers, entries.min(1 << bits.min(8)), entry);
@@ -144,7 +144,7 @@ pub(super) fn header(bytes: &[u8]) -> Result<Header> {
 }
 
 impl Layout {
-    /// The colours of all indices; black where the palette has none.
+    /// The colours of all indices; black for an index that is not in the palette.
     fn colours(&self, bytes: &[u8]) -> Result<[[u8; 3]; 256]> {
         let (start, entries, entry) = self.palette;
         let entries = bytes.get(start..).and_then(|rest| rest.get(..entries * entry));
@@ -156,14 +156,14 @@ impl Layout {
         Ok(colours)
     }
 
-    /// The row of the picture that the `nth` row of the file is.
+    /// The row of the picture that is row `nth` of the file.
     fn place(&self, nth: usize) -> usize {
         if self.top_down { nth } else { self.height as usize - 1 - nth }
     }
 
-    /// Gives every row that is not in runs to `take`, with its place in the picture.
+    /// Gives every row that is not compressed in runs to `take`, with its position in the picture.
     fn rows(&self, bytes: &[u8], mut take: impl FnMut(usize, &[u8])) -> Result<()> {
-        // Rows are padded to whole numbers of 4 bytes.
+        // Rows are padded to a multiple of 4 bytes.
         let stride = (u64::from(self.width) * u64::from(self.bits)).div_ceil(32).checked_mul(4);
         let all =
             stride.and_then(|stride| stride.checked_mul(self.height.into())).and_then(|all| usize::try_from(all).ok());
@@ -175,7 +175,7 @@ impl Layout {
         Ok(())
     }
 
-    /// Gives every run of two alternating indices to `put`, with its row and columns; pixels that are passed over have none.
+    /// Gives every run of two alternating indices to `put`, with its row and columns. Skipped pixels are in no run.
     fn runs(&self, bytes: &[u8], mut put: impl FnMut(usize, std::ops::Range<usize>, [u8; 2])) -> Result<()> {
         let (width, height) = (self.width as usize, self.height as usize);
         let halves = |byte: u8| if self.compression == RUNS_OF_4 { [byte >> 4, byte & 15] } else { [byte; 2] };
@@ -211,7 +211,7 @@ impl Layout {
                             .enumerate()
                             .for_each(|(nth, byte)| put(self.place(row), x + nth..x + nth + 1, [*byte; 2]));
                     }
-                    // Padded to whole numbers of 2 bytes.
+                    // Padded to a multiple of 2 bytes.
                     (at, x) = (at + used.next_multiple_of(2), x + count);
                 }
                 (count, byte) => {

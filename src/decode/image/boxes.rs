@@ -3,7 +3,7 @@
 use super::stored::Region;
 use crate::random::RandomKey;
 
-/// How often a box that does not fit is drawn again.
+/// How often a box is drawn again if it does not fit.
 const ATTEMPTS: u64 = 10;
 
 /// The box of torchvision's `RandomResizedCrop.get_params`, in an upright image of `width` x `height`.
@@ -14,7 +14,7 @@ pub(super) fn crop_box((width, height): (u32, u32), scale: (f64, f64), ratio: (f
             return place((width, height), (box_width as u32, box_height as u32), key, attempt);
         }
     }
-    // The largest box in the middle that has a ratio within the limits.
+    // The largest box in the middle whose ratio is within the limits.
     let of_image = f64::from(width) / f64::from(height);
     let rounded = |side: f64, most: u32| (side.round_ties_even() as u32).clamp(1, most);
     let (box_width, box_height) = if of_image < ratio.0 {
@@ -35,14 +35,14 @@ pub(super) fn erase_box(
     key: RandomKey,
 ) -> Option<Region> {
     (0..ATTEMPTS).find_map(|attempt| {
-        // The ratio is height by width here, the other way round than in a crop.
+        // Here the ratio is height divided by width; in a crop it is the other way round.
         let (box_height, box_width) = draw_sides((width, height), scale, ratio, key, attempt);
         (box_width < f64::from(width) && box_height < f64::from(height))
             .then(|| place((width, height), (box_width as u32, box_height as u32), key, attempt))
     })
 }
 
-/// Two sides, whole numbers, the first by the second of a ratio within `ratio`.
+/// Two sides in whole numbers, with a ratio (first by second) within `ratio`.
 fn draw_sides(
     (width, height): (u32, u32),
     scale: (f64, f64),
@@ -55,14 +55,14 @@ fn draw_sides(
     ((area * ratio).sqrt().round_ties_even(), (area / ratio).sqrt().round_ties_even())
 }
 
-/// Anywhere in the image, evenly.
+/// A position in the image; all are equally likely.
 fn place((width, height): (u32, u32), (box_width, box_height): (u32, u32), key: RandomKey, attempt: u64) -> Region {
     let y = (key.unit(4 * attempt + 2) * f64::from(height - box_height + 1)) as u32;
     let x = (key.unit(4 * attempt + 3) * f64::from(width - box_width + 1)) as u32;
     Region { x, y, width: box_width, height: box_height }
 }
 
-/// The number at `unit` (0 to 1) of the way between two.
+/// The number between the two, at `unit` (0 to 1) of the distance.
 pub(super) fn uniform((from, to): (f64, f64), unit: f64) -> f64 {
     from + (to - from) * unit
 }

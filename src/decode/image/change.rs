@@ -4,7 +4,8 @@ use super::stored::Region;
 use super::warp::{Shift, Warp};
 use crate::random::RandomKey;
 
-/// One change to an upright picture, which keeps its size, with everything drawn. Pixels and maps carry out the same ones.
+/// One change to an upright picture that keeps its size, with all random choices made. Pixels and maps go through the
+/// same changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Change {
     Mirror,
@@ -17,7 +18,7 @@ pub(super) enum Change {
     Brightness(f32),
     Contrast(f32),
     Saturation(f32),
-    /// Shares of the circle of colours.
+    /// In turns of the colour circle.
     Hue(f64),
     Grey,
     Sharpness(f32),
@@ -32,14 +33,14 @@ pub(super) enum Change {
     Mix(Mixture),
 }
 
-/// How the pixels of a policy's operations are found.
+/// How the pixels of a policy's operations are interpolated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pixels {
     pub(super) interpolation: Interpolation,
     pub(super) fill: [u8; 3],
 }
 
-/// Pictures that are mixed, of which each went through operations of its own.
+/// Pictures that are mixed, each after its own operations.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Mixture {
     pub(super) severity: u32,

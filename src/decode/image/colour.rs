@@ -1,8 +1,8 @@
 //! Colour jitter on 8-bit RGB pixels, as Pillow's `ImageEnhance` and torchvision's `adjust_hue` of Pillow images do it.
 
-/// Between two values, or beyond the second, rounded down: Pillow's `Image.blend`.
+/// A value between the two, or beyond the second, rounded down: Pillow's `Image.blend`.
 pub(super) fn blend(from: u8, to: u8, factor: f32) -> u8 {
-    // The cast rounds down what is positive, and clips.
+    // The cast rounds positive numbers down, and clips.
     (f32::from(from) + factor * (f32::from(to) - f32::from(from))) as u8
 }
 
@@ -35,9 +35,9 @@ pub(super) fn adjust_saturation(pixels: &mut [u8], factor: f32) {
     }
 }
 
-/// Turns the hue by `shift` of the circle, in steps of 1/256.
+/// Turns the hue by `shift` turns of the colour circle, in steps of 1/256.
 pub(super) fn adjust_hue(pixels: &mut [u8], shift: f64) {
-    // Rounded towards 0, then modulo 256, as torchvision does.
+    // Rounded towards 0, then modulo 256, as in torchvision.
     let shift = (shift * 255.0) as i32 as u8;
     for pixel in pixels.as_chunks_mut::<3>().0 {
         let [hue, saturation, value] = to_hsv(*pixel);
@@ -66,7 +66,7 @@ fn to_hsv([red, green, blue]: [u8; 3]) -> [u8; 3] {
     } else {
         (4.0 + f64::from(green_below) - f64::from(red_below)) as f32
     };
-    // Calls of `fmod`, `floor` and `round` took most of the time: all numbers here are small, and none is negative.
+    // Calls of `fmod`, `floor` and `round` took most of the time. All numbers here are small, and none is negative.
     let turns = f64::from(sixths) / 6.0 + 1.0;
     let hue = (if turns >= 1.0 { turns - 1.0 } else { turns }) as f32;
     let saturation = range / f32::from(most);
@@ -100,13 +100,13 @@ mod tests {
     use super::super::rotate::rotate;
     use super::*;
 
-    /// 72 x 81 pixels: red, green and blue each 0, 15, .. 255 with one another.
+    /// 72 x 81 pixels with all combinations of red, green and blue in steps of 15 from 0 to 255.
     fn every_colour() -> Vec<u8> {
         let level = |i: usize| (i % 18 * 15) as u8;
         (0..18 * 18 * 18).flat_map(|i| [level(i / 324), level(i / 18), level(i)]).collect()
     }
 
-    /// FNV-1a of what `change` makes of every colour.
+    /// FNV-1a of all colours after `change`.
     fn hash(change: impl FnOnce(&mut [u8])) -> u64 {
         let mut pixels = every_colour();
         change(&mut pixels);

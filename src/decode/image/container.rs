@@ -11,7 +11,7 @@ use super::stored::{Header, ImageFormat};
 use super::{bmp, other, pnm, tiff};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Reads an image's header. `bytes` may be the beginning of a file; it is an error if that does not reach far enough.
+/// Reads an image's header. `bytes` may be the beginning of a file, but must contain the whole header.
 ///
 /// # Errors
 ///
@@ -41,12 +41,12 @@ pub(crate) fn header(bytes: &[u8]) -> Result<Header> {
 /// [`ErrorKind::Format`] at the byte where something is missing or damaged.
 pub(super) fn check_whole(bytes: &[u8], format: ImageFormat) -> Result<()> {
     match format {
-        // Its decoders look for themselves, and differ in what they take.
+        // Its decoders check this themselves, and differ in what they accept.
         ImageFormat::Jpeg => Ok(()),
         ImageFormat::Png => check_png(bytes),
         ImageFormat::Gif => check_gif(bytes),
         ImageFormat::WebP => check_webp(bytes),
-        // Their pixel data has its full length, or the decoder runs into the file's end.
+        // Their pixel data must have its full length, otherwise the decoder reaches the file's end.
         ImageFormat::Bmp | ImageFormat::Tiff | ImageFormat::Pnm => Ok(()),
     }
 }
@@ -60,7 +60,7 @@ fn check_png(bytes: &[u8]) -> Result<()> {
             return Err(truncated(bytes, "the end of a chunk"));
         };
         let kind = &data[..4];
-        // Ancillary chunks (first letter small) carry no pixels.
+        // Ancillary chunks (with a small first letter) contain no pixels.
         if kind[0].is_ascii_uppercase() {
             let mut crc = Crc::new();
             crc.update(data);
@@ -81,7 +81,7 @@ fn check_gif(bytes: &[u8]) -> Result<()> {
     let table = |flags: u8| if flags & 0x80 == 0 { 0 } else { 3 << ((flags & 7) + 1) };
     let mut at = 13 + table(*bytes.get(10).ok_or_else(end)?);
     loop {
-        // Each kind of block: how far to its sub-blocks.
+        // For each kind of block, the distance to its sub-blocks.
         at += match *bytes.get(at).ok_or_else(end)? {
             0x3b => return Ok(()),
             0x21 => 2,

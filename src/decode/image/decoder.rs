@@ -3,16 +3,16 @@ use crate::error::Result;
 
 /// A way to decode the pixels of some formats.
 pub(crate) trait DecodeImage: Send {
-    /// Decodes the pixels in `region` of a grey image as one byte each. False if it can't: whatever the reason, `decode`
-    /// will tell.
+    /// Decodes the pixels in `region` of a grey image as one byte each. Returns false if it can't; `decode` then
+    /// reports the reason.
     fn decode_grey(&mut self, bytes: &[u8], region: Region, into: &mut [u8]) -> bool {
         let _ = (bytes, region, into);
         false
     }
 
-    /// Decodes the pixels in `region`, a box of the image at `scale`, as 8-bit RGB, row by row without gaps, into `into`, which has exactly their bytes
-    /// and is reused from image to image. Alpha is dropped, not blended. The file is known to be whole, and its size was
-    /// checked.
+    /// Decodes the pixels in `region`, a box of the image at `scale`, as 8-bit RGB, row by row without gaps, into
+    /// `into`, which has exactly this size and is reused from image to image. Alpha is dropped, not blended. The file
+    /// is known to be complete, and its size was checked.
     ///
     /// # Errors
     ///
@@ -29,10 +29,11 @@ pub(super) fn copy_region(from: &[u8], width: u32, region: Region, into: &mut [u
     }
 }
 
-/// Makes `buffer` `len` long without promising anything about what it holds.
+/// Sets the length of `buffer`; its content is not defined.
 pub(super) fn resize_buffer<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
     if buffer.len() < len {
-        // Given back first, so that both are never held at once, and no longer than asked for.
+        // The old memory is freed first, so that there are never two blocks, and the new one is no longer than
+        // requested.
         *buffer = Vec::new();
         *buffer = vec![T::default(); len];
     }

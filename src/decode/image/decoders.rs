@@ -22,7 +22,7 @@ pub(crate) struct Decoders {
 }
 
 impl Decoders {
-    /// What is wrong with the image that was decoded last, or refused for it.
+    /// What is wrong with the image that was decoded or refused last.
     pub(crate) fn damages(&self) -> Damages {
         self.auto.damages()
     }
@@ -48,16 +48,16 @@ impl Decoders {
         is_jpeg && cfg!(feature = "turbojpeg")
     }
 
-    /// Most bytes that a decoder holds to decode `region`, beside the region's pixels.
+    /// Most bytes that a decoder takes to decode `region`, in addition to the region's pixels.
     pub(super) fn memory(header: &Header, region: Region) -> u64 {
         let whole = Region::whole(header).pixels();
-        // Some decode the whole image first, and cut the region out of it.
+        // Some decode the whole image first, and cut out the region.
         let cut = if region == Region::whole(header) { 0 } else { 3 };
         match header.format {
             ImageFormat::Jpeg => jpeg::memory(header) + cut * whole,
             // Row by row.
             ImageFormat::Png | ImageFormat::Bmp | ImageFormat::Gif | ImageFormat::Pnm => 0,
-            // What the library holds, and what it gives: with alpha, and 16 bits in TIFF.
+            // Memory of the library, and of its output: with alpha, and 16 bits in TIFF.
             ImageFormat::WebP => (11 + cut) * whole,
             ImageFormat::Tiff => (32 + cut) * whole,
         }
@@ -88,7 +88,7 @@ mod tests {
     use super::*;
     use crate::random::RandomKey;
 
-    /// Compares decoded regions with those cut from the whole image, box by box.
+    /// Compares decoded regions with boxes that are cut from the whole image.
     fn check_regions(what: &str, bytes: &[u8], jpeg: JpegDecoder) {
         let header = header(bytes).unwrap();
         let mut decoders = Decoders::default();
@@ -97,7 +97,7 @@ mod tests {
         decoder.decode(bytes, &header, Scale::FULL, Region::whole(&header), &mut whole).unwrap();
         let key = RandomKey::new(5);
         for index in 0..24 {
-            // Side and place each from 1 pixel up to everything; small boxes too, and those at the edges.
+            // Sides and positions from 1 pixel up to everything, including small boxes and those at the edges.
             let draw = |counter: u64, most: u32| (key.with(index).bits(counter) % u64::from(most)) as u32;
             let shrink = [1, 2, 8][index as usize % 3];
             let width = 1 + draw(0, header.width.div_ceil(shrink));
@@ -153,7 +153,7 @@ mod tests {
 
         let (width, height) = (237, 171);
         let key = RandomKey::new(1);
-        // Colour that changes from pixel to pixel: its interpolation shows at the edges of a region.
+        // The colour changes from pixel to pixel, so that its interpolation shows at the edges of a region.
         let pixels: Vec<u8> = (0..width * height * 3)
             .map(|i| (i % (width * 3) / 3 + i / (width * 5)) as u8 ^ key.bits(i as u64) as u8 & 63)
             .collect();

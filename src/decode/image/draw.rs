@@ -10,8 +10,8 @@ use super::warp::{Shift, Warp};
 use crate::random::RandomKey;
 
 impl ImageAugment {
-    /// Gives the changes that it makes to an upright picture of this width and height, in their order; none if it does not
-    /// happen. What is chosen before decoding is none.
+    /// Gives the changes to an upright picture of this width and height, in their order; none if the operation does not
+    /// happen. Choices that are made before decoding are not changes.
     pub(super) fn draw(&self, key: RandomKey, size: (u32, u32), visit: &mut impl FnMut(Change)) {
         let mut maybe = |probability: f64, change: Change| {
             if happens(probability, key) {
@@ -82,7 +82,7 @@ impl ImageAugment {
     }
 }
 
-/// Half the width of each factor's range; 0 leaves it out.
+/// Half the width of each factor's range; 0 if there is no such change.
 struct Jitter {
     brightness: f64,
     contrast: f64,
@@ -109,7 +109,7 @@ impl Jitter {
     }
 }
 
-/// The four operations by random order: Fisher and Yates, so that each of the 24 orders is equally likely.
+/// The four operations in random order (Fisher-Yates), so that each of the 24 orders is equally likely.
 fn order(key: RandomKey) -> [usize; 4] {
     let mut order = [0, 1, 2, 3];
     for last in (1..4).rev() {
@@ -130,7 +130,7 @@ mod tests {
             *counts.entry(order(RandomKey::new(sample))).or_insert(0) += 1;
         }
         assert_eq!(counts.len(), 24);
-        // The deviation of each count is 31.
+        // The standard deviation of each count is 31.
         assert!(counts.values().all(|count| (860..1140).contains(count)), "{counts:?}");
     }
 }

@@ -1,7 +1,7 @@
 use super::augment::Edge;
 
 impl Edge {
-    /// The place in a line of `length` that stands for `at`, if a pixel does.
+    /// The position in a line of `length` whose pixel is used for `at`, if any is.
     pub(super) fn place(self, at: i64, length: usize) -> Option<usize> {
         let most = length as i64 - 1;
         let inside = (0..=most).contains(&at);

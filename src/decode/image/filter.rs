@@ -17,12 +17,13 @@ pub(super) struct Blur {
 const MAX_RADIUS: usize = MAX_KERNEL as usize / 2;
 
 impl Blur {
-    /// Bytes that it needs beside the pixels, at most, for rows of so many pixels.
+    /// Most bytes that it needs in addition to the pixels, for rows of so many pixels.
     pub(super) fn memory(width: u64) -> u64 {
         4 * 3 * (2 * width + 2 * MAX_RADIUS as u64)
     }
 
-    /// The weights of torchvision's `gaussian_blur`, whose filter is wider than its deviation says by the square root of 2.
+    /// The weights of torchvision's `gaussian_blur`, whose filter is wider by the square root of 2 than its deviation
+    /// says.
     fn weights(&self) -> [f32; 2 * MAX_RADIUS + 1] {
         let radius = self.radius.min(MAX_RADIUS);
         let weight = |tap: usize| {
@@ -55,14 +56,14 @@ impl Blur {
             for (tap, weight) in weights.iter().enumerate() {
                 sums.iter_mut().zip(&wide[3 * tap..]).for_each(|(sum, value)| *sum += weight * value);
             }
-            // Half to even: beyond 2^23, numbers have no fractions.
+            // Rounds half to even: beyond 2^23, numbers have no fractions.
             const WHOLE: f32 = 12_582_912.0;
             into.iter_mut().zip(&*sums).for_each(|(into, sum)| *into = (sum + WHOLE - WHOLE) as u8);
         }
     }
 }
 
-/// Between the smoothed picture (0), itself (1) and beyond: Pillow's `ImageEnhance.Sharpness`.
+/// Blends between the smoothed picture (0) and the picture itself (1), or beyond: Pillow's `ImageEnhance.Sharpness`.
 pub(super) fn sharpen(from: &[u8], (width, height): (usize, usize), factor: f32, into: &mut [u8]) {
     into.copy_from_slice(&from[..into.len()]);
     if width < 3 || height < 3 {
@@ -75,10 +76,10 @@ pub(super) fn sharpen(from: &[u8], (width, height): (usize, usize), factor: f32,
         for at in 3..line - 3 {
             let three = |row: &[u8]| u32::from(row[at - 3]) + u32::from(row[at]) + u32::from(row[at + 3]);
             let sum = three(above) + three(here) + three(below) + 4 * u32::from(here[at]);
-            // Rounded thirteenths.
+            // Thirteenths, rounded.
             let smooth = (2 * sum + 13) / 26;
             into[y * line + at] = blend(smooth as u8, here[at], factor);
         }
     }
-    // At the edges the smoothed picture is the picture, and blending it with itself changes nothing.
+    // At the edges the smoothed picture is the picture itself; blending the two changes nothing.
 }

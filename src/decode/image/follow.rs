@@ -9,7 +9,7 @@ use super::resize::{Cut, centre};
 use super::step::Step;
 use crate::random::RandomKey;
 
-/// Gives the steps of an upright picture of this width and height under the key of its sample.
+/// Gives the steps of an upright picture of this width and height, under its sample's key.
 pub(crate) fn follow(
     options: &ImageOptions,
     key: RandomKey,
@@ -51,7 +51,7 @@ pub(crate) fn follow(
     }
 }
 
-/// Those of a picture of this width and height that is scaled at random.
+/// The steps of a picture of this width and height that is scaled at random.
 pub(super) fn steps_of(jitter: &Jitter, (width, height): (u32, u32), visit: &mut impl FnMut(Step)) {
     let full = (jitter.cut.full.0 as f64, jitter.cut.full.1 as f64);
     visit(Step { matrix: scaled((width.into(), height.into()), full), size: full });
@@ -68,7 +68,7 @@ fn moved(x: f64, y: f64) -> [f64; 6] {
     [1.0, 0.0, x, 0.0, 1.0, y]
 }
 
-/// Where points of a picture of this size go by a change; `None` if nothing moves.
+/// How a change moves the points of a picture of this size; `None` if nothing moves.
 fn matrix_of(change: Change, (width, height): (f64, f64)) -> Option<[f64; 6]> {
     match change {
         Change::Mirror => Some([-1.0, 0.0, width, 0.0, 1.0, 0.0]),
@@ -130,7 +130,7 @@ mod tests {
                         let apart = found.iter().zip(to).map(|(a, b)| (a - b).abs()).fold(0.0, f64::max);
                         assert!(apart < 2e-3, "{case}: {from:?} to {found:?}, not {to:?}");
                     }
-                    // f32 may leave a little of what f64 does not, and the other way round.
+                    // An f32 may have a small remainder where f64 has none, and the other way round.
                     (Some([left, top, right, bottom]), None) | (None, Some([left, top, right, bottom])) => {
                         assert!(
                             right - left < 1e-3 || bottom - top < 1e-3,
@@ -143,7 +143,7 @@ mod tests {
         assert!(kept > 50 && gone > 5, "{kept} boxes are left, {gone} gone");
     }
 
-    /// One of torchvision's functions of a picture of this size, by its arguments.
+    /// One of torchvision's functions for a picture of this size, from its arguments.
     fn change_of(function: &str, arguments: &[f64], (width, height): (f64, f64)) -> Change {
         match (function, arguments) {
             ("horizontal_flip", _) => Change::Mirror,

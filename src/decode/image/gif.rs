@@ -21,10 +21,10 @@ fn gif_error(error: DecodingError) -> Error {
     Error::new(ErrorKind::Format, format!("damaged or unsupported gif: {error}")).with_source(error)
 }
 
-/// The file behind the header of its first frame.
+/// The file from its first frame's data on.
 struct Frame<'a> {
     decoder: Decoder<&'a [u8]>,
-    /// Its box on the screen.
+    /// The frame's box on the screen.
     left: usize,
     top: usize,
     width: usize,
@@ -87,7 +87,7 @@ impl DecodeImage for Gif {
         let mut palette = [[0; 3]; 256];
         let stored = frame.decoder.palette().map_err(gif_error)?;
         palette.iter_mut().zip(stored.as_chunks::<3>().0).for_each(|(into, colour)| *into = *colour);
-        // Outside of the frame there is nothing.
+        // There is nothing outside of the frame.
         into.fill(0);
         let (into, _) = into.as_chunks_mut::<3>();
         let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);

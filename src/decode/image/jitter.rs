@@ -6,22 +6,22 @@ use super::options::ImageOptions;
 use super::resize::Cut;
 use crate::random::RandomKey;
 
-/// How an upright picture is scaled, what is cut out of that, and where it lies in the result.
+/// How an upright picture is scaled, which part is cut out, and where it lies in the result.
 #[derive(Clone, Copy)]
 pub(super) struct Jitter {
     pub(super) cut: Cut,
-    /// Width and height of what is cut out.
+    /// Width and height of the part that is cut out.
     pub(super) part: (u32, u32),
     /// Width and height of the result.
     pub(super) result: (u32, u32),
     /// Left and top of the part in the result.
     pub(super) at: (u32, u32),
-    /// What is around it.
+    /// The colour around it.
     pub(super) fill: [u8; 3],
 }
 
 impl Jitter {
-    /// That of a picture of this width and height, if its operations begin with one.
+    /// The jitter of a picture of this width and height, if its operations begin with one.
     pub(super) fn of(options: &ImageOptions, key: RandomKey, size: (u32, u32)) -> Option<Self> {
         let Some((ImageAugment::ScaleJitter { scale, fill }, key)) = keyed(&options.augment, key).next() else {
             return None;
@@ -31,7 +31,7 @@ impl Jitter {
         Some(Self::new(size, (width, height), uniform(*scale, key.unit(0)), places, *fill))
     }
 
-    /// The picture at `scale` times the size at which all of it just fits the result; both places are 0 to 1.
+    /// The picture at `scale` times the size at which it just fits into the result; both places are from 0 to 1.
     pub(super) fn new(size: (u32, u32), result: (u32, u32), scale: f64, places: (f64, f64), fill: [u8; 3]) -> Self {
         let fits = |side: u32, result: u32| f64::from(result) / f64::from(side);
         let factor = fits(size.0, result.0).min(fits(size.1, result.1)) * scale;
@@ -132,7 +132,7 @@ mod tests {
         (bytes, Header { orientation, ..header })
     }
 
-    /// What is written of a file.
+    /// What is written for a file.
     fn written(bytes: &[u8], stored: Header, jitter: Jitter, colour: ImageColour) -> Vec<u8> {
         let (width, height) = jitter.result;
         let size = Some((height, width));

@@ -7,19 +7,19 @@ use super::stored::{Header, Region, Scale};
 use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most scans of a progressive JPEG. Encoders write about ten; each costs a pass over all coefficients, so that a small
-/// file of thousands of them would take minutes.
+/// Most scans of a progressive JPEG. Encoders write about ten. Each costs a pass over all coefficients, so a small file
+/// with thousands of scans would take minutes.
 const MAX_SCANS: usize = 256;
 
-/// Pixels that are decoded on each side of a region, so that its own are those of the whole image: interpolation of
-/// colour reads its neighbours. A row or column of blocks has at most 32 pixels.
+/// Number of pixels that are decoded on each side of a region, so that its pixels are the same as in the whole image:
+/// interpolation of colour reads neighbours. A row or column of blocks has at most 32 pixels.
 const MARGIN: u32 = 32;
 
-/// Whether the library has code for more of this kind of processor than our own decoder (which has it for AVX2): that is
-/// worth more than all that ours spares. Where neither has any, ours is the faster one.
+/// Whether the library has vector code for this kind of processor that our own decoder (which has it for AVX2) lacks.
+/// This is worth more than what our decoder skips. If neither has any, ours is faster.
 const LIBRARY_HAS_VECTORS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32"));
 
-/// Our own decoders; for usual files, the library where only it has code for the processor.
+/// Our own decoders. For usual files, the library if only it has vector code for the processor.
 #[derive(Default)]
 pub(super) struct Auto {
     baseline: baseline::Decoder,
@@ -37,13 +37,13 @@ impl Auto {
     }
 }
 
-/// Most bytes that decoding all of a file takes, beside its pixels.
+/// Most bytes that decoding a whole file takes, in addition to its pixels.
 pub(super) fn memory(header: &Header) -> u64 {
     // The largest unit of blocks that are coded together has 32 x 32 pixels.
     let side = |side: u32| u64::from(side.next_multiple_of(MARGIN));
     let pixels = side(header.width) * side(header.height);
-    // Of a file in one scan, decoders hold at most a plane for each channel, and the library of four channels all of them
-    // once more, in colour. Of one in several, there is a coefficient of two bytes, too.
+    // For a file in one scan, decoders hold at most a plane per channel, and for four channels the library holds all of
+    // them again as colours. For a file in several scans, each coefficient takes two more bytes.
     match (header.in_scans, header.channels) {
         (true, channels) => pixels * 3 * u64::from(channels),
         (false, 4) => pixels * 8,
@@ -79,14 +79,14 @@ impl DecodeImage for Auto {
     }
 }
 
-/// `libjpeg-turbo-rs`, told to take nothing that it would have to guess.
+/// `libjpeg-turbo-rs`, set to refuse everything that it would have to guess.
 #[derive(Default)]
 pub(super) struct LibjpegTurbo {
-    /// What was decoded to cut a region from.
+    /// The pixels from which a region is cut.
     around: Vec<u8>,
 }
 
-/// A restart marker out of turn means lost data.
+/// A restart marker out of order means lost data.
 struct Refuse;
 
 impl RestartResyncStrategy for Refuse {
@@ -98,7 +98,7 @@ impl RestartResyncStrategy for Refuse {
 impl DecodeImage for LibjpegTurbo {
     fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
         let found = complete::survey(bytes)?;
-        // The library (0.9.0) gives wrong pixels of the first, or panics; of the others, if they are damaged, without a word.
+        // The library (0.9.0) gives wrong pixels for the first, or panics; for the others, it does not report damage.
         let kinds = [
             (
                 header.channels == 4 && found.is_subsampled,
@@ -118,10 +118,10 @@ impl DecodeImage for LibjpegTurbo {
         decoder.set_resync_strategy(Refuse);
         let whole = Region::whole(header);
         let around = match region.with_margin(MARGIN, header) {
-            // Nearly everything: decoding all of it saves the library's copies of a region.
+            // For nearly the whole image: decoding all of it saves the copies that the library makes for a region.
             around if around.pixels() >= whole.pixels() / 4 * 3 => whole,
-            // The library (0.9.0) gives wrong pixels for a region of a CMYK image, and passes over restart markers out
-            // of turn when it leaves rows out.
+            // The library (0.9.0) gives wrong pixels for a region of a CMYK image, and ignores restart markers out of
+            // order when it skips rows.
             _ if header.channels == 4 || found.has_restarts => whole,
             around => around,
         };
@@ -139,7 +139,7 @@ impl DecodeImage for LibjpegTurbo {
             return Err(Error::new(ErrorKind::Format, warning.to_string()));
         }
         let (width, height) = (info.width as u32, info.height as u32);
-        // The library moves a region's left edge out to a block's border.
+        // The library extends a region's left edge to a block's border.
         let left = (around.x + around.width).saturating_sub(width);
         if info.pixel_format != PixelFormat::Rgb || left > around.x || height != around.height {
             let message = format!("decoded to {width} x {height} pixels, not {} x {}", around.width, around.height);

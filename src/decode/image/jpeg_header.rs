@@ -10,7 +10,7 @@ const EOI: u8 = 0xd9;
 const SOS: u8 = 0xda;
 const APP1: u8 = 0xe1;
 
-/// The next marker from `at` on, and the byte behind it. Bytes between segments and fill bytes are passed over.
+/// The next marker from `at` on, and the position after it. Bytes between segments and fill bytes are skipped.
 fn jpeg_marker(bytes: &[u8], mut at: usize) -> Result<(u8, usize)> {
     loop {
         at += memchr(0xff, bytes.get(at..).unwrap_or_default()).ok_or_else(|| truncated(bytes, "the next marker"))?;
@@ -25,12 +25,12 @@ fn jpeg_marker(bytes: &[u8], mut at: usize) -> Result<(u8, usize)> {
     }
 }
 
-/// Whether a marker stands alone, without a length and a segment behind it.
+/// Whether a marker has neither a length nor a segment after it.
 fn stands_alone(marker: u8) -> bool {
     matches!(marker, 0x01 | 0xd0..=SOI)
 }
 
-/// The segment whose length stands at `at`.
+/// The segment whose length is at `at`.
 fn jpeg_segment(bytes: &[u8], at: usize) -> Result<&[u8]> {
     let len = be16(bytes, at).ok_or_else(|| truncated(bytes, "the length of a segment"))?;
     if len < 2 {
@@ -53,7 +53,7 @@ pub(super) fn jpeg_header(bytes: &[u8]) -> Result<Header> {
         if marker == EOI {
             return Err(damaged(segment_at, "the image ends before its first scan"));
         }
-        // libjpeg passes over the length of a note that is too small to be one.
+        // libjpeg ignores a comment's length if it is too small to be one.
         if matches!((marker, be16(bytes, segment_at)), (0xdc | 0xe0..=0xef | 0xfe, Some(0 | 1))) {
             at = segment_at + 2;
             continue;
@@ -65,7 +65,7 @@ pub(super) fn jpeg_header(bytes: &[u8]) -> Result<Header> {
                 let exif = segment.strip_prefix(b"Exif\0").and_then(|rest| rest.get(1..));
                 orientation = exif.and_then(Exif::from_exif_chunk);
             }
-            // Frame headers; the numbers left out are the tables DHT, JPG and DAC (ITU-T T.81, table B.1).
+            // Frame headers. The numbers that are left out are the tables DHT, JPG and DAC (ITU-T T.81, table B.1).
             0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
                 let (Some(precision), Some(height), Some(width), Some(channels)) =
                     (segment.first(), be16(segment, 1), be16(segment, 3), segment.get(5))

@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::row::TensorMut;
 
-/// A file that holds no map.
+/// The error for a file that is not a map.
 #[cold]
 pub(super) fn not_a_map(header: &Header) -> Error {
     let message = match header.format {
@@ -42,8 +42,8 @@ pub(super) struct Map {
     rows: Vec<usize>,
 }
 
-/// The places along a side that are taken: of the `length` pixels behind `start`, resized to `full`, the `count` behind
-/// `skipped`.
+/// The positions along a side that are taken: the `length` pixels after `start` are resized to `full`, of which the
+/// `count` pixels after `skipped` are used.
 struct Line {
     start: u32,
     length: u32,
@@ -53,7 +53,7 @@ struct Line {
 }
 
 impl Line {
-    /// For each pixel the one that its middle lies in: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
+    /// For each pixel, the one that its middle lies in: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
     fn places(&self, into: &mut Vec<usize>) {
         into.clear();
         into.extend((0..u64::from(self.count)).map(|at| {
@@ -71,8 +71,8 @@ impl Map {
         &mut self.stored[..pixels]
     }
 
-    /// Brings what was stored to the wanted size, carries out the operations that move pixels, and writes it. Gives width
-    /// and height.
+    /// Resizes the stored values, applies the operations that move pixels, and writes the result. Returns width and
+    /// height.
     pub(super) fn write(
         &mut self,
         header: &Header,
@@ -92,7 +92,7 @@ impl Map {
         Ok((width, height))
     }
 
-    /// Carries a change out, if it moves pixels; zeros come in from outside.
+    /// Applies a change if it moves pixels; zeros come in from outside.
     fn apply(&mut self, change: Change, size: (usize, usize)) {
         let (width, height) = size;
         match change {
@@ -116,8 +116,8 @@ impl Map {
         std::mem::swap(&mut self.values, &mut self.spare);
     }
 
-    /// Takes the upright values of a map that is scaled at random, and puts them where they lie in the result; the first number of
-    /// its colour is around them.
+    /// Takes the upright values of a map that is scaled at random, and puts them at their place in the result. The
+    /// first number of the fill colour is around them.
     fn resize_jittered(&mut self, header: &Header, jitter: &Jitter) -> (usize, usize) {
         let (width, height) = header.upright_size();
         let (Cut { full, skipped }, part) = (jitter.cut, jitter.part);
@@ -138,7 +138,7 @@ impl Map {
         (result_width, result_height)
     }
 
-    /// Takes the upright values that are wanted out of what is stored.
+    /// Takes the wanted upright values from the stored ones.
     fn resize(&mut self, header: &Header, options: &ImageOptions, key: RandomKey) -> (usize, usize) {
         let (upright_width, upright_height) = header.upright_size();
         let (height, width) = options.size.unwrap_or((upright_height, upright_width));
@@ -158,7 +158,7 @@ impl Map {
         (width as usize, height as usize)
     }
 
-    /// Takes the upright values at these places out of what is stored.
+    /// Takes the upright values at these positions from the stored ones.
     fn take(&mut self, header: &Header, across: &Line, down: &Line) {
         across.places(&mut self.columns);
         down.places(&mut self.rows);

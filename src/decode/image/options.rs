@@ -9,11 +9,11 @@ use crate::dtype::DType;
 #[cfg(feature = "images")]
 use crate::random::{RandomKey, mix};
 
-/// Tells the keys of named geometries from those of operations. It never changes.
+/// Makes the keys of named geometries different from those of operations. It never changes.
 #[cfg(feature = "images")]
 const GEOMETRY: u64 = 0x6765_6f6d_6574_7279;
 
-/// What is wrong with images in a build without decoders.
+/// The error for images in a build without decoders.
 pub(super) const NO_DECODERS: &str = "images need a build with the feature `images`, which is on by default";
 
 /// Order of an image's dimensions in the batch.
@@ -242,7 +242,7 @@ impl Default for ImageOptions {
 }
 
 impl ImageOptions {
-    /// The key that an image of a sample with this key draws under.
+    /// The key of everything random for an image of a sample with this key.
     #[cfg(feature = "images")]
     pub(crate) fn key(&self, sample: RandomKey) -> RandomKey {
         match &self.geometry {
@@ -267,7 +267,7 @@ impl ImageOptions {
         faults
     }
 
-    /// The same, whatever the build can do.
+    /// The same, for any build.
     pub(crate) fn value_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.colour == ImageColour::Index {

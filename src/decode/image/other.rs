@@ -10,13 +10,13 @@ use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
 use super::tiff;
 use crate::error::{Error, ErrorKind, Result};
 
-/// What a decoder may allocate beside its pixels: colour profiles, palettes, tables.
+/// What a decoder may allocate in addition to its pixels: colour profiles, palettes, tables.
 const SIDE_BYTES: u64 = 64 << 20;
 
-/// WebP and TIFF (its first page) by the `image` crate. It decodes whole images only.
+/// WebP and TIFF (the first page), by the `image` crate, which decodes only whole images.
 #[derive(Default)]
 pub(super) struct ImageCrate {
-    /// As decoded, if that is not 8-bit RGB.
+    /// The decoded pixels, if they are not 8-bit RGB.
     stored: Vec<u8>,
     whole: Vec<u8>,
 }
@@ -57,19 +57,19 @@ pub(super) fn header(bytes: &[u8], format: ImageFormat) -> Result<Header> {
     let mut decoder = open(bytes, format, SIDE_BYTES)?;
     let (width, height) = decoder.dimensions();
     let channels = match (format, decoder.original_color_type(), decoder.color_type()) {
-        // It has a palette of colours; the decoder adds alpha for transparency.
+        // It has a palette of colours; for transparency, the decoder adds alpha.
         (ImageFormat::Gif, ..) => 3,
         (_, ExtendedColorType::Cmyk8 | ExtendedColorType::Cmyk16, _) => 4,
         (.., colour) => colour.channel_count(),
     };
-    // A damaged or strange EXIF block is no reason to refuse the pixels.
+    // The pixels can be used even if an EXIF block is damaged or unusual.
     let exif = marked_orientation(&mut decoder).or_else(|| decoder.orientation().ok());
     let orientation = exif.map(|exif| Orientation::from_exif(exif.to_exif())).unwrap_or_default();
     Ok(Header { format, width, height, channels, orientation, in_scans: false })
 }
 
-/// The orientation in an EXIF block that begins with the mark of JPEG's. Pillow writes such blocks into WebP; the `image`
-/// crate finds nothing in them.
+/// The orientation in an EXIF block that begins with JPEG's mark. Pillow writes such blocks into WebP files, and the
+/// `image` crate can't read them.
 fn marked_orientation(decoder: &mut impl ImageDecoder) -> Option<Exif> {
     Exif::from_exif_chunk(decoder.exif_metadata().ok()??.strip_prefix(b"Exif\0\0")?)
 }
@@ -113,7 +113,7 @@ impl DecodeImage for ImageCrate {
             self.whole = whole;
             return result;
         }
-        // Formats decode into the given buffer or into one of their own first; 16 bytes are the widest pixel.
+        // Decoders write into the given buffer or first into their own; the widest pixel has 16 bytes.
         let pixels = u64::from(header.width) * u64::from(header.height);
         let decoder = open(bytes, header.format, pixels.saturating_mul(32).saturating_add(SIDE_BYTES))?;
         let colour = decoder.color_type();
@@ -138,7 +138,7 @@ impl DecodeImage for ImageCrate {
     }
 }
 
-/// Brings pixels of any type to 8-bit RGB; floating point is taken as 0 to 1.
+/// Converts pixels of any type to 8-bit RGB; floating point numbers go from 0 to 1.
 fn to_rgb(stored: &[u8], colour: ColorType, rgb: &mut [u8]) -> Result<()> {
     let channels = usize::from(colour.channel_count());
     let (rgb, _) = rgb.as_chunks_mut::<3>();

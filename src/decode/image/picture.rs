@@ -7,23 +7,23 @@ use super::rotate::rotate;
 use super::stored::Orientation;
 use super::tone::{autocontrast, equalise, invert, posterise, solarise};
 
-/// What pixels move to when they change places, and what filters need; reused from image to image.
+/// Buffers for pixels that are moved, and for filters; reused from image to image.
 #[derive(Default)]
 pub(super) struct Spare {
     pub(super) moved: Vec<u8>,
     pub(super) rows: Vec<f32>,
-    /// Of a mixture: the picture before it, and the sum so far.
+    /// For a mixture: the picture before it, and the sum so far.
     origin: Vec<u8>,
     sums: Vec<f32>,
 }
 
-/// An image between its operations.
+/// An image between two operations.
 pub(super) struct Picture<'a> {
     pub(super) pixels: &'a mut Vec<u8>,
     pub(super) spare: &'a mut Spare,
-    /// Width and height of the pixels as they lie.
+    /// Width and height of the pixels before they are turned.
     pub(super) size: (u32, u32),
-    /// How they are still to be turned: flips wait here and go with the turning upright.
+    /// How they must still be turned. Flips are kept here and done together with turning upright.
     pub(super) orientation: Orientation,
 }
 
@@ -73,7 +73,7 @@ impl Picture<'_> {
         }
     }
 
-    /// A weighted sum of the picture and of what `change` makes of it for each of the other weights.
+    /// A weighted sum of the picture and of the pictures that `change` makes of it, one for each of the other weights.
     fn mix(&mut self, own: f32, others: &[f32], change: impl Fn(usize, &mut Self)) {
         self.upright();
         let bytes = self.bytes();
@@ -91,7 +91,7 @@ impl Picture<'_> {
         (self.spare.origin, self.spare.sums) = (origin, sums);
     }
 
-    /// Turns the pixels upright, if they are not.
+    /// Turns the pixels upright if necessary.
     pub(super) fn upright(&mut self) -> &[u8] {
         let orientation = std::mem::take(&mut self.orientation);
         if !orientation.is_upright() {
@@ -120,7 +120,7 @@ impl Picture<'_> {
     }
 }
 
-/// The orientation after a change that does nothing else.
+/// The orientation after a change that only turns or flips.
 pub(super) fn turned(orientation: Orientation, change: Change) -> Option<Orientation> {
     match change {
         Change::Mirror => Some(orientation.mirrored()),
@@ -145,7 +145,7 @@ mod tests {
         std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
     }
 
-    /// The pictures of `fixtures/augment/make.py`: width, height and pixels.
+    /// A picture of `fixtures/augment/make.py`: width, height and pixels.
     fn picture(name: &str) -> (u32, u32, Vec<u8>) {
         let level = |i: usize| (i % 18 * 15) as u8;
         let colours = |count: usize| (0..count).flat_map(|i| [level(i / 324), level(i / 18), level(i)]).collect();
@@ -159,12 +159,12 @@ mod tests {
         }
     }
 
-    /// What `change` makes of it, in every orientation that it may still have to be turned from.
+    /// The result of `change`, which must be the same for every orientation that the picture may be stored in.
     fn changed(name: &str, change: Change) -> Vec<u8> {
         let (width, height, pixels) = picture(name);
         let results = (1..=8).map(|exif| {
             let orientation = Orientation::from_exif(exif);
-            // Turning is undone by the turn that comes back, which for quarter turns is the other one.
+            // The opposite turn undoes a turn; for quarter turns this is the other one.
             let back = Orientation::from_exif([0, 1, 2, 3, 4, 5, 8, 7, 6][usize::from(exif)]);
             let mut stored = vec![0; pixels.len()];
             turn_upright::<3>(&pixels, width as usize, back, &mut stored);

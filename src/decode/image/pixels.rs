@@ -12,7 +12,7 @@ use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::TensorMut;
 
-/// Turns the stored pixels `from`, of `N` bytes and `width` a row, upright.
+/// Turns the stored pixels `from`, of `N` bytes each and `width` per row, upright.
 pub(super) fn turn_upright<const N: usize>(from: &[u8], width: usize, orientation: Orientation, into: &mut [u8]) {
     let (from, _) = from.as_chunks::<N>();
     let (into, _) = into.as_chunks_mut::<N>();
@@ -59,12 +59,12 @@ pub(super) fn write_pixels(
     write(pixels, false, size, channels, order, tensor)
 }
 
-/// Writes upright RGB pixels to the planes of `tensor`, left and right exchanged.
+/// Writes upright RGB pixels to the planes of `tensor`, with left and right exchanged.
 pub(super) fn write_mirrored(pixels: &[u8], size: (usize, usize), tensor: &mut TensorMut<'_>) -> Result<()> {
     write(pixels, true, size, 3, PixelOrder::Nchw, tensor)
 }
 
-/// `mirrored` is for three planes alone.
+/// `mirrored` is only possible for three planes.
 fn write(
     pixels: &[u8],
     mirrored: bool,
@@ -143,7 +143,7 @@ fn write(
             write_rounded(target, pixels, factors.and_then(|(_, factors)| factors), order, place);
             Ok(())
         }
-        // A factor for each row, each column, or another type: rare, so without a loop of its own.
+        // Factors per row or column, or other types are rare, and have no loop of their own.
         _ => {
             for y in 0..height {
                 for x in 0..width {
@@ -163,7 +163,7 @@ fn write(
     }
 }
 
-/// Scale and bias of each channel, if nothing else picks them.
+/// Scale and bias of each channel, if they do not depend on anything else.
 fn channel_factors(affine: &crate::schema::Affine, order: PixelOrder, channels: usize) -> Option<([f32; 3], [f32; 3])> {
     let channel_axis = match order {
         PixelOrder::Nchw => 0,
@@ -185,7 +185,7 @@ fn split_three<T>(target: &mut [T], plane: usize) -> [&mut [T]; 3] {
     [red, green, blue]
 }
 
-/// Calls `write` for the whole image at once, or row by row if rows are padded or turned round.
+/// Calls `write` for the whole image at once, or row by row if rows are padded or reversed.
 fn rows<T>(
     [red, green, blue]: [&mut [T]; 3],
     pixels: &[u8],

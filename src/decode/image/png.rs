@@ -10,7 +10,7 @@ use super::samples::{level, spread, unpack};
 use super::stored::{Header, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What the library may hold beside two rows: chunks that are not about pixels.
+/// What the library may hold in addition to two rows: chunks that are not about pixels.
 const SIDE_BYTES: usize = 64 << 20;
 
 /// Column and row of the first pixel of each pass of an interlaced image, and the steps to the next ones.
@@ -23,7 +23,7 @@ pub(super) struct Png {
     row: Vec<u8>,
 }
 
-/// Where the pixels of a row as stored lie in the image.
+/// Where the pixels of a stored row lie in the image.
 struct Places {
     x: usize,
     y: usize,
@@ -67,11 +67,11 @@ impl Png {
                 take(Places { x, y, step }, &self.row);
             }
         }
-        // What follows the last row is read as well: it may be damaged.
+        // The data after the last row is read as well, because it may be damaged.
         reader.read_row(&mut self.row).map_err(png_error).map(|_| ())
     }
 
-    /// Palette indices or grey values as they are stored. As Pillow has it, grey of 2 and 4 bits is spread over 0 to 255.
+    /// Palette indices, or grey values as they are stored. Grey of 2 and 4 bits is spread over 0 to 255, as in Pillow.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
         let mut reader = open(bytes, header, Transformations::IDENTITY)?;
         let (colour, depth) = reader.output_color_type();
@@ -104,7 +104,7 @@ impl DecodeImage for Png {
                 return;
             }
             let line = &mut into[(y - lines.start) * width..][..width];
-            // The first pixel of the row that lies in the region, and its place there.
+            // The row's first pixel in the region, and its place there.
             let first = left.saturating_sub(x).div_ceil(step);
             let at = x + first * step - left;
             if at >= width {

@@ -5,16 +5,16 @@ use super::map::{self, Map};
 use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
-/// What stands before the pixels.
+/// What precedes the pixels.
 struct Preamble {
-    /// Whether samples are numbers in text, rather than bytes.
+    /// Whether samples are numbers in text instead of bytes.
     is_plain: bool,
     /// Whether samples are single bits, of which 1 is black.
     is_bits: bool,
     channels: u8,
     width: u32,
     height: u32,
-    /// The sample that stands for white.
+    /// The sample value of white.
     most: u16,
 }
 
@@ -29,14 +29,14 @@ fn truncated(bytes: &[u8]) -> Error {
     Error::new(ErrorKind::Format, message).at_byte(bytes.len() as u64)
 }
 
-/// The place in the text.
+/// A position in the text.
 struct Text<'a> {
     bytes: &'a [u8],
     at: usize,
 }
 
 impl Text<'_> {
-    /// Passes over white space and comments, up to the next number or sign.
+    /// Skips white space and comments, up to the next number or sign.
     fn pass(&mut self) -> Result<u8> {
         loop {
             match self.bytes.get(self.at) {
@@ -72,7 +72,7 @@ impl Text<'_> {
         }
     }
 
-    /// The next sign of a bitmap, which nothing has to separate from the one behind it.
+    /// The next sign of a bitmap; signs need no separator.
     fn bit(&mut self) -> Result<u16> {
         let sign = self.pass()?;
         self.at += 1;
@@ -145,7 +145,8 @@ impl Pnm {
         Ok(())
     }
 
-    /// Values as Pillow has them: of a bitmap 0 and 1; grey brought to 0 to 255, or to 0 to 65535 where that is too little.
+    /// Values as in Pillow: 0 and 1 for a bitmap; grey values scaled to 0 to 255, or to 0 to 65535 if they need more
+    /// than that.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
         if header.channels != 1 {
             return Err(map::not_a_map(header));
@@ -166,7 +167,7 @@ impl Pnm {
     }
 }
 
-/// A sample of 0 to `most` as one of 0 to `full`, rounded as Python does.
+/// A sample of 0 to `most`, scaled to 0 to `full` and rounded as in Python.
 fn brought(sample: u16, most: u16, full: u16) -> u16 {
     if most == full {
         return sample;

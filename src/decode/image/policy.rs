@@ -11,25 +11,25 @@ use super::change::{Change, Mixture, Pixels};
 use super::warp::Warp;
 use crate::random::RandomKey;
 
-/// What a policy chooses from, and how strong it may be at most.
+/// The operations that a policy chooses from, and their strongest forms.
 #[derive(Debug)]
 pub(super) struct Space {
     acts: &'static [Act],
-    /// Pixels along x for each pixel along y.
+    /// Pixels along x per pixel along y.
     shear: f32,
     translate: Distance,
     /// Degrees.
     rotate: f32,
-    /// Of brightness, saturation, contrast and sharpness: how far from 1 their factor is.
+    /// For brightness, saturation, contrast and sharpness: how much the factor may differ from 1.
     enhance: f32,
-    /// Bits that stay at magnitude 0, and how many fewer at the most.
+    /// Number of bits that are kept at magnitude 0, and the largest number by which it decreases.
     posterise: (f32, f32),
 }
 
 #[derive(Debug)]
 enum Distance {
     Pixels(f64),
-    /// Of the side.
+    /// As a share of the side.
     Share(f64),
 }
 
@@ -103,13 +103,14 @@ fn linspace(start: f32, end: f32, nth: u32, bins: u32) -> f64 {
     f64::from(number as f32)
 }
 
-/// One of many, drawn evenly.
+/// One of many; all are equally likely.
 fn pick<T: Copy>(from: &[T], key: RandomKey, counter: u64) -> Option<T> {
     from.get(key.below(counter, from.len() as u64) as usize).copied()
 }
 
 impl Space {
-    /// What `act` does to a picture of this width and height at magnitude `nth` of `bins`, the other way round if `negative`.
+    /// The change of `act` to a picture of this width and height at magnitude `nth` of `bins`, in the opposite
+    /// direction if `negative`.
     pub(super) fn change(
         &self,
         act: Act,
@@ -156,7 +157,7 @@ impl Space {
     }
 }
 
-/// Draws `count` operations of one magnitude: counters `2n` say which, `2n + 1` the direction.
+/// Draws `count` operations of one magnitude: counter `2n` gives the operation, `2n + 1` the direction.
 pub(super) fn rand_augment(
     (count, magnitude, bins): (u32, u32, u32),
     size: (u32, u32),
@@ -184,7 +185,8 @@ pub(super) fn trivial_augment(
     TRIVIAL.change(act, (magnitude, bins), key.unit(2) < 0.5, size, pixels).into_iter().for_each(visit);
 }
 
-/// Draws one pair (counter 0), and whether each of the two happens (1, 3) and in which direction (2, 4).
+/// Draws one pair (counter 0), and for each of the two operations whether it happens (1, 3) and in which direction (2,
+/// 4).
 pub(super) fn auto_augment(
     policy: LearnedPolicy,
     size: (u32, u32),
@@ -206,16 +208,16 @@ pub(super) fn auto_augment(
     }
 }
 
-/// Tells the keys of weights from those of chains.
+/// Makes the keys of weights different from those of chains.
 const WEIGHTS: u64 = 1 << 32;
 
 impl Mixture {
-    /// The weight of the picture itself, and of each other.
+    /// The weight of the picture itself, and that of each other picture.
     pub(super) fn weights(&self) -> (f32, [f32; MAX_WIDTH as usize]) {
         let share = |draws: &mut [f64]| {
             let sum: f64 = draws.iter().sum();
             draws.iter_mut().for_each(|draw| *draw /= sum);
-            // Of tiny parameters, all may be too small for a number: then it is the first.
+            // With tiny parameters, all weights may round to 0: then the first one is 1.
             if sum <= 0.0 {
                 draws.fill(0.0);
                 draws[0] = 1.0;
@@ -231,8 +233,8 @@ impl Mixture {
         (both[0] as f32, others.map(|weight| weight as f32 * both[1] as f32))
     }
 
-    /// Draws the operations of one chain: how many (counter 0), and which (1, 4, ..), how strong (2, 5, ..) and in which
-    /// direction (3, 6, ..) each is.
+    /// Draws the operations of one chain: their number (counter 0), and for each the operation (1, 4, ..), the strength
+    /// (2, 5, ..) and the direction (3, 6, ..).
     pub(super) fn chain(&self, chain: usize, size: (u32, u32), visit: &mut dyn FnMut(Change)) {
         let key = self.key.with(chain as u64);
         let depth = self.depth.map_or(1 + key.below(0, 3), u64::from);
@@ -270,7 +272,8 @@ mod tests {
 
     #[test]
     fn every_operation_and_direction_is_as_likely_as_it_should() {
-        // 14 operations, 4,000 times each in two steps; the deviation of a count is 61. Nine have two directions.
+        // 14 operations, 4,000 times each in two steps; the standard deviation of a count is 61. Nine have two
+        // directions.
         let drawn = counts(|key, visit| rand_augment((2, 9, 31), (64, 48), PIXELS, key, visit));
         assert_eq!(drawn.len(), 9 * 2 + 4);
         for (change, count) in &drawn {
@@ -278,7 +281,8 @@ mod tests {
             let expected = if once { 4000 } else { 2000 };
             assert!(count.abs_diff(expected) < 300, "{change}: {count} of {expected}");
         }
-        // 31 magnitudes of each, 2,000 times an operation; of posterise seven levels, of which the ends are half as wide.
+        // 31 magnitudes, 2,000 times each per operation; posterise has seven levels, of which the first and last are
+        // half as wide.
         let drawn = counts(|key, visit| trivial_augment(31, (64, 48), PIXELS, key, visit));
         let bits = |bits: u8| drawn[&format!("{:?}", Change::Posterise(bits))];
         assert!((2..=8).map(bits).sum::<u32>().abs_diff(2000) < 200);
@@ -322,7 +326,7 @@ mod tests {
             mixture(key).chain(1, (64, 48), &mut |_| depth += 1);
             depths[depth] += 1;
         }
-        // Evenly between 0 and 1: the deviation of the mean is 0.004.
+        // Evenly distributed between 0 and 1: the standard deviation of the mean is 0.004.
         assert!((own_sum / 6000.0 - 0.5).abs() < 0.02, "{own_sum}");
         assert!(depths[0] == 0 && depths[1..].iter().all(|count| count.abs_diff(2000) < 180), "{depths:?}");
         let tiny = Mixture { alpha: 1e-300, ..mixture(RandomKey::new(1)) };

@@ -6,19 +6,19 @@ use super::options::{CropFit, ResizeFilter};
 use super::stored::{Header, Region};
 use crate::error::{Error, ErrorKind, Result};
 
-/// How a stored image becomes one of the wanted size (both before turning upright).
+/// How a stored image is resized to the wanted size (both before turning upright).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Plan {
     /// The result's size.
     pub(super) width: u32,
     pub(super) height: u32,
-    /// The part of the stored image that is taken: left, top, width and height in its pixels. `None` takes all of it.
+    /// The part of the stored image that is used: left, top, width and height in its pixels. `None` means all of it.
     taken: Option<[f64; 4]>,
     filter: ResizeFilter,
 }
 
 impl Plan {
-    /// For `size` = (height, width) of the upright image; `None` keeps the image's own.
+    /// The plan for `size` = (height, width) of the upright image; `None` keeps the image's own size.
     pub(super) fn new(header: &Header, size: Option<(u32, u32)>, fit: CropFit, filter: ResizeFilter) -> Self {
         let Some((height, width)) = size else {
             return Self { width: header.width, height: header.height, taken: None, filter };
@@ -35,7 +35,7 @@ impl Plan {
         }
     }
 
-    /// For a part of this width and height that is cut out of the upright image once it is resized.
+    /// The plan for a part of this width and height that is cut out of the upright image after resizing.
     pub(super) fn of_cut(
         header: &Header,
         Cut { full, skipped }: Cut,
@@ -66,23 +66,23 @@ impl Plan {
         Self { width: result_width, height: result_height, taken, filter }
     }
 
-    /// Width and height of what is taken of an image of `size`.
+    /// Width and height of the part that is used of an image of `size`.
     pub(super) fn taken_size(&self, size: (u32, u32)) -> (f64, f64) {
         self.taken.map_or((size.0.into(), size.1.into()), |[.., width, height]| (width, height))
     }
 
-    /// The same for an image that was resized before, by these factors.
+    /// The same for an image that was already resized by these factors.
     pub(super) fn scaled(self, (x, y): (f64, f64)) -> Self {
         let taken = self.taken.map(|[left, top, width, height]| [left * x, top * y, width * x, height * y]);
         Self { taken, ..self }
     }
 
-    /// The part of an image of `size` that the filter reads, and the same plan for that part alone.
+    /// The part of an image of `size` that the filter reads, and the same plan for this part.
     pub(super) fn narrowed(self, size: (u32, u32)) -> (Region, Self) {
         let Some([left, top, width, height]) = self.taken else {
             return (Region { x: 0, y: 0, width: size.0, height: size.1 }, self);
         };
-        // How many steps around its middle a new pixel is made of.
+        // The number of steps around its middle that a new pixel depends on.
         let steps = if self.filter == ResizeFilter::Bicubic { 2.0 } else { 1.0 };
         let (x, right) = reach(left, width, self.width, size.0, steps);
         let (y, bottom) = reach(top, height, self.height, size.1, steps);
@@ -96,7 +96,7 @@ impl Plan {
         (self.width, self.height) == (header.width, header.height) && self.taken.is_none_or(|taken| taken == all)
     }
 
-    /// Checks what lies between: rows are made first, so that the new height is held at the old width.
+    /// Checks the image between the two steps of resizing, which has the new height and the old width.
     ///
     /// # Errors
     ///
@@ -124,11 +124,12 @@ impl Plan {
 pub(super) struct Cut {
     /// Width and height of the image that is cut.
     pub(super) full: (u64, u64),
-    /// How much of it is left out to the left and above.
+    /// How many pixels are cut off on the left and above.
     pub(super) skipped: (u64, u64),
 }
 
-/// The cut of `result` = (width, height) from the middle of an upright image of `size` whose shorter side was brought to `shorter`.
+/// A cut of `result` = (width, height) from the middle of an upright image of `size` whose shorter side is resized to
+/// `shorter`.
 pub(super) fn centre((width, height): (u32, u32), shorter: u32, result: (u32, u32)) -> Cut {
     // torchvision rounds the longer side down, and the cut's edges half to even.
     let longer = |long: u32, short: u32| u64::from(shorter) * u64::from(long) / u64::from(short);
@@ -140,15 +141,16 @@ pub(super) fn centre((width, height): (u32, u32), shorter: u32, result: (u32, u3
     Cut { full, skipped: (half(full.0 - u64::from(result.0)), half(full.1 - u64::from(result.1))) }
 }
 
-/// From where to where the filter reads to make `result` pixels of the `length` behind `start`, on a side of `side`.
+/// The range that the filter reads to make `result` pixels from the `length` pixels after `start`, on a side of `side`
+/// pixels.
 fn reach(start: f64, length: f64, result: u32, side: u32, steps: f64) -> (u32, u32) {
-    // A pixel is the mean of those nearer than so many steps of the result, or of the source where it grows.
+    // A pixel is the mean of those closer than so many steps: steps of the result, or of the source if it is enlarged.
     let support = (length / f64::from(result)).max(1.0) * steps + 1.0;
     let end = (start + length + support).ceil().min(side.into());
     ((start - support).floor().max(0.0) as u32, end as u32)
 }
 
-/// Resizing with antialiasing, within one level of Pillow's `resize`, or by the nearest pixel.
+/// Resizes with antialiasing (each level differs from Pillow's `resize` by at most one), or takes the nearest pixel.
 #[derive(Default)]
 pub(super) struct Resampler {
     resizer: Resizer,
@@ -206,10 +208,11 @@ fn filter_of(filter: ResizeFilter) -> Option<FilterType> {
     }
 }
 
-/// Takes for each pixel of `N` bytes the one that its middle lies in.
+/// For each pixel of `N` bytes, takes the one that its middle lies in.
 fn take_nearest<const N: usize>(header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
     let [left, top, width, height] = plan.taken.unwrap_or([0.0, 0.0, header.width.into(), header.height.into()]);
-    // A middle on the border between two pixels belongs to the second, whatever the rounding: borders lie further apart.
+    // A middle on the border between two pixels belongs to the second. Rounding can't change that, because borders lie
+    // further apart.
     const ROUNDING: f64 = 1e-7;
     let place = |at: usize, start: f64, step: f64, side: u32| {
         ((start + (at as f64 + 0.5) * step + ROUNDING) as usize).min(side as usize - 1)
@@ -263,7 +266,7 @@ mod tests {
             let header = Header { width: region.width, height: region.height, ..header };
             let mut cut = vec![0; plan.bytes()];
             Resampler::default().resize(&header, &part, &narrowed, &mut cut).unwrap();
-            // A fraction of a pixel is rounded at another place: a weight may differ by its last bit.
+            // A fraction of a pixel is rounded at another place, so a weight may differ in its last bit.
             let most = whole.iter().zip(&cut).map(|(a, b)| a.abs_diff(*b)).max();
             assert!(most <= Some(1), "{width} x {height} to {size:?} of {shorter}: {most:?}");
         }

@@ -1,6 +1,6 @@
 use super::augment::Interpolation;
 
-/// Turns the RGB pixels `from` by `degrees` counter-clockwise about the middle of the image, into as many pixels; black
+/// Turns the RGB pixels `from` by `degrees` counter-clockwise around the middle of the image; the size stays, and black
 /// comes in from outside.
 pub(super) fn rotate(
     from: &[u8],
@@ -19,7 +19,7 @@ pub(super) fn rotate(
     }
 }
 
-/// The same with the nearest of pixels of any kind, and their default from outside.
+/// The same with the nearest pixel, for any kind of pixels; their default comes in from outside.
 pub(super) fn rotate_nearest<P: Copy + Default>(
     from: &[P],
     (width, height): (usize, usize),
@@ -36,7 +36,7 @@ fn rotate_with<P: Copy + Default>(
     into: &mut [P],
     pick: impl Fn(f64, f64) -> P,
 ) {
-    // Rounded to 15 digits, as Pillow does, so that quarter turns are exact.
+    // Rounded to 15 digits, as in Pillow, so that quarter turns are exact.
     let (sin, cos) = degrees.to_radians().sin_cos();
     let [sin, cos] = [sin, cos].map(|value| (value * 1e15).round() / 1e15);
     let (middle_x, middle_y) = (width as f64 / 2.0, height as f64 / 2.0);
@@ -44,7 +44,7 @@ fn rotate_with<P: Copy + Default>(
         let down = y as f64 + 0.5 - middle_y;
         for (x, pixel) in row.iter_mut().enumerate() {
             let right = x as f64 + 0.5 - middle_x;
-            // Where the middle of this pixel was before. y goes down, so counter-clockwise is x towards -y.
+            // The earlier position of this pixel's middle. y goes down, so counter-clockwise means x towards -y.
             let (was_x, was_y) = (cos * right - sin * down + middle_x, sin * right + cos * down + middle_y);
             let inside = (0.0..width as f64).contains(&was_x) && (0.0..height as f64).contains(&was_y);
             *pixel = if inside { pick(was_x, was_y) } else { P::default() };
@@ -52,7 +52,7 @@ fn rotate_with<P: Copy + Default>(
     }
 }
 
-/// The colour at a place between the middles of four pixels; the outermost pixels reach out to the edge.
+/// The colour at a position between the middles of four pixels; the outermost pixels extend to the edge.
 pub(super) fn between(from: &[[u8; 3]], (width, height): (usize, usize), x: f64, y: f64) -> [u8; 3] {
     // A cast and a comparison are faster than a call of `floor`.
     let floor = |x: f64| x as i64 as f64 - f64::from(u8::from(x < x as i64 as f64));
@@ -66,7 +66,7 @@ pub(super) fn between(from: &[[u8; 3]], (width, height): (usize, usize), x: f64,
         let at = |index: usize| f64::from(from[index][c]);
         let above = at(top + left) + (at(top + right) - at(top + left)) * part_x;
         let below = at(bottom + left) + (at(bottom + right) - at(bottom + left)) * part_x;
-        // Rounded down, as Pillow does.
+        // Rounded down, as in Pillow.
         (above + (below - above) * part_y) as u8
     })
 }

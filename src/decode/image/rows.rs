@@ -2,7 +2,7 @@ use super::options::PixelOrder;
 use crate::decode::FromF32;
 use crate::decode::fused::{scale_all, scale_pixels, scale_planes};
 
-/// How interleaved rows of pixels lie in a tensor; `mirrored` is for three planes alone.
+/// How interleaved rows of pixels are stored in a tensor; `mirrored` is only possible for three planes.
 #[derive(Clone, Copy)]
 pub(crate) struct Rows {
     pub(crate) width: usize,

@@ -1,11 +1,11 @@
 //! From samples as files store them to 8-bit RGB, and to whole numbers.
 
-/// 16 bits as 8: divided by 257 and rounded. (x + 128) / 257 is the nearest of the 256 levels 0, 257, 514, ...
+/// Converts 16 bits to 8: divided by 257 and rounded. (x + 128) / 257 is the nearest of the 256 levels 0, 257, 514, ...
 pub(super) fn level(sample: u16) -> u8 {
     ((u32::from(sample) + 128) / 257) as u8
 }
 
-/// What is left of the light behind one ink and black, of both of which 255 stands for none: rounded as Pillow rounds.
+/// The light that is left after one ink and black, where 255 means no ink; rounded as in Pillow.
 pub(super) fn inked(ink: u8, black: u8) -> u8 {
     ((u16::from(ink) * u16::from(black) + 127) / 255) as u8
 }
@@ -26,7 +26,8 @@ pub(super) fn spread<const N: usize>(
     }
 }
 
-/// The samples of a row of 1, 2, 4, 8 or 16 bits each (these most significant byte first), packed from the highest bit on.
+/// The samples of a row, of 1, 2, 4, 8 or 16 bits each, packed from the highest bit on; those of 16 bits have the most
+/// significant byte first.
 pub(super) fn unpack(row: &[u8], bits: u8) -> impl Iterator<Item = u16> {
     let per_byte = if bits < 8 { 8 / usize::from(bits) } else { 1 };
     let bytes = if bits == 16 { 2 } else { 1 };

@@ -1,11 +1,11 @@
 //! Where points and boxes of a picture are after one operation on it.
 
-/// One step of a picture's way.
+/// One step of the changes to a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
-    /// Where a point goes: `x' = m[0] x + m[1] y + m[2]`, `y' = m[3] x + m[4] y + m[5]`.
+    /// How a point moves: `x' = m[0] x + m[1] y + m[2]`, `y' = m[3] x + m[4] y + m[5]`.
     pub(crate) matrix: [f64; 6],
-    /// Width and height of the picture after it; what lies outside is gone.
+    /// Width and height of the picture after the step; what lies outside is cut off.
     pub(crate) size: (f64, f64),
 }
 
@@ -15,14 +15,14 @@ impl Step {
         (a * x + b * y + c, d * x + e * y + f)
     }
 
-    /// Where a point is after it; `None` if it has left the picture.
+    /// A point's position after the step; `None` if it has left the picture.
     pub(crate) fn point(self, at: (f64, f64)) -> Option<(f64, f64)> {
         let (x, y) = self.moves(at);
         ((0.0..=self.size.0).contains(&x) && (0.0..=self.size.1).contains(&y)).then_some((x, y))
     }
 
-    /// Where a box is after it, as left, top, right and bottom: the smallest box around its four corners, cut off at the picture's
-    /// edges. `None` if nothing of it is left. So do torchvision's `tv_tensors.BoundingBoxes`.
+    /// A box after the step, as left, top, right and bottom: the smallest box around its four corners, cut off at the
+    /// picture's edges. `None` if nothing is left of it. This is the same as torchvision's `tv_tensors.BoundingBoxes`.
     pub(crate) fn enclosing(self, [left, top, right, bottom]: [f64; 4]) -> Option<[f64; 4]> {
         let corners = [(left, top), (right, top), (right, bottom), (left, bottom)].map(|corner| self.moves(corner));
         let range = |values: [f64; 4], most: f64| {

@@ -15,7 +15,7 @@ pub(crate) enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// The format whose magic bytes a file starts with; its name plays no part.
+    /// The format whose magic bytes a file starts with; its name does not matter.
     pub(crate) fn of_content(bytes: &[u8]) -> Option<Self> {
         match bytes {
             [0xff, 0xd8, 0xff, ..] => Some(Self::Jpeg),
@@ -57,8 +57,9 @@ impl ImageFormat {
     }
 }
 
-/// How a stored image must be turned to stand upright: EXIF's orientation, taken apart. The upright pixel (x, y) is the
-/// stored one at (x, y), with x and y exchanged if `swap`, then counted from the other side where `flip_x`, `flip_y`.
+/// How a stored image must be turned to stand upright: EXIF's orientation in parts. The upright pixel (x, y) is the
+/// stored one at (x, y), after exchanging x and y if `swap`, and then counting from the other side if `flip_x` or
+/// `flip_y`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Orientation {
     pub(crate) swap: bool,
@@ -67,7 +68,7 @@ pub(crate) struct Orientation {
 }
 
 impl Orientation {
-    /// From the value of EXIF's tag 0x0112; what is not 1 to 8 means upright.
+    /// From the value of EXIF's tag 0x0112; any other value than 1 to 8 means upright.
     pub(crate) fn from_exif(value: u8) -> Self {
         Self {
             swap: matches!(value, 5..=8),
@@ -87,7 +88,7 @@ impl Orientation {
 
     /// Turned upright, then left and right exchanged.
     pub(super) fn mirrored(self) -> Self {
-        // Where x and y are exchanged, a step along the upright row is one along a stored column.
+        // If x and y are exchanged, a step along the upright row is one along a stored column.
         if self.swap { Self { flip_y: !self.flip_y, ..self } } else { Self { flip_x: !self.flip_x, ..self } }
     }
 
@@ -96,7 +97,7 @@ impl Orientation {
         if self.swap { Self { flip_x: !self.flip_x, ..self } } else { Self { flip_y: !self.flip_y, ..self } }
     }
 
-    /// The box of a stored image of `width` x `height` that becomes `upright`, a box of the upright one.
+    /// The box of a stored image of `width` x `height` that becomes `upright`, a box of the upright image.
     pub(super) fn stored(self, upright: Region, (width, height): (u32, u32)) -> Region {
         let Region { x, y, width: box_width, height: box_height } = upright;
         let (x, y) = if self.swap { (y, x) } else { (x, y) };
@@ -109,16 +110,16 @@ impl Orientation {
         }
     }
 
-    /// Width and height exchanged where turning exchanges them (both ways round).
+    /// Width and height, exchanged if turning exchanges them (the same in both directions).
     pub(crate) fn turn(self, (width, height): (u32, u32)) -> (u32, u32) {
         if self.swap { (height, width) } else { (width, height) }
     }
 }
 
-/// Longest side of an image. Resizing needs memory in proportion to each side, however few pixels there are.
+/// Longest side of an image. Resizing needs memory in proportion to each side, even if there are few pixels.
 pub(super) const MAX_SIDE: u32 = 1 << 20;
 
-/// What a file's header says.
+/// The content of a file's header.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Header {
     pub(crate) format: ImageFormat,
@@ -126,10 +127,10 @@ pub(crate) struct Header {
     pub(crate) width: u32,
     /// As stored, before turning.
     pub(crate) height: u32,
-    /// Channels as stored: grey 1, with alpha 2, colour (palettes too) 3, with alpha or CMYK 4.
+    /// Stored channels: 1 for grey, 2 with alpha, 3 for colour (also palettes), 4 with alpha or for CMYK.
     pub(crate) channels: u8,
     pub(crate) orientation: Orientation,
-    /// Whether all of it has to be kept until its last pixel is known: a JPEG in several scans.
+    /// Whether all of it must be kept until the last pixel is known: a JPEG in several scans.
     pub(crate) in_scans: bool,
 }
 
@@ -139,7 +140,7 @@ impl Header {
         self.orientation.turn((self.width, self.height))
     }
 
-    /// Whether the beginning of a file is enough to know the orientation: WebP and TIFF may hold it anywhere.
+    /// Whether the beginning of a file is enough to know the orientation. WebP and TIFF may store it anywhere.
     pub(crate) fn orientation_is_known(&self) -> bool {
         !matches!(self.format, ImageFormat::WebP | ImageFormat::Tiff)
     }
@@ -198,7 +199,7 @@ impl Region {
         Self { x, y, width: right - x, height: bottom - y }
     }
 
-    /// The same part of the image at `scale`, its edges rounded to whole pixels.
+    /// The same part of the image at `scale`, with edges rounded to whole pixels.
     pub(super) fn at(&self, scale: Scale, header: &Header) -> Self {
         let edges = |start: u32, length: u32, side: u32| {
             let shrunk = scale.of(side);
@@ -211,7 +212,7 @@ impl Region {
         Self { x, y, width, height }
     }
 
-    /// With `margin` more pixels on each side, as far as the image goes.
+    /// With `margin` more pixels on each side, within the image.
     pub(super) fn with_margin(&self, margin: u32, header: &Header) -> Self {
         let (x, y) = (self.x.saturating_sub(margin), self.y.saturating_sub(margin));
         let width = (self.x + self.width).saturating_add(margin).min(header.width) - x;
@@ -220,7 +221,7 @@ impl Region {
     }
 }
 
-/// How much smaller an image is made while it is decoded.
+/// How much an image is shrunk while it is decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Scale(pub(super) u32);
 
@@ -228,7 +229,7 @@ impl Scale {
     /// Not at all.
     pub(crate) const FULL: Self = Self(8);
 
-    /// The smallest that leaves `from` pixels at least `to` pixels, width and height each.
+    /// The smallest scale at which `from` pixels become at least `to` pixels, in width and height.
     pub(super) fn least(from: (f64, f64), to: (u32, u32)) -> Self {
         let covers = |eighths: u32| {
             let shrunk = |side: f64| side * f64::from(eighths) / 8.0;
@@ -237,13 +238,13 @@ impl Scale {
         Self([1, 2, 4].into_iter().find(|eighths| covers(*eighths)).unwrap_or(8))
     }
 
-    /// Eighths of the size that are left.
+    /// Eighths of the original size.
     #[cfg_attr(not(feature = "turbojpeg"), expect(dead_code, reason = "asked by the decoder that can shrink"))]
     pub(crate) fn eighths(self) -> u32 {
         self.0
     }
 
-    /// What is left of `side` pixels.
+    /// The length of a side of `side` pixels at this scale.
     pub(crate) fn of(self, side: u32) -> u32 {
         (u64::from(side) * u64::from(self.0)).div_ceil(8) as u32
     }

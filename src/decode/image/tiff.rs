@@ -15,16 +15,16 @@ const WHITE_IS_ZERO: u32 = 0;
 const BLACK_IS_ZERO: u32 = 1;
 const PALETTE: u32 = 3;
 
-/// The tags of the first page, as far as they are numbers.
+/// Those tags of the first page that are numbers.
 struct Tags<'a> {
     bytes: &'a [u8],
     is_big_endian: bool,
-    /// Where the entries begin, and how many there are.
+    /// Where the entries begin, and their number.
     entries: (usize, usize),
 }
 
 impl<'a> Tags<'a> {
-    /// `None` for what is no TIFF of 32-bit offsets, or cut off.
+    /// `None` for a file that is cut off, or not a TIFF with 32-bit offsets.
     fn read(bytes: &'a [u8]) -> Option<Self> {
         let is_big_endian = match bytes.first_chunk()? {
             b"II*\0" => false,
@@ -47,14 +47,14 @@ impl<'a> Tags<'a> {
         Some(if self.is_big_endian { u32::from_be_bytes(bytes) } else { u32::from_le_bytes(bytes) })
     }
 
-    /// Where a tag's entry stands.
+    /// The position of a tag's entry.
     fn entry(&self, tag: u32) -> Option<usize> {
         let (first, count) = self.entries;
         let mut entries = (0..count).map(|nth| first + 12 * nth);
         entries.find(|at| self.short(*at) == Some(tag))
     }
 
-    /// Where the values of a tag stand, and whether they have 16 bits.
+    /// The position of a tag's values, and whether they have 16 bits.
     fn place(&self, tag: u32) -> Option<(usize, bool)> {
         let entry = self.entry(tag)?;
         let is_short = self.short(entry + 2)? == 3;
@@ -99,7 +99,7 @@ impl<'a> Tags<'a> {
         self.number(277).unwrap_or(1)
     }
 
-    /// Whether pixels are single numbers of up to 8 bits that the library does not turn into colours.
+    /// Whether pixels are single numbers of up to 8 bits that the library does not convert to colours.
     fn are_ours(&self) -> bool {
         let is_integer = matches!(self.number(339), None | Some(1));
         let kind = matches!(
@@ -153,14 +153,15 @@ fn damaged(what: &str) -> Error {
     Error::new(ErrorKind::Format, format!("damaged tiff: {what}"))
 }
 
-/// What a file is that no decoder takes, and how to make another of it.
+/// The kind of a file that no decoder takes, and how to convert it.
 pub(super) fn unsupported(bytes: &[u8]) -> String {
     let kind = Tags::read(bytes)
         .map_or_else(|| "a TIFF that is damaged, or of a rare kind".to_owned(), |tags| tags.describe());
     format!("{kind}; this kind is not supported: convert it, as with `magick IN.tif -colorspace sRGB -depth 8 OUT.png`")
 }
 
-/// Refuses what the library panics at, and JPEG data that it passes over the faults of, or takes otherwise than libtiff.
+/// Refuses files at which the library panics, and JPEG data whose faults it ignores, or that it reads in another way
+/// than libtiff.
 pub(super) fn check(bytes: &[u8], header: &Header) -> Result<()> {
     let Some(tags) = Tags::read(bytes) else { return Ok(()) };
     let is_cut = |side, tile| {
@@ -190,7 +191,7 @@ pub(super) fn check(bytes: &[u8], header: &Header) -> Result<()> {
         if Region::whole(&part).pixels() > Region::whole(header).pixels().max(1 << 20) {
             return Err(damaged("JPEG data of more pixels than the picture has"));
         }
-        // The last pixel needs all that stands before it.
+        // The last pixel depends on everything before it.
         let last = Region { x: part.width.saturating_sub(1), y: part.height.saturating_sub(1), width: 1, height: 1 };
         let damages = decoder.decode(&whole, (part.width, part.height), last, &mut [0; 3]).map_err(faulty)?;
         if let Some(damage) = damages.iter().next() {
@@ -213,7 +214,7 @@ pub(super) fn header(bytes: &[u8]) -> Option<Header> {
     Some(Header { format: ImageFormat::Tiff, width, height, channels, orientation, in_scans: false })
 }
 
-/// Gives every row of numbers to `take`, if this is a file that is decoded here. Grey counts from black, and goes to 255.
+/// Gives every row of numbers to `take`, if this file is decoded here. Grey goes from 0 (black) to 255.
 fn rows(
     bytes: &[u8],
     header: &Header,
@@ -249,19 +250,19 @@ fn rows(
     })
 }
 
-/// Palette indices or grey values, if this is a file that is decoded here.
+/// Palette indices or grey values, if this file is decoded here.
 pub(super) fn read_map(bytes: &[u8], header: &Header, map: &mut Map) -> Option<Result<()>> {
     let width = header.width as usize;
     let values = map.stored_mut(header);
     rows(bytes, header, |y, row| values[y * width..].iter_mut().zip(row).for_each(|(into, value)| *into = value.into()))
 }
 
-/// Pixels, if this is a file that is decoded here.
+/// Pixels, if this file is decoded here.
 pub(super) fn decode(bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Option<Result<()>> {
     let tags = Tags::read(bytes).filter(Tags::are_ours)?;
     let mut colours: [[u8; 3]; 256] = std::array::from_fn(|grey| [grey as u8; 3]);
     if tags.photometric() == Some(PALETTE) {
-        // All reds, all greens, all blues, of 16 bits each.
+        // All red values, then all green, then all blue, of 16 bits each.
         let (at, count) = (tags.place(320)?.0, 1usize << tags.bits());
         for (index, colour) in colours.iter_mut().enumerate().take(count) {
             for (channel, value) in colour.iter_mut().enumerate() {
@@ -281,7 +282,7 @@ pub(super) fn decode(bytes: &[u8], header: &Header, region: Region, into: &mut [
     })
 }
 
-/// All pixels of a file of 8-bit CMYK, of which the library that reads the other colours rounds all down.
+/// All pixels of a file of 8-bit CMYK, because the library for other colours rounds all of them down.
 pub(super) fn decode_inks(bytes: &[u8], into: &mut [u8]) -> Result<()> {
     let (into, _) = into.as_chunks_mut::<3>();
     let mut limits = Limits::default();

@@ -2,7 +2,7 @@
 
 type Table = [u8; 256];
 
-/// A table for each channel, made of how often its values are there.
+/// Applies a table to each channel; `table` makes it from the number of times that each value occurs.
 fn by_tables(pixels: &mut [u8], table: impl Fn(&[u64; 256]) -> Table) {
     let mut counts = [[0; 256]; 3];
     let (pixels, _) = pixels.as_chunks_mut::<3>();
@@ -41,7 +41,7 @@ pub(super) fn autocontrast(pixels: &mut [u8]) {
         }
         let scale = 255.0 / (high - low) as f64;
         let offset = -(low as f64) * scale;
-        // The cast clips, and rounds towards 0 as Pillow does.
+        // The cast clips, and rounds towards 0, as in Pillow.
         std::array::from_fn(|value| (value as f64 * scale + offset) as u8)
     });
 }

@@ -10,17 +10,17 @@ use super::decoder::{DecodeImage, copy_region, resize_buffer};
 use super::stored::{Header, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
-/// As for the other decoders: what more scans cost is out of proportion to the file.
+/// The same as for the other decoders: more scans cost too much for the file's size.
 const MAX_SCANS: c_int = 256;
 
-/// Width of a column of blocks, for each kind of subsampling that the library numbers from 0 on.
+/// Width of a column of blocks, for each kind of subsampling, in the library's order.
 const MCU_WIDTH: [u32; 7] = [8, 16, 16, 8, 8, 32, 8];
 
-/// A decompressor of C's library, told to take nothing that it would have to guess.
+/// A decompressor of C's library, set to refuse everything that it would have to guess.
 #[derive(Default)]
 pub(super) struct TurboJpeg {
     handle: Option<Handle>,
-    /// What was decoded to cut a region from.
+    /// The pixels from which a region is cut.
     around: Vec<u8>,
 }
 
@@ -80,8 +80,8 @@ impl Handle {
         Ok(())
     }
 
-    /// Which part of the shrunk image to decode, so that the pixels of `region` are those of the whole: interpolation of
-    /// colour reads its neighbours, and the library begins at a block's left border.
+    /// The part of the shrunk image to decode, so that the pixels of `region` are the same as in the whole image:
+    /// interpolation of colour reads neighbours, and the library begins at a block's left border.
     fn around(&self, region: Region, whole: (u32, u32), scale: Scale) -> Region {
         let subsampling = self.get(tj::TJPARAM_TJPARAM_SUBSAMP as c_int);
         let Some(column) = usize::try_from(subsampling).ok().and_then(|kind| MCU_WIDTH.get(kind)) else {
@@ -99,7 +99,7 @@ impl Handle {
         let factor = tj::tjscalingfactor { num: 1, denom: 8 / scale.eighths() as c_int };
         // SAFETY: the handle is alive.
         self.check(unsafe { tj::tj3SetScalingFactor(self.0.as_ptr(), factor) })?;
-        // Zeros stand for the whole, which can be had of images that the library can't cut.
+        // Zeros mean the whole image, which also works for images that the library can't cut.
         let sides = [part.x, part.y, part.width, part.height];
         let [x, y, w, h] = if (part.width, part.height) == whole { [0; 4] } else { sides.map(|side| side as c_int) };
         // SAFETY: the handle is alive.
@@ -123,7 +123,7 @@ impl Handle {
 
 impl DecodeImage for TurboJpeg {
     fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()> {
-        // It sees no missing scans, which C's library smooths over.
+        // It does not notice missing scans, which C's library smooths over.
         survey(bytes)?;
         let handle = match &mut self.handle {
             Some(handle) => handle,

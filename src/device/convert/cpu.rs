@@ -6,7 +6,7 @@ use crate::dtype::DType;
 
 use super::{DenseWork, FloatType, ImageWork, MAX_CHANNELS, OneHotWork, ScaleWork, Work};
 
-/// Numbers computed at once, on the stack.
+/// How many numbers are computed at once, on the stack.
 const BLOCK: usize = 256;
 
 /// Does the work in `slot`, on the calling thread. Allocates nothing.
@@ -46,7 +46,7 @@ fn run_to<T: FromF32>(work: &Work, slot: &mut [u8]) {
     }
 }
 
-/// What lies before `at`, to be read, and `count` elements from there on, to be written.
+/// The part before `at`, for reading, and `count` elements from there on, for writing.
 fn split<T: Pod>(slot: &mut [u8], at: usize, count: usize) -> (&[u8], &mut [T]) {
     let (before, rest) = slot.split_at_mut(at);
     (before, bytemuck::cast_slice_mut(&mut rest[..count * size_of::<T>()]))
@@ -56,7 +56,7 @@ fn input<T: Pod>(slot: &[u8], at: usize, count: usize) -> &[T] {
     bytemuck::cast_slice(&slot[at..at + count * size_of::<T>()])
 }
 
-/// Steps in elements from one index of an image to the next: channel, row, column.
+/// Distance in elements from one index of an image to the next: channel, row, column.
 fn strides(order: PixelOrder, work: &ImageWork) -> [usize; 3] {
     match order {
         PixelOrder::Nchw => [work.height * work.width, work.width, 1],
@@ -70,7 +70,7 @@ fn image<T: FromF32>(work: &ImageWork, slot: &[u8], output: &mut [T]) {
     let flags = work.flags.map(|at| &slot[at..at + work.images]);
     let (from, to) = (strides(work.from, work), strides(work.order, work));
     let (mut bytes, mut numbers, mut rounded) = ([0u8; BLOCK], [0f32; BLOCK], [T::zeroed(); BLOCK]);
-    // From interleaved colours to planes there are loops that read each pixel once.
+    // There are loops from interleaved colours to planes that read each pixel once.
     let is_common = (work.from, work.order, work.channels) == (PixelOrder::Nhwc, PixelOrder::Nchw, 3) && work.width > 0;
     let three = |factors: [f32; MAX_CHANNELS]| std::array::from_fn(|channel| factors[channel]);
     let factors = Some((three(work.scale), three(work.bias)));

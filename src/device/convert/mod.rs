@@ -22,7 +22,7 @@ pub use table::Conversion;
 
 /// Why a transform can't be done on a device.
 pub(super) const ON_HOST: &str = "this transform runs only on the host";
-/// Which can.
+/// The transforms that can.
 pub(super) const CONVERTS: &str = "a device does cast, normalise, one_hot, layout, flip and dense";
 
 /// Element type that a device gives: the 32-bit result, rounded once to the nearest, ties to even.
@@ -36,7 +36,7 @@ pub enum FloatType {
 }
 
 impl FloatType {
-    /// The same, if there is.
+    /// The same type on the device, if there is one.
     pub(super) fn of(dtype: DType) -> Option<Self> {
         match dtype {
             DType::F32 => Some(Self::F32),
@@ -67,8 +67,8 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether all that it reads lies before all that it writes, that in a slot of `bytes` bytes, and each where a tensor may
-    /// begin.
+    /// Whether everything that it reads lies before everything that it writes, in a slot of `bytes` bytes, and both
+    /// begin where a tensor may begin.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         let sized = |count: Option<usize>, dtype: DType| count.and_then(|count| count.checked_mul(dtype.bytes()));
         let product = |numbers: &[usize]| numbers.iter().try_fold(1usize, |all, number| all.checked_mul(*number));

@@ -7,15 +7,15 @@ use crate::transform::{INDEX_TYPES, Operation, expect, expect_type, pixel_order,
 use super::super::place::Place;
 use super::{CONVERTS, DenseWork, FloatType, ImageWork, MAX_CHANNELS, ON_HOST, OneHotWork, ScaleWork, Work};
 
-/// All that becomes of one tensor on the device: tensors by index, factors as numbers.
+/// All work on one tensor on the device, with tensors by index and factors as numbers.
 #[derive(Clone, Debug)]
 pub(in super::super) struct Prepared {
     tensor: usize,
-    /// What becomes of the tensor.
+    /// The resulting tensor.
     spec: TensorSpec,
     to: FloatType,
     kind: Kind,
-    /// Whether a number may be beyond its type where the host's cast refuses it: here it becomes infinite.
+    /// Whether a number may be too large for its type. The host's cast refuses such a number; here it becomes infinite.
     pub(super) may_overflow: bool,
 }
 
@@ -73,12 +73,13 @@ impl Prepared {
         self.tensor
     }
 
-    /// What the result is.
+    /// The resulting tensor.
     pub(in super::super) fn spec(&self) -> &TensorSpec {
         &self.spec
     }
 
-    /// Where the result lies, if it begins at `output`, and how it comes there; `host` holds the tensors as they are copied.
+    /// The work whose result begins at `output`, and the place of the result; `host` has the places of the copied
+    /// tensors.
     pub(in super::super) fn work(&self, host: &[Place], output: usize) -> Result<(Place, Work)> {
         let from = &host[self.tensor];
         let input = from.offset;
@@ -149,12 +150,12 @@ impl Prepared {
         Ok((Place { offset: output, bytes, shape }, work))
     }
 }
-/// Several operations on one tensor, up to one of them, as a single one.
+/// Several operations on one tensor, combined into one.
 struct Joined<'a> {
     schema: &'a Schema,
-    /// The tensor as it is copied.
+    /// The tensor when it is copied.
     input: &'a TensorSpec,
-    /// The tensor as the operations so far leave it.
+    /// The tensor after the operations so far.
     spec: TensorSpec,
     to: Option<FloatType>,
     may_overflow: bool,
@@ -172,18 +173,18 @@ struct Numbers {
     affine: Option<Affine>,
     /// Whether factors differ from channel to channel.
     by_channel: bool,
-    /// The order of an image's dimensions as it is copied and as it is now, where that matters.
+    /// The order of an image's dimensions when it is copied, and now, if it matters.
     orders: Option<(PixelOrder, PixelOrder)>,
     flip: Option<usize>,
 }
 
-/// What is rounded to infinity in f16: half way from its largest number to what the next one would be.
+/// From here on, f16 rounds to infinity: half way from its largest number to what the next one would be.
 const BEYOND_F16: f64 = 65520.0;
-/// What may be, in bf16.
+/// From here on, bf16 may round to infinity.
 const BEYOND_BF16: f64 = 3.39e38;
 
 impl Numbers {
-    /// The largest size that a number of this type may have become.
+    /// The largest size that a number of this type may have now.
     fn largest(&self, dtype: DType) -> f64 {
         let (low, high) = dtype.int_range().map_or((f64::MIN, f64::MAX), |(low, high)| (low as f64, high as f64));
         let size = |scale: f64, bias: f64| (low * scale + bias).abs().max((high * scale + bias).abs());
@@ -269,7 +270,7 @@ impl Joined<'_> {
         matches!(&self.what, What::Numbers(Numbers { affine: None, orders: None, flip: None, .. }))
     }
 
-    /// Whether nothing was rounded yet, or to 32 bits alone, as the device does it.
+    /// Whether nothing was rounded yet, or only to 32 bits, as on the device.
     fn is_exact(&self) -> bool {
         match (self.to, &self.what) {
             (None | Some(FloatType::F32), _) | (_, What::Made(Kind::OneHot { .. })) => true,
@@ -299,7 +300,7 @@ impl Joined<'_> {
         Ok(())
     }
 
-    /// Finds out in which order an image is, from here on.
+    /// Sets the order of an image, from here on.
     fn set_order(&mut self, given: Option<PixelOrder>) -> Result<()> {
         let (found, _) = pixel_order(&self.spec, given)?;
         let What::Numbers(numbers) = &mut self.what else { return Ok(()) };
@@ -309,7 +310,7 @@ impl Joined<'_> {
 
     fn normalise(&mut self, affine: Affine) -> Result<()> {
         if let Some(axis) = affine.axis {
-            // One number for each channel: so the image is in this order.
+            // There is a number for each channel, so the image is in this order.
             let order = match (axis, self.spec.shape.len()) {
                 (0, 3) => PixelOrder::Nchw,
                 (2, 3) => PixelOrder::Nhwc,
@@ -324,7 +325,7 @@ impl Joined<'_> {
         Ok(())
     }
 
-    /// The index of another tensor, which must have one of these element types and as many elements a sample.
+    /// The index of another tensor, which must have one of these element types and as many elements per sample.
     fn beside(&self, name: &str, dtypes: &[DType], shape: &[Dim]) -> Result<usize> {
         let index = self.schema.index_of(name)?;
         let spec = &self.schema.tensors()[index];

@@ -8,8 +8,8 @@ use super::Prepared;
 
 type Names = BTreeSet<String>;
 
-/// Which of a list stays on the host, and what a device does behind it: for each tensor as much of the list's end as there is
-/// work for that gives the same bits.
+/// Splits a list into the part for the host and the work for a device: for each tensor, the longest end of the list
+/// that a device can do with the same bits.
 ///
 /// # Errors
 ///
@@ -17,11 +17,11 @@ type Names = BTreeSet<String>;
 pub(crate) fn split(list: Transforms, source: &Schema) -> Result<(Transforms, Vec<Operation>)> {
     let schemas = list.schemas(source)?;
     let members: Vec<Option<&Operation>> = list.members().collect();
-    // What later members name, and what those on the device read: it must be on the host as it is before and after.
+    // Tensors that later members name, and those that members on the device read, must be on the host without changes.
     let (mut named, mut touched, mut read) = (Names::new(), Names::new(), Names::new());
     let mut candidates: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
     for (at, member) in members.iter().enumerate().rev() {
-        // What may look at any tensor stays on the host, and so does all before it.
+        // A transform that may read any tensor stays on the host, together with everything before it.
         let Some((operation, tensor)) = member.and_then(|operation| Some((operation, operation.tensor()?))) else {
             break;
         };
@@ -54,7 +54,7 @@ pub(crate) fn split(list: Transforms, source: &Schema) -> Result<(Transforms, Ve
     Ok((list.without(&on_device), moved))
 }
 
-/// Whether a device, which knows no padding, does the same as the host: zeros stay zeros.
+/// Whether a device, which knows no padding, does the same as the host: zeros must stay zeros.
 fn keeps_padding(operation: &Operation, schema: &Schema) -> bool {
     match operation {
         Operation::Cast { .. } | Operation::Layout { .. } | Operation::Flip { .. } | Operation::Dense { .. } => true,

@@ -21,7 +21,7 @@ use super::FloatType;
 pub struct Conversion(Vec<Operation>);
 
 impl Conversion {
-    /// The members of the list, for the tensor of this name.
+    /// The members of the list for the tensor of this name.
     pub(crate) fn of(self, name: &str) -> Vec<Operation> {
         let named = |mut operation: Operation| {
             if let Operation::Cast { tensor, .. }
@@ -39,7 +39,7 @@ impl Conversion {
     }
 }
 
-/// All keys that a table of any kind may have.
+/// All keys of all kinds of tables.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Table {
@@ -57,7 +57,7 @@ struct Table {
     masked_by: Option<String>,
 }
 
-/// Whatever the tensor is called.
+/// The name of the tensor does not matter.
 fn cast(to: FloatType) -> Operation {
     Operation::Cast { tensor: String::new(), dtype: to.into() }
 }

@@ -13,10 +13,10 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags, CUresult, CUs
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AnonymousPages, Block, PageSource, whole_pages};
 
-/// The driver's library, by the names that it has, in the order in which the bindings try them.
+/// Names of the driver's library, in the order in which the bindings try them.
 const LIBRARIES: [&str; 3] = ["libcuda.so", "libcuda.so.1", "nvcuda.dll"];
 
-/// Every call that is made here.
+/// All driver functions that are called here.
 const CALLS: [&str; 33] = [
     "cuCtxPopCurrent_v2",
     "cuCtxPushCurrent_v2",
@@ -53,13 +53,13 @@ const CALLS: [&str; 33] = [
     "cuStreamWaitEvent",
 ];
 
-/// Things that may wait to be given back.
+/// How many objects may wait to be given back.
 const GIVEN_BACK_LATER: usize = 64;
 
-/// How long who drops a device's last handle waits for the device.
+/// How long dropping a device's last handle waits for the device.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
-/// Makes sure that the driver is there and answers.
+/// Checks that the driver exists and answers.
 ///
 /// The bindings panic where a library or a function is missing, so that each is looked for here first.
 fn initialise() -> Result<()> {
@@ -116,15 +116,16 @@ pub struct Context {
     pub(super) ordinal: usize,
     primary: Primary,
     kernels: Vec<sys::CUfunction>,
-    /// Whether memory can be taken and given in the order of a stream.
+    /// Whether memory can be allocated and freed in the order of a stream.
     has_pools: bool,
-    /// To the thread that gives back what the driver may wait for, and at last the context. None while it drops.
+    /// Objects for the thread that gives back what the driver may wait for, and at last the context. `None` while it
+    /// drops.
     loans: Option<Sender<Loan>>,
     /// Disconnected when that thread has ended.
     ended: Receiver<()>,
 }
 
-/// What a thread needs that gives things back, and ends with the context.
+/// What the thread that gives objects back needs; it ends with the context.
 #[derive(Clone, Copy)]
 struct Primary {
     device: sys::CUdevice,
@@ -140,7 +141,7 @@ unsafe impl Sync for Context {}
 // SAFETY: as above.
 unsafe impl Send for Primary {}
 
-/// While it lives, the calling thread's current context is the device's; then it is what it was.
+/// While it lives, the device's context is the calling thread's current one; afterwards the previous one is.
 struct Current;
 
 impl Drop for Current {
@@ -228,7 +229,7 @@ impl Context {
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize, stream: &Stream) -> Result<Memory> {
         let _current = self.enter()?;
         let mut address = 0;
-        // The driver gives no memory of no bytes.
+        // The driver can't allocate zero bytes.
         let bytes = bytes.max(1);
         let (taken, call) = if self.has_pools {
             // SAFETY: the stream belongs to the current context; writes one address.
@@ -244,7 +245,7 @@ impl Context {
         Ok(Memory { address, bytes })
     }
 
-    /// Frees the memory after the stream's work; without memory pools, after all work of the device. Does not wait for it.
+    /// Frees the memory after the stream's work, or without memory pools after all work of the device. Does not wait.
     pub(super) fn free(&self, memory: &Memory, stream: &Stream) {
         if !self.has_pools {
             self.give_back(Loan::Device(memory.address));
@@ -259,12 +260,12 @@ impl Context {
         }
     }
 
-    /// Frees the memory after all work of the device. Does not wait for it.
+    /// Frees the memory after all work of the device. Does not wait.
     pub(super) fn free_at_last(&self, memory: &Memory) {
         self.give_back(Loan::Device(memory.address));
     }
 
-    /// Gives a loan back, on a thread of its own: who drops a batch or a ring does not wait for the device.
+    /// Gives an object back on a separate thread, so that whoever drops a batch or a ring does not wait for the device.
     fn give_back(&self, loan: Loan) {
         let left = match &self.loans {
             Some(loans) => loans.try_send(loan).err().map(TrySendError::into_inner),
@@ -296,7 +297,7 @@ impl Context {
         Ok(unsafe { Block::from_raw_parts(start, bytes, Box::new(owner)) })
     }
 
-    /// Ordinary pages, locked for all contexts.
+    /// Ordinary pages that are locked for all contexts.
     pub(super) fn register_host(self: &Arc<Self>, bytes: usize) -> Result<Block> {
         let block = AnonymousPages.allocate(bytes)?;
         let (start, bytes) = (block.start(), block.len());
@@ -312,7 +313,7 @@ impl Context {
 }
 
 impl Drop for Context {
-    /// Waits for all work of the device, so that a program whose end comes next does not end amid that; but not for ever.
+    /// Waits for all work of the device, for a limited time, so that a program does not exit while it runs.
     fn drop(&mut self) {
         self.loans = None;
         if self.ended.recv_timeout(CLOSE_WAIT).is_err_and(|error| error.is_timeout()) {
@@ -345,8 +346,8 @@ impl Primary {
     fn take_back(&self, loan: Loan) {
         let given = self.enter().and_then(|_current| match &loan {
             Loan::Device(address) => {
-                // Of pooled memory, the driver does not wait for the work that uses it.
-                // SAFETY: waits for the current context, which is ours.
+                // The driver frees pooled memory without waiting for the work that uses it. SAFETY: waits for the
+                // current context, which is ours.
                 check(unsafe { sys::cuCtxSynchronize() }, "cuCtxSynchronize")?;
                 // SAFETY: allocated once, freed once; whoever used it gave it away, and that work is done.
                 check(unsafe { sys::cuMemFree_v2(*address) }, "cuMemFree")
@@ -362,15 +363,15 @@ impl Primary {
         });
         if let Err(error) = given {
             tracing::warn!(%error, "memory was not given back to the device's driver");
-            // Pages that the driver still takes for locked must not be anything else.
+            // The driver may still treat these pages as locked, so they must not be reused.
             std::mem::forget(loan);
         }
     }
 
     fn end(&self) {
         if let Ok(_current) = self.enter() {
-            // Streams and events hold the context, but their work may outlive them.
-            // SAFETY: waits for the current context, which is ours.
+            // Streams and events hold the context, but their work may outlive them. SAFETY: waits for the current
+            // context, which is ours.
             let _ = unsafe { sys::cuCtxSynchronize() };
             if !self.module.is_null() {
                 // SAFETY: loaded once, unloaded once; none of its kernels is under way, and nobody can launch one any more.
@@ -388,14 +389,14 @@ pub struct Memory {
     pub(super) bytes: usize,
 }
 
-/// What the driver lent, and may wait for all work of the device to take back.
+/// Objects that the driver takes back only after all work of the device.
 enum Loan {
     Device(sys::CUdeviceptr),
     Locked(usize),
     Registered(Block),
 }
 
-/// What a block of page-locked memory stands on.
+/// What a block of page-locked memory belongs to.
 struct Owner {
     context: Arc<Context>,
     loan: Option<Loan>,
@@ -431,7 +432,7 @@ impl Stream {
         Ok(Self { raw, context: context.clone(), is_ours: true })
     }
 
-    /// A stream that somebody else destroys.
+    /// A stream that belongs to somebody else.
     pub(super) fn borrowed(context: &Arc<Context>, raw: *mut c_void) -> Self {
         Self { raw: raw.cast(), context: context.clone(), is_ours: false }
     }

@@ -5,7 +5,7 @@ use crate::device::convert::{DenseWork, FloatType, ImageWork, MAX_CHANNELS, OneH
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 
-/// The kernels, compiled from `kernels.cu`: what a driver needs, and no more.
+/// The kernels, compiled from `kernels.cu` to what a driver needs.
 pub(super) const PTX: &CStr = match CStr::from_bytes_with_nul(concat!(include_str!("kernels.ptx"), "\0").as_bytes()) {
     Ok(text) => text,
     Err(_) => panic!("the kernels' text has a zero byte"),
@@ -27,7 +27,7 @@ pub(super) const NAMES: [&CStr; 12] = [
     c"ringfeed_dense_bf16",
 ];
 
-/// Threads of a block.
+/// Threads per block.
 pub(super) const THREADS: u32 = 256;
 
 fn kernel(kind: usize, to: FloatType) -> usize {
@@ -98,7 +98,7 @@ pub(super) struct Dense {
     index_type: u32,
 }
 
-/// Which kernel does a work, with how many blocks, and its parameter. `None` if there is nothing to do.
+/// The kernel for a work, its number of blocks and its parameter. `None` if there is nothing to do.
 pub(super) fn launch(work: &Work, slot: u64) -> Result<Option<(usize, u32, Params)>> {
     let (kernel, threads, params) = match work {
         Work::Image(work) => {
@@ -121,7 +121,7 @@ pub(super) fn launch(work: &Work, slot: u64) -> Result<Option<(usize, u32, Param
             (kernel(3, work.to), threads, Params::Dense(Dense::of(work, slot)))
         }
     };
-    // More than the largest grid's: the kernels go on where the grid ends.
+    // The grid can't be larger; the kernels continue where it ends.
     let blocks = threads.div_ceil(u64::from(THREADS)).min(i32::MAX as u64) as u32;
     Ok((blocks > 0).then_some((kernel, blocks, params)))
 }
@@ -185,7 +185,7 @@ impl Dense {
     }
 }
 
-/// An integer's type as the kernels number it.
+/// The number of an integer type in the kernels.
 fn number_of(dtype: DType) -> u32 {
     match dtype {
         DType::I8 => 1,
@@ -210,7 +210,7 @@ mod tests {
         }
     }
 
-    /// The size of each parameter, as the compiled kernels say it.
+    /// The size of each parameter, as the compiled kernels state it.
     #[test]
     fn parameters_are_as_large_as_the_kernels_expect() {
         let text = PTX.to_str().unwrap();

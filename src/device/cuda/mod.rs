@@ -207,7 +207,7 @@ impl Engine for Arc<Context> {
     unsafe fn convert(&self, work: &Work, memory: &Memory, stream: &CudaStream) -> Result<()> {
         let Some((kernel, blocks, params)) = kernels::launch(work, memory.address)? else { return Ok(()) };
         let threads = kernels::THREADS;
-        // `launch` pairs the kernel with its own parameter, which points to what the caller vouches for.
+        // `launch` gives the kernel its own parameter, which points to memory that the caller is responsible for.
         match &params {
             // SAFETY: as above.
             Params::Image(params) => unsafe { self.launch(kernel, blocks, threads, params, &stream.0) },

@@ -2,7 +2,7 @@
 
 use crate::tree::Step;
 
-/// Settings that are tables, and what such a table may hold.
+/// Settings that are tables, and the keys of such a table.
 const TABLES: [(&str, &str); 7] = [
     ("augment", "augment = { features = [{ kind = \"noise\", deviation = 0.1 }] }, a list for each tensor"),
     ("bucket", "bucket = { by = \"ids\", bounds = [64, 128] }"),
@@ -16,7 +16,7 @@ const TABLES: [(&str, &str); 7] = [
     ("windows", "windows = { length = 48, horizon = 12 }"),
 ];
 
-/// What settings are called elsewhere, and what stands for them here.
+/// The names of settings in other libraries, and the settings that replace them.
 const ELSEWHERE: [(&str, &str); 11] = [
     ("num_workers", "workers, which are threads"),
     ("drop_last", "last_batch = \"drop\""),
@@ -31,7 +31,7 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("path", "source = { path = \"...\" }"),
 ];
 
-/// What to add to what is wrong with the setting at `path`, if anything.
+/// What to add to an error about the setting at `path`, if anything.
 pub(super) fn hint(path: &[Step], text: &str) -> Option<String> {
     let [Step::Key(key)] = path else { return None };
     let named = |names: &[(&str, &'static str)]| names.iter().find(|(name, _)| name == key).map(|(_, hint)| *hint);

@@ -4,12 +4,12 @@ use toml::de::{DeTable, DeValue};
 
 use crate::tree::Step;
 
-/// The line of a byte, from 1.
+/// The line of a byte, counted from 1.
 pub(super) fn of_byte(text: &str, byte: usize) -> u64 {
     1 + text.as_bytes().iter().take(byte).filter(|byte| **byte == b'\n').count() as u64
 }
 
-/// The line of the key, or of the item of a list, that a path leads to.
+/// The line of the key, or of the list item, that a path leads to.
 pub(super) fn in_toml(text: &str, path: &[Step]) -> Option<u64> {
     let root = DeTable::parse(text).ok()?;
     let (mut byte, mut value): (usize, Option<&DeValue<'_>>) = (0, None);
@@ -30,7 +30,7 @@ pub(super) fn in_toml(text: &str, path: &[Step]) -> Option<u64> {
                 byte = next.span().start;
                 next
             }
-            // A short form that was written out ends here.
+            // A short form was replaced by the long one, so the path ends here.
             _ => break,
         };
         value = Some(next.get_ref());
@@ -38,7 +38,7 @@ pub(super) fn in_toml(text: &str, path: &[Step]) -> Option<u64> {
     Some(of_byte(text, byte))
 }
 
-/// The same of JSON, which is known to be correct.
+/// The same for JSON, which is known to be correct.
 pub(super) fn in_json(text: &str, path: &[Step]) -> Option<u64> {
     let mut json = Json { bytes: text.as_bytes(), at: 0 };
     let mut byte = 0;
@@ -89,7 +89,7 @@ impl Json<'_> {
         }
     }
 
-    /// A value and the comma behind it.
+    /// A value and the comma after it.
     fn skip_item(&mut self) -> Option<()> {
         self.skip_value()?;
         self.skip_space();
@@ -97,7 +97,7 @@ impl Json<'_> {
         Some(())
     }
 
-    /// Brackets are counted, strings passed over; everything else ends where its kind of characters does.
+    /// Counts brackets and skips strings; any other value ends where its kind of characters does.
     fn skip_value(&mut self) -> Option<()> {
         let mut depth = 0usize;
         loop {

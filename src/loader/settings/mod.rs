@@ -9,14 +9,14 @@ use crate::error::{Error, ErrorKind, Result};
 
 use crate::tree::{Fault, Node, Step, TAGS, What};
 
-/// The two languages of settings.
+/// The two formats of settings.
 #[derive(Clone, Copy)]
 pub(super) enum Language {
     Toml,
     Json,
 }
 
-/// The settings that `text` says.
+/// The settings in `text`.
 pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Result<T> {
     let mut node = match language {
         Language::Json => serde_json::from_str(text).map_err(|error| {
@@ -41,7 +41,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
     })
 }
 
-/// Nothing, or all faults of what `text` says as one error, with the line of each.
+/// Turns faults of the settings in `text` into one error, with the line of each; nothing if there are none.
 pub(super) fn no_faults_in(text: &str, language: Language, faults: Vec<String>) -> Result<()> {
     let key = |fault: &String| fault.split_once(": ").map_or(String::new(), |(key, _)| key.to_owned());
     let line = |fault: &String| find_line(text, language, &key(fault)).unwrap_or(1);
@@ -58,7 +58,7 @@ pub(super) fn no_faults_in(text: &str, language: Language, faults: Vec<String>) 
     Err(Error::new(ErrorKind::Config, message).at_line(placed[0].0))
 }
 
-/// The same error in the line of the key that it begins with, if the file has it.
+/// Adds to an error the line of the key that it begins with, if the file has this key.
 pub(super) fn in_line(error: Error, text: &str, language: Language) -> Error {
     let key = error.message().split_once(": ").map_or("", |(key, _)| key);
     match find_line(text, language, key) {
@@ -67,7 +67,7 @@ pub(super) fn in_line(error: Error, text: &str, language: Language) -> Error {
     }
 }
 
-/// The line of a key, or of as much of its path as the file writes out.
+/// The line of a key, or of the longest part of its path that is in the file.
 fn find_line(text: &str, language: Language, key: &str) -> Option<u64> {
     let find = |path: &[Step]| match language {
         Language::Toml => lines::in_toml(text, path),
@@ -101,7 +101,7 @@ fn name(path: &[Step]) -> String {
     if name.is_empty() { name } else { name + ": " }
 }
 
-/// Writes short forms out: an operation of `augment` by its name alone, and `cut = "contiguous"`.
+/// Replaces short forms by long ones: an operation of `augment` that is only a name, and `cut = "contiguous"`.
 fn lengthen(node: &mut Node) {
     fn operations(node: &mut Node) {
         match node {
@@ -137,7 +137,7 @@ fn lengthen(node: &mut Node) {
     }
 }
 
-/// `shuffle = { seed = 42, blocks = 4 }` is two settings.
+/// `shuffle = { seed = 42, blocks = 4 }` stands for two settings.
 fn split_shuffle(entries: &mut Vec<(String, Node)>) {
     let is_split = |(key, value): &(String, Node)| match value {
         Node::Table(parts) => {
@@ -154,12 +154,12 @@ fn split_shuffle(entries: &mut Vec<(String, Node)>) {
     }
 }
 
-/// A key that no table of settings has.
+/// A key that no settings have.
 const PROBE: &str = "\0";
 
-/// Where `fault` lies, which `root` gives. What has kinds is read as a whole before its kind is known, so that the parser
-/// knows no more than the table. So the part is found whose loss loses the fault: tables and lists are read from front to
-/// back, and the first fault ends it.
+/// The place of `fault`, which parsing `root` gives. A table with several kinds is parsed as a whole before its kind is
+/// known, so the parser only knows the table. Therefore this finds the part whose removal removes the fault: tables and
+/// lists are parsed from front to back, and stop at the first fault.
 fn culprit<T: DeserializeOwned>(root: &mut Node, fault: &Fault) -> Vec<Step> {
     let mut path = Vec::new();
     loop {
@@ -178,15 +178,15 @@ fn culprit<T: DeserializeOwned>(root: &mut Node, fault: &Fault) -> Vec<Step> {
         };
         let is_probed = fault.what == What::Missing || whole.is_long_table();
         let mut is_lost = |kept: usize| is_lost_with(beginning(&whole, kept, is_probed));
-        // A list of the wrong length is at fault as a whole.
+        // A list of the wrong length is wrong as a whole.
         let is_short = fault.what == What::Length && whole.is_list_of_values();
         let first = if is_short || is_lost(len) || len == 0 {
             None
         } else if !is_lost(0) {
-            // Nothing but the kind is left: it is the kind, or the whole.
+            // Only the kind is left: the fault is the kind, or the whole table.
             whole.tag().filter(|_| is_lost_with(Node::Table(Vec::new())))
         } else {
-            // The most that can be kept without the fault.
+            // The largest part that can be kept without the fault.
             let (mut without, mut with) = (0, len);
             while with - without > 1 {
                 let middle = without.midpoint(with);
@@ -205,8 +205,8 @@ fn culprit<T: DeserializeOwned>(root: &mut Node, fault: &Fault) -> Vec<Step> {
     }
 }
 
-/// The first `kept` entries of a table or list. A table keeps its kind, and has a key that is a fault of its own behind
-/// all others if `probed`: it hides that something is missing.
+/// The first `kept` entries of a table or list. A table keeps its kind. If `probed`, it also gets a wrong key at the
+/// end, whose fault hides that something is missing.
 fn beginning(whole: &Node, kept: usize, probed: bool) -> Node {
     match whole {
         Node::List(items) => Node::List(items[..kept].to_vec()),
@@ -234,7 +234,7 @@ mod tests {
         (error.location().line.unwrap(), error.message().to_owned())
     }
 
-    /// Each fault with the line it is in, and what its message must hold.
+    /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
         let cases: [(&str, u64, &[&str]); 37] = [

@@ -1,44 +1,16 @@
 //! What becomes of slots that go while a session is closed or paused: the thread of the test is every thread of the session.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::ops::Range;
 use std::sync::{Mutex, Weak};
 
 use super::*;
-use crate::dtype::DType;
-use crate::error::Location;
 use crate::layout::Layout;
-use crate::memory::{AnonymousPages, Block, MemoryBudget, PageSource};
-use crate::ring::{Overflow, RingConfig};
-use crate::row::RowMut;
-use crate::schema::{Extents, Role, Schema, TensorSpec};
+use crate::memory::{AnonymousPages, Block, PageSource};
+use crate::ring::Overflow;
+use crate::schema::Extents;
 
+use super::super::numbers::session_parts;
 use super::super::workers::Job;
-
-struct Ones(Arc<Schema>);
-
-impl Filler for Ones {
-    fn schema(&self) -> &Arc<Schema> {
-        &self.0
-    }
-
-    fn measure(&self, _: &BatchPlan, _: usize, _: &mut Scratch) -> Result<Extents> {
-        Ok(Extents::default())
-    }
-
-    fn fetch(&self, _: &BatchPlan, _: Range<usize>, _: usize, _: &mut Scratch) -> Result<()> {
-        Ok(())
-    }
-
-    fn decode(&self, _: &BatchPlan, _: usize, _: usize, _: &mut Scratch, out: &mut RowMut<'_>) -> Result<()> {
-        out.tensor(0).bytes_mut()[0] = 1;
-        Ok(())
-    }
-
-    fn place(&self, _: &BatchPlan, _: usize) -> Location {
-        Location::default()
-    }
-}
 
 /// Pages of a user who looks at the session when they are freed.
 #[derive(Clone, Debug, Default)]
@@ -75,32 +47,8 @@ impl PageSource for Nosy {
 /// A session of one slot that runs, a job that fills its only batch, and how often pages were freed.
 fn session_and_job() -> (Arc<Session>, Job, Nosy) {
     watchdog::watch();
-    let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, DType::U8, &[])]).unwrap();
     let nosy = Nosy::default();
-    let ring = Ring::new(RingConfig {
-        slots: 1,
-        slot_bytes: 1,
-        pages: Arc::new(nosy.clone()),
-        budget: MemoryBudget::unlimited(),
-        overflow: Overflow::Fail,
-        poison: None,
-    });
-    let session = Arc::new(Session::new(SessionParts {
-        filler: Arc::new(Ones(Arc::new(schema))),
-        counters: Arc::new(Counters::new(None)),
-        ring: ring.unwrap(),
-        policy: BadRecords::Fail,
-        first: None,
-        terms: PlanTerms { seed: 0, most_rows: None },
-        runs_on: false,
-        plans_ahead: false,
-        workers: 1,
-        prefetch: 0,
-        most_prefetch: 0,
-        within_limit: None,
-        lease_wait: Duration::ZERO,
-        close_wait: Duration::from_secs(60),
-    }));
+    let session = Arc::new(Session::new(session_parts(1, Arc::new(nosy.clone()), Overflow::Fail)));
     nosy.0.lock().unwrap().session = Arc::downgrade(&session);
     session.resume().unwrap();
     let mut layout = Layout::default();

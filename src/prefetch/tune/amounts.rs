@@ -1,11 +1,11 @@
-/// What is tuned.
+/// The numbers that are tuned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Amounts {
     pub(crate) workers: usize,
     pub(crate) prefetch: usize,
 }
 
-/// The most that may be chosen; `None` for what is given.
+/// Upper limits; `None` for a number that is given.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
     pub(crate) workers: Option<usize>,

@@ -8,7 +8,7 @@ use crate::stats::{Limit, Planning, Stats, Verdict};
 
 const SECONDS: f64 = 30.0;
 
-/// A run with something wrong, and what is to be said of it.
+/// A run with something wrong, and what must be said about it.
 struct Case {
     name: &'static str,
     of: Simulated,
@@ -16,7 +16,7 @@ struct Case {
     prefetch: usize,
     limit: Limit,
     stage: Option<&'static str>,
-    /// The setting that is to be changed, if one helps.
+    /// The setting that must be changed, if one helps.
     setting: Option<&'static str>,
 }
 
@@ -297,7 +297,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// What the sentence says otherwise than the figures.
+/// Where the sentence contradicts the figures.
 fn contradiction(stats: &Stats, verdict: &Verdict) -> Option<&'static str> {
     let text = verdict.to_string();
     let words: Vec<&str> = text.split(' ').collect();
@@ -322,7 +322,7 @@ fn contradiction(stats: &Stats, verdict: &Verdict) -> Option<&'static str> {
     checks.iter().find(|(is_so, _)| !is_so).map(|(_, what)| *what)
 }
 
-/// What is wrong with what is said of a case.
+/// What is wrong with the verdict on a case.
 fn fault(case: &Case) -> Option<String> {
     let (before, _, stats) = case.of.run_for_figures(case.amounts(), None, SECONDS);
     let verdict = stats.verdict();

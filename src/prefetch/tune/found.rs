@@ -5,12 +5,12 @@ use crate::sync::CounterMutex;
 
 use super::amounts::Amounts;
 
-/// The numbers in effect, and why: written by who tunes, read by who asks for figures.
+/// The current numbers, and the reason for them. The tuner writes them; statistics read them.
 #[derive(Debug)]
 pub(crate) struct Found {
     now: CounterMutex<(Amounts, Lived)>,
     changes: AtomicU64,
-    /// Whether each is found at all.
+    /// Whether each number is tuned at all.
     is_tuned: [bool; 2],
     why: CounterMutex<String>,
 }
@@ -34,7 +34,7 @@ impl Found {
         *self.now.lock()
     }
 
-    /// Other numbers, from `seconds` of the trainer's time on.
+    /// Sets other numbers, which are valid from `seconds` of the trainer's time on.
     pub(crate) fn set(&self, amounts: Amounts, why: String, seconds: f64) {
         let mut now = self.now.lock();
         let threads = now.0.workers;
@@ -45,7 +45,7 @@ impl Found {
         *self.why.lock() = why;
     }
 
-    /// What figures tell of it; nothing where both are given.
+    /// What statistics tell of it; nothing if both numbers are given.
     pub(crate) fn tuning(&self) -> Option<Tuning> {
         let [workers, prefetch] = self.is_tuned;
         (workers || prefetch).then(|| Tuning {

@@ -22,22 +22,22 @@ pub(super) use amounts::{Amounts, Bounds};
 pub(super) use found::Found;
 use trial::{Refused, Trial, What};
 
-/// From one look to the next: long against what a look costs.
+/// Time between two looks: long compared with what a look costs.
 const LOOK: Duration = Duration::from_millis(250);
-/// What a look must be about, so that it says something.
+/// Least time that the figures must cover to mean something.
 const LEAST_SECONDS: f64 = 0.5;
 const LEAST_BATCHES: u64 = 16;
-/// How often its longest step must fit into what is looked at, so that bursts are seen in their proportion; behind so many
-/// batches, that step was a pause, as for an evaluation, and says nothing.
+/// The figures must cover the longest step this many times, so that bursts are seen in proportion. After so many
+/// batches, such a step was a pause (for an evaluation, say), and the figures are dropped.
 const LEAST_STEPS: f64 = 3.0;
 const MOST_BATCHES: u64 = 256;
-/// Who waits for less than this share of the time is not kept waiting.
+/// A trainer that waits for less than this share of the time counts as not waiting.
 const WAITS: f64 = 0.01;
-/// So many looks in a row must find that less would do.
+/// So many looks in a row must find that less is enough.
 const QUIET_LOOKS: u32 = 8;
-/// Share of their time that workers may be busy who are said to be enough.
+/// Workers that are busy for at most this share of their time are enough.
 const BUSY: f64 = 0.8;
-/// How many times as many are tried at once.
+/// At most so many times the present number is tried at once.
 const MOST_TIMES: usize = 4;
 pub(crate) const LEAST_PREFETCH: usize = 2;
 
@@ -45,9 +45,9 @@ pub(crate) const LEAST_PREFETCH: usize = 2;
 pub(super) struct Tuner {
     bounds: Bounds,
     now: Amounts,
-    /// The figures at the last look that counted.
+    /// The figures at the last valid look.
     since: Option<Stats>,
-    /// What was made before the last change is let out of the figures: so many batches.
+    /// Number of batches that were begun before the last change, and are left out of the figures.
     settling: Option<u64>,
     trial: Option<Trial>,
     refused: Refused,
@@ -55,7 +55,7 @@ pub(super) struct Tuner {
     looks: u64,
 }
 
-/// What was seen in a row of looks in which the trainer did not wait.
+/// What was seen in a series of looks in which the trainer did not wait.
 #[derive(Clone, Copy, Debug)]
 struct Quiet {
     looks: u32,
@@ -83,7 +83,7 @@ impl Tuner {
         }
     }
 
-    /// Whether it is time to look, so long behind the last look.
+    /// Whether the next look is due, so long after the last one.
     pub(super) fn is_due(&self, passed: Duration) -> bool {
         #[cfg(test)]
         if self.bounds.is_restless {
@@ -92,8 +92,8 @@ impl Tuner {
         passed >= LOOK
     }
 
-    /// Looks at the figures so far, in which `least_ready` batches were ready at least when the trainer took one: what to set,
-    /// and why, if it is something else than now.
+    /// Looks at the figures so far; `least_ready` is the smallest number of ready batches when the trainer took one.
+    /// Returns what to set, and why, if it is a change.
     pub(super) fn look(&mut self, stats: Stats, least_ready: usize) -> Option<(Amounts, String)> {
         #[cfg(test)]
         if self.bounds.is_restless {
@@ -132,7 +132,7 @@ impl Tuner {
         }
     }
 
-    /// What was wanted last does not fit into the memory that there is.
+    /// The number that was asked for last does not fit into memory.
     pub(super) fn no_room(&mut self, prefetch: usize) {
         self.now.prefetch = prefetch;
         self.bounds.prefetch = self.bounds.prefetch.map(|_| prefetch);
@@ -151,7 +151,7 @@ impl Tuner {
             Some(change) if change.setting == "prefetch" => {
                 (What::MorePrefetch, self.with_prefetch(change.value, seen))
             }
-            // Slots that the trainer keeps are slots that others can't be made in.
+            // No batches can be made in slots that the trainer keeps.
             Some(change) if change.setting == "hold" => {
                 (What::MorePrefetch, self.with_prefetch(now.prefetch + change.value, seen))
             }
@@ -163,7 +163,7 @@ impl Tuner {
         self.try_out(what, wanted, seen, found.evidence)
     }
 
-    /// The trainer does not wait: perhaps less would do.
+    /// The trainer does not wait: less may be enough.
     fn lower(&mut self, seen: &Stats) -> Option<(Amounts, String)> {
         let busy = seen.workers.busy_seconds / seen.trainer.seconds();
         self.quiet.looks += 1;
@@ -193,7 +193,7 @@ impl Tuner {
     fn with_workers(&self, wanted: usize, seen: &Stats) -> Amounts {
         let Some(most) = self.bounds.workers else { return self.now };
         let workers = wanted.min(MOST_TIMES * self.now.workers).clamp(1, most);
-        // Two samples for each worker, as the defaults are.
+        // Two samples for each worker, as with the defaults.
         let rows = (seen.samples as f64 / seen.batches.max(1) as f64).max(1.0);
         let batches = (2.0 * workers as f64 / rows).ceil() as usize;
         let prefetch = self.with_prefetch(batches.max(self.now.prefetch), seen).prefetch;

@@ -5,7 +5,7 @@ use arrow_schema::{DataType, Schema, UnionMode};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most records of a batch of which no byte says that they are there: of no columns, or of missing values alone.
+/// Most records of a batch that may exist without taking any byte: without columns, or with only missing values.
 const MOST_UNSEEN: u64 = 1 << 24;
 
 #[cold]
@@ -13,7 +13,7 @@ pub(super) fn broken(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Format, message.into())
 }
 
-/// Refuses a batch of records that says that it has more of them than lie in its `body_len` bytes.
+/// Refuses a batch that claims more records than its `body_len` bytes can hold.
 pub(super) fn check_records(
     batch: &RecordBatch<'_>,
     records: u64,
@@ -43,7 +43,7 @@ pub(super) fn check_records(
     Ok(())
 }
 
-/// To how many bytes one may unpack, at most: what each method's densest block holds.
+/// How many bytes a byte may unpack to, by the densest block of each method.
 fn growth(compression: BodyCompression<'_>) -> u64 {
     if compression.codec() == CompressionType::LZ4_FRAME { 255 } else { 1 << 15 }
 }
@@ -56,7 +56,7 @@ struct Columns<N, B, V> {
     has_union_validity: bool,
     growth: u64,
     body_len: u64,
-    /// Whether bytes were found of one value for each record.
+    /// Whether some column has bytes for each record.
     is_seen: bool,
 }
 
@@ -66,7 +66,7 @@ where
     B: Iterator<Item = &'a Buffer>,
     V: Iterator<Item = i64>,
 {
-    /// A column and those in it, of as many values as `expected`, if that is known.
+    /// Checks a column and those in it, which must have `expected` values if that is known.
     fn check(&mut self, kind: &DataType, expected: Option<u64>) -> Result<(), String> {
         let node = self.nodes.next().ok_or("it describes fewer columns than the schema")?;
         let len = u64::try_from(node.length()).map_err(|_| "one of its columns has a negative number of values")?;
@@ -132,7 +132,7 @@ where
         }
     }
 
-    /// The next bytes of a column, which hold `count` values of `bits` each.
+    /// The next bytes of a column, which must hold `count` values of `bits` each.
     fn buffer(&mut self, count: u64, bits: u64) -> Result<(), String> {
         let buffer = self.buffers.next().ok_or("it describes fewer columns than the schema")?;
         let stored = u64::try_from(buffer.length()).ok().filter(|stored| *stored <= self.body_len);

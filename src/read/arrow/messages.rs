@@ -15,20 +15,20 @@ use super::lengths::{broken, check_records};
 
 const MAGIC: [u8; 6] = *b"ARROW1";
 const FEATHER_1: [u8; 4] = *b"FEA1";
-/// What each message begins with, but for old ones.
+/// The first bytes of each message, except for old ones.
 const CONTINUES: u32 = u32::MAX;
-/// What Arrow 0.17 noted of buffers that it compressed. They look like others to who does not know it.
+/// Arrow 0.17's mark for compressed buffers. Readers that do not know it take them for uncompressed ones.
 const OLD_COMPRESSION: &str = "ARROW:experimental_compression";
-/// Length of the footer, and magic.
+/// Bytes of the footer's length and the magic number.
 const TAIL: u64 = 10;
-/// Longest description of a message, which a schema of a great many columns may have.
+/// Longest description of a message; the schema of very many columns may be this long.
 const MAX_HEADER: u64 = 256 << 20;
 
 /// Where a message lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) start: u64,
-    /// Bytes of what describes it, the words for its length included.
+    /// Bytes of its description, including the words for its length.
     pub(super) header_len: u64,
     pub(super) body_len: u64,
 }
@@ -41,11 +41,11 @@ impl Place {
 
 pub(super) enum Message {
     Dictionary(Place),
-    /// With how many records.
+    /// With its number of records.
     Records(Place, u64),
 }
 
-/// Whether a file begins as one of Arrow does: as a file, or as a stream with its schema.
+/// Whether a file is one of Arrow's: a file, or a stream that begins with its schema.
 pub(super) fn is_arrow(head: &[u8]) -> bool {
     if head.starts_with(&MAGIC) || head.starts_with(&FEATHER_1) {
         return true;
@@ -53,13 +53,13 @@ pub(super) fn is_arrow(head: &[u8]) -> bool {
     let message = head.split_first_chunk::<8>().filter(|(words, _)| words.starts_with(&CONTINUES.to_le_bytes()));
     message.is_some_and(|([.., a, b, c, d], rest)| {
         let len = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-        // A longer schema than what is looked at is not refused for that.
+        // A schema longer than these bytes is not refused for that.
         let is_schema = |flat| arrow_ipc::root_as_message(flat).is_ok_and(|found| found.header_as_schema().is_some());
         len >= 8 && rest.get(..len).map_or(len < 16 << 20, is_schema)
     })
 }
 
-/// All messages behind the schema, and the schema.
+/// The schema, and all messages after it.
 pub(super) fn messages(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, MetadataVersion, Vec<Message>)> {
     let mut head = [0; 8];
     let head_len = input.len().min(8) as usize;
@@ -169,7 +169,7 @@ fn of_stream(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, Metad
     }
 }
 
-/// The crate takes numbers as they lie, whatever their byte order.
+/// The crate does not convert the byte order of numbers.
 fn schema_of(written: arrow_ipc::Schema<'_>, damaged: impl Fn(&dyn std::fmt::Display) -> Error) -> Result<Schema> {
     if !written.endianness().equals_to_target_endianness() {
         let message = "its numbers lie in another byte order than this machine's (it is big-endian, most likely), which is not \
@@ -192,7 +192,7 @@ fn end_of_stream(
     schema.ok_or_else(|| broken("a stream without a schema"))
 }
 
-/// The description of a message, of which `header` holds the length, too.
+/// The description of a message; `header` also holds its length.
 fn parse(header: &[u8]) -> Result<arrow_ipc::Message<'_>> {
     let prefix = if header.starts_with(&CONTINUES.to_le_bytes()) { 8 } else { 4 };
     let flat = header.get(prefix..).ok_or_else(|| broken("a message without a description"))?;
@@ -229,7 +229,7 @@ fn kind(header: &[u8], place: Place, schema: &Schema) -> Result<(Option<Message>
 /// The bytes of a message.
 pub(super) struct Body {
     header: Vec<u8>,
-    /// What its description tells the places in.
+    /// Positions in the description count from here.
     pub(super) bytes: Buffer,
     is_borrowed: bool,
 }
@@ -275,7 +275,7 @@ fn too_much(bytes: u64, max_bytes: u64) -> Error {
     Error::new(ErrorKind::Limit, message)
 }
 
-/// Whether a batch's buffers lie in its body, and do not unpack to more than is allowed.
+/// Checks that a batch's buffers lie in its body, and do not unpack to more than is allowed.
 fn check(batch: &RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()> {
     let mut unpacked = 0u64;
     for buffer in batch.buffers().into_iter().flatten() {
@@ -283,7 +283,7 @@ fn check(batch: &RecordBatch<'_>, body: &[u8], max_bytes: u64) -> Result<()> {
         let stored = range.and_then(|(start, len)| body.get(start..start.checked_add(len)?));
         let stored = stored.ok_or_else(|| broken("a buffer lies outside of its record batch"))?;
         if let (Some(_), Some(len)) = (batch.compression(), stored.first_chunk::<8>()) {
-            // -1 says that it is not compressed.
+            // -1 means that it is not compressed.
             let len = i64::from_le_bytes(*len);
             let len = if len == -1 { stored.len() as u64 } else { len as u64 };
             unpacked = unpacked.saturating_add(len);

@@ -32,7 +32,7 @@ type Dictionaries = HashMap<i64, ArrayRef>;
 struct Batch {
     place: Place,
     records: u64,
-    /// Which state of the dictionaries it was written with.
+    /// The state of the dictionaries when it was written.
     dictionaries: usize,
 }
 
@@ -41,7 +41,7 @@ struct File {
     schema: Arc<Schema>,
     version: arrow_ipc::MetadataVersion,
     batches: Vec<Batch>,
-    /// Each time that a batch of records followed changes of dictionaries.
+    /// The state of the dictionaries, each time that it changed before a batch of records.
     dictionaries: Vec<Arc<Dictionaries>>,
     records: u64,
     reservation: Reservation,
@@ -131,7 +131,7 @@ impl File {
         let before = dictionaries.get(&batch.id()).map_or(0, |array| memory_of([array]));
         let read = read_dictionary(&body.bytes, batch, &self.schema, dictionaries, &self.version);
         read.map_err(|error| at_place(broken(format!("a dictionary is damaged: {error}"))))?;
-        // What replaces another adds to it, as batches before it need the other.
+        // A replacement is added to the dictionary, because earlier batches need the old values.
         let after = dictionaries.get(&batch.id()).map_or(0, |array| memory_of([array]));
         let more = if batch.isDelta() { after.saturating_sub(before) } else { after };
         self.reservation.grow_to(self.reservation.bytes() + more, "the dictionaries of an Arrow file")
@@ -139,7 +139,7 @@ impl File {
 }
 
 impl ArrowFiles {
-    /// The columns that fields are in, each once, in order.
+    /// The columns that contain these fields, each once, in order.
     fn columns(&self, fields: &[usize]) -> Vec<usize> {
         let mut columns: Vec<usize> = fields.iter().map(|position| self.leaves[*position].path[0]).collect();
         columns.sort_unstable();

@@ -32,7 +32,7 @@ pub struct ArrowTable {
     name: PathBuf,
     schema: SchemaRef,
     batches: Arc<[RecordBatch]>,
-    /// Which of its records there are, in which order; otherwise all.
+    /// The records that are read, in their order, if not all are.
     picked: Option<ScalarBuffer<u64>>,
 }
 
@@ -164,7 +164,7 @@ impl Columns {
 }
 
 struct Table {
-    /// What messages call it.
+    /// The table's name in messages.
     paths: [PathBuf; 1],
     batches: Arc<[RecordBatch]>,
     leaves: Vec<Leaf>,
@@ -179,7 +179,7 @@ impl Source for Table {
         &self.paths
     }
 
-    /// The same table may lie in more or fewer bytes another time.
+    /// The same table may take another number of bytes next time.
     fn stored_bytes(&self) -> u64 {
         0
     }
@@ -207,7 +207,7 @@ impl Source for Table {
         (0, nth)
     }
 
-    /// What is given of it lies in the table itself.
+    /// The values lie in the table itself.
     fn estimate(&self, _: &Span, _: &[usize], _: usize) -> u64 {
         0
     }

@@ -24,7 +24,7 @@ struct RawCodec {
     bytes: usize,
 }
 
-/// An array of the shape and type that are asked for, or else of those of the `first` record.
+/// An array with the requested shape and type; where none is requested, with those of the `first` record.
 pub(super) fn make(
     name: &str,
     role: Role,

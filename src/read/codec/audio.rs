@@ -12,9 +12,9 @@ use crate::read::container::Value;
 
 struct AudioCodec {
     writer: Writer,
-    /// The extent that its length is, unless that is fixed.
+    /// The extent of its length, unless the length is fixed.
     extent: Option<usize>,
-    /// Whether a part is drawn.
+    /// Whether a random part is taken.
     is_random: bool,
 }
 

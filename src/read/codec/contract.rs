@@ -14,19 +14,19 @@ use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
 pub(in crate::read) struct Context<'a> {
     /// Key of (seed, epoch, sample).
     pub(in crate::read) key: RandomKey,
-    /// What decoders draw on.
+    /// The budget that decoders use.
     pub(in crate::read) budget: &'a MemoryBudget,
-    /// What was wrong with images that were loaded all the same.
+    /// The damage of images that were loaded in spite of it.
     pub(in crate::read) damages: Damages,
-    /// Upright width and height of pictures that other tensors go with.
+    /// Upright width and height of pictures that other tensors belong to.
     pub(in crate::read) sizes: [(u32, u32); MAX_SLOTS],
-    /// The record's values, for each codec that wants all of them at once.
+    /// The record's values, for each codec that needs all of them at once.
     pub(in crate::read) staged: Vec<Staged>,
-    /// The picture that is written, if it is decoded for several views.
+    /// The current picture, if several views are cut from it.
     pub(in crate::read) picture: Option<Shared>,
 }
 
-/// Most tensors of a sample that go with a picture.
+/// Most tensors of a sample that belong to a picture.
 const MAX_SLOTS: usize = 8;
 
 /// Writes the values of a field, or of several, into their tensors.
@@ -39,9 +39,9 @@ pub(in crate::read) trait Decode: Send + Sync {
     /// [`ErrorKind::Data`] without a place.
     fn write(&self, nth: usize, value: Value<'_>, context: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()>;
 
-    /// Writes numbers of many records at once, those of field number `nth`: each into a row of `rows`, by the pairs of a row and a
-    /// place among the numbers in `places`. `false` if the codec wants values one by one, or one of these could not be
-    /// written: [`write`](Self::write) says why.
+    /// Writes numbers of many records at once, those of field number `nth`. Each pair in `places` is a row of `rows`
+    /// and a position among the numbers. `false` if the codec needs values one by one, or if one of them could not be
+    /// written: then [`write`](Self::write) tells why.
     fn write_column(
         &self,
         nth: usize,
@@ -53,7 +53,7 @@ pub(in crate::read) trait Decode: Send + Sync {
         false
     }
 
-    /// What it decodes an image file as, if it does: views of one picture share [`Context::picture`].
+    /// The options of the image that it decodes, if it does: views of one picture share [`Context::picture`].
     fn picture(&self) -> Option<&ImageOptions> {
         None
     }
@@ -63,7 +63,7 @@ pub(in crate::read) trait Decode: Send + Sync {
         false
     }
 
-    /// Whether [`finish`](Self::finish) is to be called.
+    /// Whether [`finish`](Self::finish) must be called.
     fn is_unfinished(&self) -> bool {
         false
     }
@@ -89,7 +89,7 @@ pub(in crate::read) trait Decode: Send + Sync {
     }
 }
 
-/// Dimensions that vary from record to record, as far as they are taken.
+/// Dimensions that vary from record to record, and how many of them are in use.
 #[derive(Default)]
 pub(in crate::read) struct Varying {
     taken: usize,
@@ -108,7 +108,7 @@ impl Varying {
         Ok(index)
     }
 
-    /// A place among [`Context::sizes`].
+    /// Takes a place in [`Context::sizes`].
     pub(super) fn slot(&mut self) -> Result<usize> {
         self.slots += 1;
         if self.slots > MAX_SLOTS {
@@ -118,13 +118,13 @@ impl Varying {
         Ok(self.slots - 1)
     }
 
-    /// A place among [`Context::staged`].
+    /// Takes a place in [`Context::staged`].
     pub(super) fn stage(&mut self) -> usize {
         self.stages += 1;
         self.stages - 1
     }
 
-    /// How many codecs want all values of a record at once.
+    /// Number of codecs that need all values of a record at once.
     pub(in crate::read) fn stages(&self) -> usize {
         self.stages
     }
@@ -140,7 +140,7 @@ pub(in crate::read) struct Made {
     pub(in crate::read) tensors: Vec<TensorSpec>,
 }
 
-/// What a codec says of a value that it can't take.
+/// The error for a value that a codec can't use.
 #[cold]
 pub(super) fn unexpected(wanted: impl std::fmt::Display, found: &Value<'_>) -> Error {
     Error::new(ErrorKind::Data, format!("expected {wanted}, found {}", found.describe()))

@@ -13,7 +13,7 @@ use crate::read::container::Value;
 
 struct ImageCodec {
     options: ImageOptions,
-    /// The extents that height and width are, if images keep their sizes.
+    /// The extents of height and width, if images keep their sizes.
     extents: Option<(usize, usize)>,
 }
 

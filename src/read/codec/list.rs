@@ -12,7 +12,7 @@ use super::contract::{Context, Decode, Made, Varying};
 use super::number::{check_missing, write_array, write_number};
 use crate::read::container::Value;
 
-/// Whether the field's values are lists, as far as that can be told: by what is asked for, or by what the container says.
+/// Whether the field's values are lists, as far as the request or the container tells.
 pub(super) fn of_lists(numbers: &Numbers, several: bool, infos: &[Option<&FieldInfo>]) -> bool {
     let is_list = |info: &&FieldInfo| !info.shape.is_empty();
     let shaped = numbers.shape.as_ref().is_some_and(|shape| shape.iter().any(|dim| *dim != 1));
@@ -25,20 +25,21 @@ pub(super) fn of_lists(numbers: &Numbers, several: bool, infos: &[Option<&FieldI
 
 struct ListCodec {
     missing: Missing,
-    /// How many numbers a list has; otherwise it is padded.
+    /// The number of elements, if all lists have as many; otherwise lists are padded.
     elements: Option<usize>,
     longer: Longer,
-    /// The extent that its length is, unless that is fixed.
+    /// The extent of its length, unless the length is fixed.
     extent: Option<usize>,
     /// Most numbers of a ragged list.
     most: usize,
-    /// Whether lists lie one behind another, without padding.
+    /// Whether lists follow each other without padding.
     ragged: bool,
     pad: f64,
 }
 
-/// Lists: of the shape that is asked for or that all have, or of any length, padded behind it: `[max_len]`, or as long as the
-/// longest in the batch; then a mask of u8 is 1 where there are numbers. Or one behind another, and where each begins.
+/// Lists of the shape that is requested or that all have; or lists of any length. These are padded to `[max_len]` or to
+/// the longest in the batch, with a mask of u8 that is 1 where there are numbers; or they follow each other, with
+/// offsets that say where each begins.
 pub(super) fn make(
     name: &str,
     role: Role,
@@ -115,26 +116,27 @@ pub(super) fn make(
     Ok(Made { codec: Box::new(codec), tensors })
 }
 
-/// Whether arrays of the shape that a container says, with 0 for a length that differs, may become tensors of the shape `asked`.
+/// Whether arrays of the container's shape, which has 0 for a length that differs, may become tensors of the shape
+/// `asked`.
 fn may_become(known: &[usize], asked: &[usize]) -> bool {
     let many = |shape: &[usize]| shape.iter().copied().filter(|dim| *dim != 1).collect::<Vec<_>>();
     let (known, asked) = (many(known), many(asked));
     let has_one_length = known.len() < 2 || asked.len() < 2;
-    // What differs from record to record may be 1, too.
+    // A length that differs from record to record may also be 1.
     has_one_length
         || (known.len() != asked.len() && known.contains(&0))
         || (known.len() == asked.len() && known.iter().zip(&asked).all(|(known, asked)| *known == 0 || known == asked))
 }
 
-/// Gives the numbers of a list one after another, lists of lists row-major.
+/// Gives the numbers of a list one after another; those of nested lists in row-major order.
 pub(super) fn each(value: Value<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
     walk(value, 0, &mut Dims::default(), visit)
 }
 
-/// How deep lists lie within lists at most, where a tensor's shape is compared with them.
+/// Deepest nesting of lists whose shape is compared with that of a tensor.
 const MOST_DEEP: usize = 12;
 
-/// How long lists are within lists: the shape of an array, if those of each depth are equally long.
+/// The lengths of nested lists: the shape of an array, if all lists of the same depth are equally long.
 #[derive(Default)]
 struct Dims {
     lens: [Option<u64>; MOST_DEEP],
@@ -149,7 +151,8 @@ impl Dims {
         }
     }
 
-    /// Whether such lists are rows of a tensor of this shape; those of a single dimension are of any.
+    /// Whether such lists have the shape of this tensor. Lists with a single dimension fit any shape, and a tensor with
+    /// a single dimension fits any lists.
     fn fit(&self, shape: &[usize]) -> bool {
         let found = self.lens.iter().flatten().copied().filter(|len| *len != 1);
         let wanted = shape.iter().map(|dim| *dim as u64).filter(|dim| *dim != 1);
@@ -167,7 +170,7 @@ impl std::fmt::Display for Dims {
     }
 }
 
-/// Gives the numbers of a list at this depth, and sees how long it is.
+/// Gives the numbers of a list at this depth, and notes its length.
 fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
     match value {
         Value::List(list) => {
@@ -194,7 +197,7 @@ fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(V
     }
 }
 
-/// How many numbers a list has, those included of which it says that they are missing; a list that is missing has none.
+/// Number of elements of a list, missing ones included; 0 if the list itself is missing.
 fn len_of(value: Value<'_>) -> Result<usize> {
     let mut len = 0;
     if !matches!(value, Value::Missing) {
@@ -266,7 +269,7 @@ impl Decode for ListCodec {
     }
 }
 
-/// Whether what stands behind a list is one of the tensor's numbers.
+/// Checks that the padding is a number that the tensor can hold.
 fn check_padding(numbers: &Numbers) -> Result<()> {
     use crate::read::csv::{FieldNumber, with_element};
     let (pad, dtype) = (numbers.pad, numbers.dtype);
@@ -276,7 +279,7 @@ fn check_padding(numbers: &Numbers) -> Result<()> {
     Err(Error::new(ErrorKind::Config, format!("padding is {pad}, which is not an element of type {dtype}")))
 }
 
-/// Padding is what it is, whatever the values are transformed by.
+/// Padding is written as it is, even if values are transformed.
 fn write_padding(tensor: &mut crate::row::TensorMut<'_>, at: usize, pad: f64) -> Result<()> {
     use crate::read::csv::{FieldNumber, with_element};
     with_element!(tensor.dtype(), T => {

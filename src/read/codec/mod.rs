@@ -24,9 +24,9 @@ pub(super) use contract::{Context, Decode, Made, Varying};
 pub(super) use names::Names;
 pub(super) use text::text_of;
 
-/// The codec of a field. `infos` is what is known of the container's fields that it comes from; `names` are those that were
-/// found in all records, if it needs any (see [`needs_names`]); `first` is the value in the first record, for codecs that
-/// look at it.
+/// The codec of a field. `infos` is what is known of its fields in the container. `names` are the names found in all
+/// records, if it needs them (see [`needs_names`]). `first` is the value in the first record, for codecs that look at
+/// it.
 ///
 /// # Errors
 ///
@@ -70,12 +70,12 @@ pub(super) fn make(
     made.map_err(|error| error.at_column(name))
 }
 
-/// Whether the names in all records must be known before a codec can be made.
+/// Whether a codec needs to know the names in all records.
 pub(super) fn needs_names(field: &Field) -> bool {
     matches!(field.codec, Codec::Class { names: None, .. } | Codec::Category { names: None, .. })
 }
 
-/// Whether the value of the first record must be known.
+/// Whether a codec needs to know the value of the first record.
 pub(super) fn needs_first(field: &Field) -> bool {
     matches!(&field.codec, Codec::Array(array) if array.stored.is_none() && (array.shape.is_none() || array.dtype.is_none()))
 }

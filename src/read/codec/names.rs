@@ -20,23 +20,23 @@ use crate::read::csv::{FieldElement, holds_integer, with_element};
 /// Most distinct names of one field.
 const MAX_NAMES: usize = 1 << 16;
 
-/// The distinct values of a field in all records.
+/// The distinct values of a field, from all records.
 #[derive(Debug, Default)]
 pub(in crate::read) struct Names {
     texts: BTreeSet<String>,
-    /// The largest integer, if there are any.
+    /// The largest integer, if there are integers.
     largest: Option<i64>,
-    /// Whether numbers are names, too.
+    /// Whether numbers also are names.
     of_category: bool,
 }
 
 impl Names {
-    /// Those of a class, which may be numbers already, or of a category.
+    /// The names of a class, which may be numbers already, or of a category.
     pub(in crate::read) fn new(of_category: bool) -> Self {
         Self { of_category, ..Self::default() }
     }
 
-    /// Adds a value. What is no name makes its record bad, which is found when it is read.
+    /// Adds a value. A value that can't be a name makes its record bad, which is noticed when the record is read.
     ///
     /// # Errors
     ///
@@ -64,7 +64,7 @@ impl Names {
         Ok(())
     }
 
-    /// As if all that `other` was given had been given here.
+    /// Adds everything that was added to `other`.
     pub(in crate::read) fn merge(&mut self, other: Self) -> Result<()> {
         self.largest = self.largest.max(other.largest);
         self.texts.extend(other.texts);
@@ -94,7 +94,7 @@ enum Class<'a> {
     Index(i64),
 }
 
-/// What a value says of a class; `None` where it is missing.
+/// The class that a value names; `None` if the value is missing.
 fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
     let refused = || unexpected("a class: a name, or an index from 0", value);
     Ok(Some(match value {
@@ -104,7 +104,7 @@ fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
         Value::U64(index) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
         Value::F64(number) if number.fract() == 0.0 && number.abs() < 9e15 => Class::Index(*number as i64),
         Value::Numbers(Numbers::I64([index])) => Class::Index(*index),
-        // Every type but i64 is exact as f64.
+        // Every type but i64 converts to f64 exactly.
         Value::Numbers(numbers) if numbers.len() == 1 && numbers.dtype() != DType::I64 => {
             return match numbers.at(0) {
                 number if number.fract() == 0.0 && number.abs() < 9e15 => Ok(Some(Class::Index(number as i64))),
@@ -121,7 +121,7 @@ fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
     }))
 }
 
-/// The text that stands there, where numbers are written, too: 007 and 7 are names of their own.
+/// The text of a value. Numbers are taken as they are written: 007 and 7 are different names.
 fn written<'a>(value: &Value<'a>) -> Option<&'a str> {
     match value {
         Value::Bytes(bytes) => std::str::from_utf8(bytes).ok(),
@@ -133,7 +133,7 @@ fn written<'a>(value: &Value<'a>) -> Option<&'a str> {
 struct Codes {
     codes: HashMap<String, u32>,
     names: Arc<[String]>,
-    /// Whether an integer may be the number of a class itself, not its name.
+    /// Whether an integer may be the number of a class instead of its name.
     has_indices: bool,
 }
 
@@ -190,17 +190,17 @@ fn found(listed: Option<Vec<String>>, names: Option<Names>, of_category: bool) -
     Codes::new(names, of_category)
 }
 
-/// What is asked for of names beside them.
+/// What is requested beside the names.
 pub(super) struct Wanted {
-    /// How many fields they come from.
+    /// Number of fields that they come from.
     pub(super) fields: usize,
     pub(super) dtype: Option<DType>,
-    /// The code of what is missing.
+    /// The code of a missing value.
     pub(super) missing: Option<i64>,
 }
 
 impl Wanted {
-    /// The element type, if it holds this number.
+    /// The element type, if it can hold this number.
     fn dtype(&self, number: i64) -> Result<DType> {
         let dtype = self.dtype.unwrap_or(DType::I64);
         match holds_integer(dtype, number) {
@@ -212,11 +212,12 @@ impl Wanted {
 
 struct ClassCodec {
     codes: Codes,
-    /// How many classes there are, if each is as many numbers.
+    /// The number of classes, if a class becomes one-hot numbers.
     one_hot: Option<usize>,
 }
 
-/// The index of a class: `[]`, or `[classes]` with a single 1; of several fields, whose names are one list, `[fields, ...]`.
+/// The index of a class: `[]`, or `[classes]` with a single 1. Several fields share one list of names and become
+/// `[fields, ...]`.
 pub(super) fn classes(
     name: &str,
     role: Role,
@@ -282,7 +283,7 @@ struct CategoryCodec {
     missing: Option<i64>,
 }
 
-/// Codes of one or several fields, each with names of its own: `[fields]`.
+/// Codes of one or several fields, each with its own names: `[fields]`.
 pub(super) fn categories(
     name: &str,
     role: Role,

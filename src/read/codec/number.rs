@@ -16,7 +16,7 @@ struct NumberCodec {
     missing: Missing,
 }
 
-/// One number of each field: `[]` of a single one, `[fields]` of several, or another shape of as many.
+/// One number per field: `[]` for a single field, `[fields]` for several, or another shape with as many elements.
 pub(super) fn make(name: &str, role: Role, numbers: &fields::Numbers, field: &Field) -> Result<Made> {
     let count = field.source_count();
     let shape = match &numbers.shape {
@@ -35,7 +35,7 @@ pub(super) fn make(name: &str, role: Role, numbers: &fields::Numbers, field: &Fi
     Ok(Made { codec: Box::new(NumberCodec { missing: numbers.missing }), tensors })
 }
 
-/// Whether what stands for a missing value is one of the tensor's.
+/// Checks that the number for missing values is one that the tensor can hold.
 pub(super) fn check_missing(numbers: &fields::Numbers) -> Result<()> {
     let dtype = numbers.dtype;
     let fault = match numbers.missing {
@@ -87,7 +87,7 @@ impl Decode for NumberCodec {
     }
 }
 
-/// Writes a value as element `at` of a tensor, transformed as its values are.
+/// Writes a value as element `at` of a tensor, transformed like the tensor's other values.
 ///
 /// # Errors
 ///
@@ -125,7 +125,7 @@ pub(super) fn write_number(tensor: &mut TensorMut<'_>, at: usize, value: Value<'
     }
 }
 
-/// Writes numbers of one type from element `at` on.
+/// Writes numbers of one type, beginning at element `at`.
 pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: Numbers<'_>) -> Result<()> {
     match numbers {
         Numbers::I64(integers) if !tensor.dtype().is_float() && tensor.dtype() != DType::I64 => {
@@ -135,7 +135,7 @@ pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: Number
             (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index)))
         }
         numbers if crate::decode::converts(numbers.dtype(), tensor.dtype()) => write_finite(tensor, at, numbers),
-        // Every type but f64 and i64 (see above) is exact as f64.
+        // Every type but f64 and i64 (see above) converts to f64 exactly.
         numbers => (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index))),
     }
 }
@@ -169,7 +169,7 @@ fn write_float(tensor: &mut TensorMut<'_>, at: usize, number: f64) -> Result<()>
     Ok(())
 }
 
-/// Digits, not a word such as "nan" or "inf": nobody means to train on them.
+/// Whether a text has digits. Words such as "nan" or "inf" do not count: nobody means to train on them.
 fn looks_like_number(text: &str) -> bool {
     text.bytes().any(|byte| byte.is_ascii_digit())
 }
@@ -189,7 +189,7 @@ fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()
         DType::F16 | DType::Bf16 => match parsed::<BeforeHalf>(text).map(f32::from) {
             Some(number) if number.is_finite() => {
                 let is_plain = tensor.affine().is_none();
-                // The number before it is rounded is not that of the file.
+                // `number` may not be what the file says, so the error names the text.
                 write_finite(tensor, at, Numbers::F32(&[number]))
                     .map_err(|error| if is_plain { refused(text, dtype) } else { error })
             }
@@ -202,7 +202,7 @@ fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()
     }
 }
 
-/// What to say of a text that a floating point type has no number for, in the words of CSV.
+/// The error for a text that no number of a floating point type stands for, in the same words as for CSV.
 #[cold]
 fn refused(text: &str, dtype: DType) -> Error {
     match parsed::<f64>(text) {
@@ -222,7 +222,7 @@ fn parsed<T: FieldNumber>(text: &str) -> Option<T> {
     }
 }
 
-/// The integer that a text is, also where some writers put 3.0 or 3e0 for 3.
+/// The integer that a text stands for. Some writers put 3.0 or 3e0 for 3.
 pub(super) fn whole(text: &str) -> Option<i64> {
     let plain = text.trim_end_matches('0').strip_suffix('.').and_then(parsed::<i64>);
     if let Some(number) = parsed::<i64>(text).or(plain) {

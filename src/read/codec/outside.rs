@@ -9,7 +9,7 @@ use super::contract::{Context, Decode, Made, Varying};
 
 struct Brought {
     codec: OutsideCodec,
-    /// Where the values of a record are kept, if it wants all of them at once.
+    /// Where the values of a record are kept, if the codec needs all of them at once.
     stage: Option<usize>,
 }
 

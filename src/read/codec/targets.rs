@@ -15,14 +15,14 @@ use super::list::each;
 
 struct TargetsCodec {
     picture: ImageOptions,
-    /// Of the values.
+    /// Format of the values.
     format: TargetFormat,
-    /// Of the tensor.
+    /// Format of the tensor.
     result_format: TargetFormat,
     most: usize,
     longer: Longer,
     min_size: f64,
-    /// Which of the context's sizes is its picture's.
+    /// The place of its picture in the context's sizes.
     slot: usize,
     of_numbers: bool,
 }
@@ -80,7 +80,7 @@ impl TargetsCodec {
         matches!(self.format, TargetFormat::Points(_))
     }
 
-    /// Writes the numbers as they are, and zeros behind them.
+    /// Writes the numbers as they are, followed by zeros.
     fn write_all(&self, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let (width, mut at) = (self.format.width(), 0);
         let mut tensor = row.tensor(0);
@@ -123,7 +123,7 @@ impl TargetsCodec {
         Ok(())
     }
 
-    /// Corners of a box in pixels of a picture of this size, whatever its format; a point twice.
+    /// Corners of a box in pixels, for a picture of this size, in any format; for a point, the point twice.
     fn corners(&self, numbers: &[f32], size: (f64, f64)) -> [f64; 4] {
         let (width, height) = if self.format.is_relative() { size } else { (1.0, 1.0) };
         let pixels = |at: usize| f64::from(numbers[at]) * if at.is_multiple_of(2) { width } else { height };
@@ -137,7 +137,7 @@ impl TargetsCodec {
         }
     }
 
-    /// What is written of a box or point in a picture of this size.
+    /// The numbers that stand for a box or point in a picture of this size.
     fn formatted(&self, [left, top, right, bottom]: [f64; 4], size: (f64, f64)) -> [f64; 4] {
         let (width, height) = (right - left, bottom - top);
         let [a, b, c, d] = match self.result_format {
@@ -155,7 +155,7 @@ impl TargetsCodec {
         }
     }
 
-    /// A box or point after a step; `None` if nothing is left of it.
+    /// A box or point after one step of augmentation; `None` if nothing is left of it.
     fn after(&self, now: [f64; 4], step: Step) -> Option<[f64; 4]> {
         match self.is_of_points() {
             true => step.point((now[0], now[1])).map(|(x, y)| [x, y, x, y]),

@@ -30,7 +30,7 @@ enum Own {
     List(Vec<Own>),
 }
 
-/// An array of several dimensions.
+/// An array with several dimensions.
 #[derive(Clone, Debug)]
 struct Rows(Vec<f32>, Vec<u64>);
 
@@ -104,7 +104,7 @@ impl Container for Records {
     }
 }
 
-/// What becomes of each record, in the bytes of its first tensor; and the reader.
+/// The bytes of the first tensor for each record, and the reader.
 fn decoded(values: Vec<Own>, field: impl Into<Field>) -> Result<(FieldReader, Vec<Result<Vec<u8>>>)> {
     let fields = [("x".to_owned(), field.into())];
     let reader = FieldReader::new(Records::of(values), &fields, &MemoryBudget::unlimited())?;
@@ -254,7 +254,7 @@ fn what_is_missing_is_an_error_with_its_place_or_what_is_asked_for() {
     assert!(numbers::<f32>(Own::Missing, Numbers::f32().missing(Missing::Nan)).unwrap()[0].is_nan());
     assert_eq!(numbers::<i64>(Own::Missing, Numbers::i64().missing(Missing::Value(-1.0))).unwrap(), [-1]);
     assert!(numbers::<i64>(Own::Missing, Numbers::i64().missing(Missing::Nan)).is_err());
-    // A field that the record does not give at all is as one without a value.
+    // A field that a record does not have is treated as missing.
     assert!(numbers::<f32>(Own::I64(1), Numbers::f32().missing(Missing::Nan).from(["y"])).unwrap()[0].is_nan());
     let error = decoded(vec![Own::I64(1)], Field::from(Numbers::f32().into(), "xx")).err().unwrap();
     assert!(error.message().contains("did you mean \"x\"?"), "{error}");
@@ -292,11 +292,11 @@ fn names_are_those_that_are_found_sorted_or_listed() {
     assert!(rows[1].as_ref().unwrap_err().message().contains("\"bonn\" is none of the 1 names"));
     let (reader, rows) = decoded(vec![Own::I64(3), Own::I64(-1)], Class).unwrap();
     assert_eq!((indices(rows), reader.tensors()[0].classes.is_none()), (vec![Some(3), None], true));
-    // Numbers are names of a category: what was not seen has no code.
+    // Numbers are names of a category; a number that was not seen has no code.
     let (reader, rows) = decoded(vec![Own::I64(30), Own::I64(7), Own::Missing], Category::new().missing(-1)).unwrap();
     assert_eq!(indices(rows), [Some(0), Some(1), Some(-1)]);
     assert_eq!(reader.tensors()[0].categories.as_deref().unwrap(), [["30".to_owned(), "7".to_owned()]]);
-    // What is written is a name as it stands there.
+    // A number's name is its text in the file.
     let written = || ["007", "7", "8", " 7\n", "07"].map(|text| Own::Bytes(text.as_bytes().to_vec())).to_vec();
     let codes = |rows: Vec<Result<Vec<u8>>>| {
         let code = |row: Result<Vec<u8>>| row.ok().map(|bytes| bytemuck::pod_collect_to_vec::<u8, i64>(&bytes)[0]);
@@ -358,13 +358,13 @@ fn an_array_becomes_no_tensor_of_another_shape() {
         let lens = numbers::<f32>(value.clone(), Numbers::f32().max_len(7)).unwrap();
         assert_eq!(lens, [&values[..], &[0.0]].concat());
     }
-    // A row has no order of its own to be kept.
+    // A row has no order of its own.
     assert_eq!(numbers::<f32>(Own::F32s(values.clone()), Numbers::f32().shape(&[3, 2])).unwrap(), values);
     let uneven = Own::List(vec![Own::F32s(vec![1.0]), Own::F32s(vec![2.0, 3.0, 4.0])]);
     let error = numbers::<f32>(uneven.clone(), Numbers::f32().shape(&[2, 2])).unwrap_err();
     assert!(error.message().contains("lists of different lengths, where [2, 2] was expected"), "{error}");
     assert_eq!(numbers::<f32>(uneven, Numbers::f32().shape(&[4])).unwrap(), [1.0, 2.0, 3.0, 4.0]);
-    // What the container says of all records is a fault before any is read.
+    // What the container knows of all records is checked before any record is read.
     let known = |shape: &[usize], asked: &[usize]| {
         let info = FieldInfo::new("x", FieldKind::Numbers(DType::F32)).shape(shape);
         let records = Records(vec![whole()], [info, FieldInfo::new("y", FieldKind::Other)]);

@@ -14,7 +14,8 @@ struct TextCodec {
     longer: Longer,
 }
 
-/// `u8 [max_len]` with zeros behind the text, and its length in bytes; of several fields `[fields, max_len]` and `[fields]`.
+/// `u8 [max_len]` with zeros behind the text, and the text's length in bytes; for several fields `[fields, max_len]`
+/// and `[fields]`.
 pub(super) fn make(name: &str, role: Role, max_len: usize, longer: Longer, fields: usize) -> Result<Made> {
     let shape = if fields == 1 { Vec::new() } else { vec![fields] };
     let tensors = vec![
@@ -41,7 +42,7 @@ pub(in crate::read) fn text_of<'a>(value: &'a Value<'a>) -> Result<&'a str> {
 }
 
 impl Decode for TextCodec {
-    /// A missing text is an empty one.
+    /// A missing text becomes an empty one.
     fn write(&self, nth: usize, value: Value<'_>, _: &mut Context<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let text = if let Value::Missing = value { "" } else { text_of(&value)? };
         let mut tensor = row.tensor(0);

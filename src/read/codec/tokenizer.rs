@@ -17,14 +17,14 @@ struct TokenizerCodec {
     special_tokens: bool,
     longer: Longer,
     pad: i64,
-    /// The extent that its length is, unless that is fixed.
+    /// The extent of its length, unless the length is fixed.
     extent: Option<usize>,
-    /// Most tokens of a text, where they lie one text behind another.
+    /// Most tokens of a text, if texts follow each other without padding.
     most: usize,
     ragged: bool,
 }
 
-/// `i64 [max_len]`, or as long as the longest in the batch; then a mask of `u8` that is 1 where there are tokens.
+/// `i64 [max_len]`, or as long as the longest in the batch, with a mask of `u8` that is 1 where there are tokens.
 pub(super) fn make(name: &str, role: Role, options: &fields::Tokenizer, varying: &mut Varying) -> Result<Made> {
     let mut tokenizer = Tokenizer::load(&options.file)?;
     let dim = match options.max_len.filter(|_| !options.ragged) {
@@ -58,7 +58,7 @@ pub(super) fn make(name: &str, role: Role, options: &fields::Tokenizer, varying:
 }
 
 impl TokenizerCodec {
-    /// A missing text is an empty one.
+    /// A missing text becomes an empty one.
     fn tokens(&self, value: &Value<'_>) -> Result<Vec<u32>> {
         let text = if let Value::Missing = value { "" } else { text_of(value)? };
         self.tokenizer.encode(text, self.special_tokens)

@@ -35,14 +35,15 @@ enum Data {
     Missing,
     Bool(BooleanBuffer),
     Numbers(Plain),
-    /// Numbers of several fields record by record, of which these are one in each `step`, from the first on.
+    /// Numbers of several fields, record by record: one of every `step` numbers belongs to this field, beginning with
+    /// `first`.
     Stepped {
         numbers: Plain,
         first: usize,
         step: usize,
     },
     U64(ScalarBuffer<u64>),
-    /// Whole numbers, and how many of their digits are behind the point.
+    /// Whole numbers, and how many of their digits are after the point.
     Decimal(ScalarBuffer<i128>, i8),
     LargeDecimal(ScalarBuffer<i256>, i8),
     Bytes(Bytes),
@@ -52,14 +53,14 @@ enum Data {
         ranges: Ranges,
         items: Box<Cells>,
     },
-    /// A value that stands elsewhere, by its index.
+    /// Indices of values that are stored elsewhere.
     Dictionary {
         keys: Keys,
         values: Box<Cells>,
     },
     /// The field of a struct.
     Inner(Box<Cells>),
-    /// Values of `1 << shift` records each, but for the last.
+    /// Parts of `1 << shift` records each, except for the last.
     Joined {
         shift: u32,
         parts: Vec<Cells>,
@@ -73,7 +74,7 @@ enum Keys {
     U64(ScalarBuffer<u64>),
 }
 
-/// Numbers of a type that tensors have, too.
+/// Numbers of a type that tensors can hold.
 #[derive(Clone)]
 pub(super) enum Plain {
     Whole(Whole),
@@ -134,7 +135,7 @@ impl Keys {
 }
 
 impl Whole {
-    /// The numbers of an array of integers, but for those of 64 bits without a sign.
+    /// The numbers of an array of integers, except for unsigned ones of 64 bits.
     fn new(array: &dyn Array) -> Option<Self> {
         fn values<T: ArrowPrimitiveType>(array: &dyn Array) -> ScalarBuffer<T::Native> {
             array.as_primitive::<T>().values().clone()
@@ -233,8 +234,8 @@ impl Ranges {
 }
 
 impl Cells {
-    /// The values of an array, of which `path` leads through structs, also those in lists. `is_text` says of bytes that they
-    /// should be UTF-8.
+    /// The values of an array. `path` leads through structs, also inside lists. `is_text` says that bytes should be
+    /// UTF-8.
     ///
     /// # Errors
     ///
@@ -245,7 +246,7 @@ impl Cells {
                 Data::Numbers(Plain::$variant(array.as_primitive::<$type>().values().clone()))
             };
         }
-        // Only the raw numbers matter of types that count days, seconds or so.
+        // For types that count days, seconds and the like, only the raw numbers matter.
         fn raw<T: ArrowNativeType>(array: &ArrayRef) -> ScalarBuffer<T> {
             let data = array.to_data();
             ScalarBuffer::new(data.buffers()[0].clone(), data.offset(), data.len())
@@ -413,7 +414,7 @@ impl Cells {
         }
     }
 
-    /// All of them, if they are numbers and none is missing: those of each record so many after those of the one before.
+    /// All of them, if they are numbers and none is missing; with the number of elements per record.
     pub(crate) fn plain(&self) -> Option<(Numbers<'_>, usize)> {
         match &self.data {
             Data::Stepped { numbers, first, step } => Some((numbers.numbers(*first..step * self.len), *step)),
@@ -421,7 +422,7 @@ impl Cells {
         }
     }
 
-    /// All of them, if they are numbers that lie one behind the other, and none is missing.
+    /// All of them, if they are numbers without gaps and none is missing.
     pub(super) fn whole_numbers(&self) -> Option<&Plain> {
         match &self.data {
             Data::Numbers(numbers) if self.nulls.is_none() => Some(numbers),
@@ -430,12 +431,12 @@ impl Cells {
         }
     }
 
-    /// One field's of the numbers of several.
+    /// The numbers of one field, from the numbers of several.
     pub(super) fn stepped(numbers: Plain, first: usize, step: usize, len: usize) -> Self {
         Self { len, nulls: None, data: Data::Stepped { numbers, first, step } }
     }
 
-    /// The numbers in a range, if none is missing; those of lists in lists of the same length, too.
+    /// The numbers in a range, if none is missing; also those in nested lists of equal length.
     fn numbers(&self, range: &Range<usize>) -> Option<Numbers<'_>> {
         let has_missing = |nulls: &NullBuffer| nulls.slice(range.start, range.len()).null_count() > 0;
         if self.nulls.as_ref().is_some_and(has_missing) {
@@ -469,7 +470,7 @@ impl List for Items<'_> {
     }
 }
 
-/// Bytes of memory that arrays hold, what they share counted once.
+/// Bytes of memory that arrays hold; shared memory counts once.
 pub(crate) fn memory_of<'a>(arrays: impl IntoIterator<Item = &'a ArrayRef>) -> u64 {
     fn add(data: &arrow_array::ArrayRef, seen: &mut std::collections::HashSet<usize>) -> u64 {
         add_data(&data.to_data(), seen)

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use crate::error::Result;
 use crate::read::Value;
 
-/// Gives a decimal as it is written: `digits` with `scale` of them behind the point.
+/// Gives a decimal number as text: `digits`, of which `scale` are after the point.
 pub(super) fn decimal(
     is_negative: bool,
     digits: impl std::fmt::Display,
@@ -13,7 +13,7 @@ pub(super) fn decimal(
     visit: &mut dyn FnMut(Value<'_>) -> Result<()>,
 ) -> Result<()> {
     let mut text = Written { bytes: [0; WRITTEN], len: 0 };
-    // Never fails: 78 digits, a sign, a point and 128 zeros at most.
+    // This can't fail: there are at most 78 digits, a sign, a point and 128 zeros.
     let _ = write!(text, "{}{digits}", if is_negative { "-" } else { "" });
     let sign = usize::from(is_negative);
     match usize::try_from(scale) {
@@ -35,7 +35,7 @@ struct Written {
 }
 
 impl Written {
-    /// Puts a point before the last `scale` digits, and zeros before them if there are fewer.
+    /// Puts a point before the last `scale` digits; zeros come first if there are fewer digits.
     fn point(&mut self, sign: usize, scale: usize) {
         let digits = self.len - sign;
         let zeros = (scale + 1).saturating_sub(digits);

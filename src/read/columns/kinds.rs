@@ -20,7 +20,7 @@ pub(super) fn unsupported(kind: &DataType) -> Error {
     Error::new(ErrorKind::Unsupported, refusal(kind).unwrap_or_else(|| format!("values of type {kind} are not read")))
 }
 
-/// Why values of a type are not read, unless they are.
+/// Why values of a type are not read; `None` if they are.
 pub(super) fn refusal(kind: &DataType) -> Option<String> {
     match kind {
         DataType::Struct(fields) => {
@@ -39,7 +39,7 @@ pub(super) fn refusal(kind: &DataType) -> Option<String> {
     }
 }
 
-/// What values of a type, or those in its lists, mean beside their numbers.
+/// What the numbers of a type, or of its lists, mean.
 pub(super) fn meaning(kind: &DataType) -> Option<Meaning> {
     Some(match kind {
         DataType::Boolean => Meaning::Bool,

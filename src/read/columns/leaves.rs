@@ -9,7 +9,7 @@ use super::kinds::{describe, meaning, refusal};
 /// A field of a table: its path by positions, and what is known of it.
 pub(crate) struct Leaf {
     pub(crate) info: FieldInfo,
-    /// The column, and then the fields of structs in it.
+    /// The position of the column, followed by those of the fields of structs in it.
     pub(crate) path: Vec<usize>,
     /// Their names.
     pub(crate) steps: Vec<String>,
@@ -19,10 +19,10 @@ pub(crate) struct Leaf {
     pub(crate) refusal: Option<String>,
 }
 
-/// Most fields of a table, those in structs included.
+/// Most fields of a table, including those in structs.
 const MAX_FIELDS: usize = 1 << 20;
 
-/// All fields: first the columns, then the fields of structs, called by their path with points.
+/// All fields: first the columns, then the fields of structs, named by their path with points.
 pub(crate) fn leaves(columns: &[(String, DataType)]) -> Vec<Leaf> {
     let mut leaves: Vec<Leaf> =
         columns.iter().enumerate().map(|(at, (name, kind))| Leaf::new(vec![name.clone()], kind, vec![at])).collect();
@@ -65,7 +65,7 @@ fn inner_leaves(steps: &[String], kind: &DataType, path: &[usize], shape: &[usiz
     struct_leaves(steps, fields, path, shape, leaves);
 }
 
-/// Whatever the writer calls them, a map has keys and values.
+/// A map has keys and values, whatever the writer calls them.
 fn map_leaves(
     steps: &[String],
     fields: &arrow_schema::Fields,

@@ -66,13 +66,13 @@ impl ColumnsOptions {
 /// Neighbouring records that are decoded together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Span {
-    /// The file, and what the file holds together there (a row group, a record batch).
+    /// The file, and the group of records in it that are stored together (a row group, a record batch).
     pub(super) file: usize,
     pub(super) group: usize,
     /// Index of the first record.
     pub(super) first: u64,
     pub(super) records: u64,
-    /// How many records of the group come before.
+    /// Number of records before it in the group.
     pub(super) skipped: u64,
 }
 
@@ -86,34 +86,34 @@ pub(super) trait Source: Send + Sync {
     /// Bytes of all files together.
     fn stored_bytes(&self) -> u64;
 
-    /// All records, in order; none of the spans needs more than about `bytes` for the fields at these positions.
+    /// All records, in order, in spans that need about `bytes` at most for the fields at these positions.
     fn spans(&self, fields: &[usize], bytes: u64) -> Vec<Span>;
 
     /// Number of records.
     fn records(&self) -> u64;
 
-    /// In how many parts the fields of a span are decoded.
+    /// Number of parts in which the fields of a span are decoded.
     fn parts(&self, fields: &[usize]) -> usize;
 
-    /// The part that field number `nth` of those that are read is in, and its place there.
+    /// The part of field number `nth` of those that are read, and the field's place in the part.
     fn part_of(&self, nth: usize) -> (usize, usize);
 
-    /// Bytes that a part needs, about.
+    /// Approximate number of bytes that a part needs.
     fn estimate(&self, span: &Span, fields: &[usize], part: usize) -> u64;
 
-    /// Decodes a part. `reservation` holds the estimate, and is to hold what is needed in the end.
+    /// Decodes a part. `reservation` holds the estimate; at the end it must hold what is needed.
     fn decode(&self, span: &Span, fields: &[usize], part: usize, reservation: &mut Reservation) -> Result<Vec<Cells>>;
 
-    /// Says which bytes a part is read from.
+    /// Names the bytes that a part is read from.
     fn need(&self, span: &Span, fields: &[usize], part: usize, needs: &mut Needs);
 
-    /// Whether decoding a span costs so much that laying it out anew, record by record, is nothing beside it.
+    /// Whether decoding a span is so expensive that storing it again, record by record, costs little in comparison.
     fn is_costly(&self) -> bool {
         false
     }
 }
 
-/// In place of a part's number: all parts, laid out record by record.
+/// Stands for all parts together, stored record by record.
 const WHOLE: u32 = u32::MAX;
 
 /// The records of Parquet files, or of Arrow files and streams (Feather, and what Hugging Face caches), of one or of many files
@@ -140,17 +140,17 @@ const WHOLE: u32 = u32::MAX;
 pub struct Columns {
     source: Box<dyn Source>,
     infos: Vec<FieldInfo>,
-    /// What is not read, and why.
+    /// Fields that are not read, and why.
     refused: Vec<Leaf>,
-    /// The positions of the fields that are asked for.
+    /// The positions of the fields that were requested.
     found: Vec<usize>,
     spans: OnceLock<Vec<Span>>,
     chunks: Chunks<(u32, u32), Vec<Cells>>,
     budget: MemoryBudget,
     cache_bytes: u64,
-    /// Which of the stored records there are, in which order; otherwise all.
+    /// The stored record of each record, if not all are read in order.
     picked: Option<ScalarBuffer<u64>>,
-    /// Tells what is decoded here from what another one decodes.
+    /// Distinguishes what is decoded here from what another table decodes.
     identity: Arc<()>,
 }
 
@@ -165,20 +165,20 @@ impl fmt::Debug for Columns {
 #[derive(Default)]
 struct Held {
     spans: Vec<HeldSpan>,
-    /// Of each record of the job: which of the spans, if it is held.
+    /// For each record of the job, its span, if that is held.
     of: Vec<Option<usize>>,
-    /// Of each record of the job, its place in the span.
+    /// For each record of the job, its place in the span.
     rows: Vec<usize>,
-    /// Of each span.
+    /// For each span.
     places: Vec<Places>,
-    /// Whether the job's records come from all over.
+    /// Whether the job's records lie far apart.
     is_scattered: bool,
-    /// Whose they are.
+    /// The table that they belong to.
     identity: Option<Arc<()>>,
 }
 
-/// Where the numbers of a field are that the records in one span have: which records of the job they are, and the places of
-/// their numbers, which are so many from one record to the next.
+/// Where the numbers of a field are, for the records in one span: the records' places in the job, the places of their
+/// numbers, and the distance from one record to the next.
 #[derive(Default)]
 struct Places {
     each: Vec<(usize, usize)>,
@@ -196,7 +196,7 @@ impl Held {
     }
 }
 
-/// The fields of a span: in parts, or in one.
+/// The fields of a span, in parts or as a whole.
 struct Decoded {
     parts: Vec<Arc<Chunk<Vec<Cells>>>>,
     is_whole: bool,
@@ -256,7 +256,7 @@ impl Columns {
     }
 
     fn spans(&self) -> &[Span] {
-        // A quarter of what is kept: two neighbours and some more fit together.
+        // A quarter of the cache: it then has room for two neighbours and a few more.
         self.spans.get_or_init(|| self.source.spans(&self.found, (self.cache_bytes / 4).max(1)))
     }
 
@@ -265,7 +265,8 @@ impl Columns {
         self.spans().partition_point(|span| span.first <= record).saturating_sub(1)
     }
 
-    /// The fields of a span. If records of it are wanted from all over, they are laid out record by record, once for all workers.
+    /// The fields of a span. If records of it are wanted in random order, they are stored record by record, once for
+    /// all workers.
     fn decoded(&self, index: usize, is_scattered: bool) -> Result<Decoded> {
         let span = &self.spans()[index];
         let keys = (0..self.source.parts(&self.found) as u32).map(|part| (index as u32, part));
@@ -301,14 +302,14 @@ impl Columns {
         cells.map_err(|error| error.at_path(&self.source.paths()[span.file]))
     }
 
-    /// Other fields will be read, so that other records may be decoded together.
+    /// Prepares for other fields, which may need other spans.
     fn begin_anew(&mut self) {
         self.spans = OnceLock::new();
         self.chunks = Chunks::new(self.cache_bytes, &self.budget);
         self.identity = Arc::default();
     }
 
-    /// Why a field is not read, if there is such a one.
+    /// The error for a field that is not read, if it is one.
     fn refusal(&self, name: &str) -> Option<Error> {
         let leaf = self.refused.iter().find(|leaf| leaf.info.name == name)?;
         let message = leaf.refusal.clone().unwrap_or_default();
@@ -372,7 +373,7 @@ impl Container for Columns {
             let Some(span) = self.spans().get(index).filter(|_| last != Some(index)) else { continue };
             last = Some(index);
             for part in 0..self.source.parts(&self.found) {
-                // What is kept need not be read again.
+                // What is still held need not be read again.
                 if !self.chunks.has((index as u32, WHOLE)) && !self.chunks.has((index as u32, part as u32)) {
                     self.source.need(span, &self.found, part, needs);
                 }
@@ -401,8 +402,8 @@ impl Container for Columns {
         held.rows.resize(nth, 0);
         let place = match held.spans.iter().rposition(is_in) {
             Some(place) => Some(place),
-            // Where jobs hold more together than is kept, and this one has its share, what else it needs is decoded when it is
-            // its turn.
+            // If all jobs together hold more than the cache may keep, and this job has its share, other spans are
+            // decoded when their records are.
             None if held.bytes() > self.cache_bytes / 4 && self.chunks.is_over() => None,
             None => {
                 let index = self.span_of(record);
@@ -465,7 +466,7 @@ impl Container for Columns {
         }
     }
 
-    /// Of a row group or record batch that is decoded in several parts, the first: the others depend on the memory.
+    /// If a row group or record batch is decoded in several parts, the first one: the others depend on the memory.
     fn chunks(&self) -> Vec<u64> {
         let spans = self.spans().iter().filter(|span| self.picked.is_none() && span.skipped == 0);
         spans.map(|span| span.first).collect()

@@ -12,7 +12,7 @@ use crate::storage::{Files, Input};
 
 use super::leaves::{Leaf, leaves};
 
-/// The crates that read columns panic over some damage.
+/// The crates that read columns panic at some kinds of damage.
 pub(in crate::read) fn foreseen<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
         tracing::debug!(panic = Error::from_panic(&*panic).message(), "a decoder of columns panicked");
@@ -20,8 +20,8 @@ pub(in crate::read) fn foreseen<T>(read: impl FnOnce() -> Result<T>) -> Result<T
     })
 }
 
-/// Opens each file by `open`, and checks that all have the fields of the first. With the fields that are read, and those that
-/// are not.
+/// Opens each file by `open`, and checks that all have the fields of the first. Returns the fields that are read, and
+/// those that are not.
 pub(in crate::read) fn open_all<T: Send>(
     files: &Files,
     paths: &[PathBuf],
@@ -74,7 +74,7 @@ fn other_columns(
     )
 }
 
-/// Whether a file is called like one of a format, and not hidden.
+/// Whether a file's name fits a format and is not hidden.
 pub(in crate::read) fn is_visible(path: &Path, has_name: impl Fn(&str) -> bool) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     !is_hidden(&name) && has_name(&name)

@@ -7,11 +7,11 @@ use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 
 use super::cells::{Cells, Plain, Whole};
 
-/// Records that are laid out at a time, so that what is written stays in the processor's nearest cache.
+/// Number of records that are copied at a time, so that what is written stays in the processor's nearest cache.
 const RECORDS: usize = 64;
 
-/// The same cells of neighbouring records, one for each field, with the numbers of the same width of several fields together.
-/// All others are shared.
+/// The same cells of neighbouring records, one for each field. Numbers of the same width are stored together, record by
+/// record; all other cells are shared.
 pub(super) fn by_record(fields: &[&Cells]) -> Vec<Cells> {
     let mut laid_out: Vec<Cells> = fields.iter().map(|cells| (*cells).clone()).collect();
     for width in [1, 2, 4, 8] {
@@ -123,7 +123,7 @@ mod tests {
             Arc::new(Int32Array::from_iter((0..len).map(|at| (at % 9 > 0).then_some(count(at))))),
             Arc::new(Int64Array::from_iter_values((0..len).map(|at| at as i64 - (1 << 40)))),
         ];
-        // Parts of longer columns, too.
+        // This also takes parts of longer columns.
         for slice in [0..len, 17..len - 3] {
             let part = |array: &ArrayRef| Cells::new(&array.slice(slice.start, slice.len()), &[], true).unwrap();
             let columns: Vec<Cells> = arrays.iter().map(part).collect();

@@ -12,11 +12,11 @@ use super::container::CsvTable;
 use super::options::{ColumnRef, CsvOptions};
 use super::value::shown;
 
-/// Most bytes of the cells of a table, and most records.
+/// Limits for a table: bytes of its cells, and number of records.
 const MAX_BYTES: usize = 64 << 20;
 const MAX_RECORDS: u64 = 1 << 20;
 
-/// What stands in some columns of the CSV file at `path`, record by record; `None` where nothing does.
+/// The texts in some columns of the CSV file at `path`, for each record; `None` for a missing value.
 ///
 /// # Errors
 ///

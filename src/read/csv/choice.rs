@@ -10,9 +10,9 @@ use super::options::{ColumnRef, Longer, Missing};
 /// Which columns become which tensors.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Choice {
-    /// Without any, what is usual.
+    /// If it is empty, the default tensors.
     pub(crate) tensors: Vec<ColumnTensor>,
-    /// Columns that nothing is made of unless it names them.
+    /// Columns that become nothing unless a tensor names them.
     pub(crate) hidden: Vec<ColumnRef>,
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct ColumnTensor {
     /// Element type; f32 if not given, i64 for class indices and codes, u8 for text. Integers are read exactly, never by way of a
     /// float.
     pub(crate) dtype: Option<DType>,
-    /// Another shape of as many elements: `[]` for a single number, `[28, 28]` for 784 columns.
+    /// Another shape with as many elements: `[]` for a single number, `[28, 28]` for 784 columns.
     pub(crate) shape: Option<Vec<usize>>,
     pub(crate) values: ColumnValues,
 }
@@ -37,31 +37,32 @@ pub(crate) struct ColumnTensor {
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Columns {
     Named(Vec<ColumnRef>),
-    /// All of numbers that no other tensor is made of, but for these.
+    /// All columns of numbers that no other tensor uses, except for these.
     Others(Vec<ColumnRef>),
 }
 
-/// What the fields of a tensor's columns are.
+/// What the columns of a tensor hold.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum ColumnValues {
-    /// [`Missing::Error`] leaves it to the options.
+    /// With [`Missing::Error`], the options decide.
     Numbers(Missing),
     /// Names, or indices from 0.
     Classes {
-        /// In index order; `None`: the sorted distinct texts of the columns, or the indices that stand there.
+        /// In the order of the indices. `None` stands for the sorted distinct texts of the columns, or for the indices
+        /// in them.
         names: Option<Vec<String>>,
         one_hot: bool,
     },
-    /// Names of each column's own, as codes.
+    /// Each column has its own names; the values become codes.
     Categories { names: Option<Vec<Vec<String>>>, missing: Option<i64> },
-    /// A text that stands for a missing value is a text like others.
+    /// The words for missing values are ordinary texts here.
     Text { max_len: usize, longer: Longer },
     /// Classes if there is text, otherwise integers or other numbers.
     AsFound,
 }
 
 impl Choice {
-    /// The fields that are decoded here, and the others, which come by way of values.
+    /// Splits the fields into those that are decoded here, and the others, which go through values.
     ///
     /// # Errors
     ///
@@ -80,7 +81,7 @@ impl Choice {
         Ok((choice, others))
     }
 
-    /// The same where nothing else decodes fields.
+    /// The same, if nothing else decodes fields.
     ///
     /// # Errors
     ///

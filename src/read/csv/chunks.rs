@@ -16,10 +16,10 @@ use crate::storage::Input;
 use super::dialect::{Dialect, Progress};
 use crate::read::records::RecordIndex;
 
-/// How much of the file is one job.
+/// How many bytes of the file are one job.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// The records of `input`, behind the header; `None` if anything is wrong: reading from front to back tells what.
+/// The records of `input` after the header; `None` if anything is wrong. Reading from front to back then tells what.
 pub(super) fn find_records(
     input: &Input,
     dialect: &Dialect,
@@ -41,17 +41,17 @@ pub(super) fn find_records(
     merge.open.is_none().then_some(merge.index)
 }
 
-/// Ends the jobs. Nobody reads it.
+/// An error that ends the jobs. Nobody reads it.
 fn unclear() -> Error {
     Error::new(ErrorKind::Limit, "a record is too long")
 }
 
-/// The lines that belong to a chunk: those that end in it, without the one that ends first (it belongs to a chunk before,
-/// unless there is none), and the one that begins in it and ends behind it.
+/// The lines that belong to a chunk: those that end in it, except for the first of them (it belongs to an earlier
+/// chunk, unless there is none), and the line that begins in it and ends after it.
 struct Lines<'a> {
     begin: u64,
     bytes: &'a [u8],
-    /// Whether they end with the file.
+    /// Whether the chunk ends with the file.
     last: bool,
 }
 
@@ -61,7 +61,7 @@ impl<'a> Lines<'a> {
         let from = nth * CHUNK_BYTES;
         let left = usize::try_from(input.len() - from).unwrap_or(usize::MAX);
         let own = left.min(CHUNK_BYTES as usize);
-        // A record and CR LF behind it, or else the next line end, lie within this.
+        // A record with CR LF after it, or the next line end, lies within this.
         let most = own.saturating_add(limit).saturating_add(2).min(left);
         let mut window = Window { input, from, buffer, held: 0 };
         let bytes = window.first(own)?;
@@ -90,7 +90,7 @@ impl<'a> Lines<'a> {
     }
 }
 
-/// The bytes of an input from a place on: its own, or as many as were read so far.
+/// The bytes of an input from some position on: its own bytes, or those that were read so far.
 struct Window<'a> {
     input: &'a Input,
     from: u64,
@@ -121,25 +121,25 @@ impl<'a> Window<'a> {
     }
 }
 
-/// The records that begin in a chunk, by their offsets.
+/// The offsets of the records that begin in a chunk.
 #[derive(Debug, PartialEq)]
 struct Chunk {
     len: u32,
-    /// If it begins with a line.
+    /// The records if the chunk begins with a record.
     fresh: Vec<u32>,
-    /// Whether the last of these ends in a later chunk, because a quote is open.
+    /// Whether the last of them ends in a later chunk, because a quote is open.
     fresh_open: bool,
-    /// If it begins inside quotes.
+    /// The records if the chunk begins inside quotes.
     inside: Inside,
 }
 
 #[derive(Debug, Default, PartialEq)]
 struct Inside {
-    /// Where the record ends that was begun before; `None` if that is in a later chunk.
+    /// Where the record ends that began in an earlier chunk; `None` if it ends in a later one.
     end: Option<u32>,
-    /// The records after it, until they are those of `fresh`.
+    /// The records after it, up to the first that is also in `fresh`.
     own: Vec<u32>,
-    /// How many records of `fresh` come before those that both have.
+    /// Number of records in `fresh` before the first one that both have.
     fresh_from: usize,
     open: bool,
 }
@@ -152,7 +152,7 @@ impl Chunk {
         let first_quote = if dialect.has_quotes { memchr(dialect.quote, bytes) } else { None };
         let mut fresh = Vec::new();
         if first_quote.is_none() && dialect.comment.is_none() {
-            // Every line is a record. A vector that grows as it must costs as much as finding them.
+            // Every line is a record. Growing the vector step by step would cost as much as finding them.
             fresh.reserve(bytes.len() / 64);
             let mut begin = 0;
             let ends = memchr_iter(dialect.terminator, bytes);
@@ -200,7 +200,7 @@ impl Chunk {
     }
 }
 
-/// Reads records from where a line begins.
+/// Reads records, beginning with a line.
 struct Records<'a> {
     dialect: &'a Dialect,
     bytes: &'a [u8],
@@ -209,7 +209,8 @@ struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Begin and end of the next record; no end if a quote is open at the end of the chunk, but not of the file.
+    /// Begin and end of the next record. There is no end if a quote is open at the end of the chunk but not of the
+    /// file.
     fn next(&mut self) -> Option<(usize, Option<usize>)> {
         while let Some(first) = self.bytes.get(self.at) {
             let (begin, rest) = (self.at, &self.bytes[self.at..]);
@@ -225,12 +226,12 @@ impl Records<'_> {
         None
     }
 
-    /// Where the record ends that the chunk begins in the midst of.
+    /// Where the record ends in whose middle the chunk begins.
     fn leave_quotes(&mut self) -> Option<usize> {
         self.end(0, Progress::inside_quotes())
     }
 
-    /// Where the record's content ends that begins at `begin`; goes on behind it.
+    /// Where the content of the record at `begin` ends; the reader then stands behind the record.
     fn end(&mut self, begin: usize, mut progress: Progress) -> Option<usize> {
         let rest = &self.bytes[begin..];
         let end = self.dialect.find_end(rest, &mut progress);
@@ -247,10 +248,10 @@ impl Records<'_> {
 /// Puts chunks together in the file's order.
 struct Merge {
     index: RecordIndex,
-    /// Whether the first record is still to be left out.
+    /// Whether the first record must still be left out.
     skip: bool,
     limit: u64,
-    /// Where the record begins whose quote is open.
+    /// Where the record begins that has an open quote.
     open: Option<u64>,
 }
 

@@ -12,7 +12,7 @@ use super::value::FieldNumber;
 pub(crate) struct Classes {
     pub(crate) names: Vec<String>,
     indices: HashMap<Box<[u8]>, u32, TextHash>,
-    /// How many there are; without names, the bound of the indices.
+    /// The number of classes; without names, the limit of the indices.
     pub(crate) count: u32,
     by_index: bool,
 }
@@ -28,7 +28,7 @@ impl Classes {
         Self { names: Vec::new(), indices: HashMap::default(), count, by_index: true }
     }
 
-    /// The class of a field: by its name, otherwise by its index.
+    /// The class of a field: by name, or else by index.
     #[inline]
     pub(crate) fn index(&self, field: &[u8]) -> Option<u32> {
         if let Some(index) = self.indices.get(field) {
@@ -38,8 +38,8 @@ impl Classes {
     }
 }
 
-/// Hashes short texts eight bytes at a time: half of what looking a class up costs with the standard library's hash. Its
-/// seed differs from table to table, so that no file can bring all its classes to one place.
+/// Hashes short texts eight bytes at a time: looking a class up costs half of what it costs with the standard library's
+/// hash. Its seed differs from table to table, so that no file can make all its classes collide.
 #[derive(Clone, Copy, Debug)]
 struct TextHash(u64);
 
@@ -60,7 +60,7 @@ impl BuildHasher for TextHash {
 impl Hasher for TextHash {
     #[inline]
     fn write(&mut self, bytes: &[u8]) {
-        // The last word overlaps the one before it, which costs less than a shorter one.
+        // The last word overlaps the one before it. This costs less than a shorter word.
         match (bytes.first_chunk(), bytes.last_chunk()) {
             (Some(first), Some(last)) => {
                 if bytes.len() > 16 {

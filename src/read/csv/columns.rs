@@ -24,12 +24,12 @@ const MAX_ONE_HOT: i64 = 1 << 16;
 #[derive(Debug)]
 pub(crate) struct Plan {
     pub(crate) tensors: Vec<TensorSpec>,
-    /// By their first column; a column may be in several.
+    /// Sorted by their first column; a column may be in several runs.
     pub(crate) runs: Vec<Run>,
     pub(crate) names: Vec<String>,
     pub(crate) dialect: Dialect,
     pub(crate) missings: Missings,
-    /// For tensors whose type was inferred from some of the records, by their names: what to say where a value does not fit.
+    /// For tensors whose type was inferred from some of the records, by name: the advice if a value does not fit.
     pub(crate) inferred: Vec<(String, String)>,
 }
 
@@ -44,7 +44,7 @@ pub(crate) struct Run {
     pub(crate) values: RunValues,
 }
 
-/// What the fields of a run are.
+/// What the fields of a run become.
 #[derive(Clone, Debug)]
 pub(crate) enum RunValues {
     Numbers(Missing),
@@ -64,12 +64,12 @@ pub(crate) struct RunClasses {
 pub(crate) struct RunText {
     pub(crate) max_len: usize,
     pub(crate) longer: Longer,
-    /// The tensor of the lengths.
+    /// The tensor that holds the lengths.
     pub(crate) lengths: usize,
 }
 
 impl Run {
-    /// What becomes of missing numbers.
+    /// What missing numbers become.
     pub(crate) fn missing(&self) -> Missing {
         match self.values {
             RunValues::Numbers(missing) => missing,
@@ -79,7 +79,7 @@ impl Run {
 }
 
 impl Plan {
-    /// What has to be learnt from the data before the plan can be made; `None` if nothing.
+    /// What must be learnt from the data before the plan can be made; `None` if nothing.
     ///
     /// # Errors
     ///
@@ -97,7 +97,7 @@ impl Plan {
         Ok(inference)
     }
 
-    /// Settles what each column feeds.
+    /// Decides which tensor each column goes to.
     ///
     /// # Errors
     ///
@@ -155,11 +155,11 @@ impl Plan {
             return config("names no columns".to_owned());
         }
         let index = self.tensors.len();
-        // One for all columns, or one for each.
+        // One for all columns, or one per column.
         let mut values = Vec::new();
         let (mut names, mut categories) = (None, None);
         let (dtype, mut shape, width) = match &tensor.values {
-            // Found before.
+            // It was found before.
             ColumnValues::AsFound => return Ok(()),
             ColumnValues::Numbers(own) => {
                 let dtype = tensor.dtype.unwrap_or(DType::F32);
@@ -249,7 +249,7 @@ impl Plan {
     }
 }
 
-/// What to say where a value does not fit a type that was inferred from some of the records.
+/// The advice if a value does not fit a type that was inferred from some of the records.
 fn inferred(wanted: &[Wanted], inference: Option<&Inference>) -> Vec<(String, String)> {
     let Some(basis) = inference.and_then(Inference::basis) else { return Vec::new() };
     let found = wanted.iter().filter(|wanted| wanted.is_found);
@@ -265,7 +265,7 @@ fn inferred(wanted: &[Wanted], inference: Option<&Inference>) -> Vec<(String, St
     found.filter_map(note).collect()
 }
 
-/// What to say of a table whose columns become nothing by themselves.
+/// The error for a table whose columns do not become tensors by default.
 #[cold]
 fn no_numbers(format: &Format) -> Error {
     let found = format.text.as_ref().map_or_else(String::new, |(column, field)| {
@@ -286,7 +286,7 @@ fn given_classes(names: &[String]) -> Result<Classes> {
     Ok(Classes::named(names.to_vec()))
 }
 
-/// The sorted texts of the columns, or the indices that stand there.
+/// The sorted texts of the columns, or the indices in them.
 fn inferred_classes(
     columns: &[usize],
     inference: Option<&Inference>,

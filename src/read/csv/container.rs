@@ -17,7 +17,7 @@ use super::rows::Rows;
 use super::value::Missings;
 use crate::read::records::RecordBytes;
 
-/// Records whose fields are what stands there, or missing.
+/// Records whose fields are texts, or missing.
 pub(super) struct CsvTable {
     rows: Rows,
     format: Format,

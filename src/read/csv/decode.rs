@@ -11,13 +11,13 @@ use super::fields::Fields;
 use super::options::{Longer, Missing};
 use super::value::{BeforeHalf, FieldElement, FieldNumber, Value, advice, is_too_large, shown, with_element};
 
-/// A bad record: what is wrong with it, and where in its bytes.
+/// What is wrong with a record, and at which byte.
 pub(crate) struct Fault {
     pub(crate) error: Error,
     pub(crate) at: usize,
 }
 
-/// What stops a run: the record has no more fields, or one of them is bad.
+/// What ends a run: the record has no more fields, or one of them is bad.
 enum Stop {
     Short,
     Bad(Fault),
@@ -30,8 +30,8 @@ impl From<Error> for Stop {
 }
 
 impl Plan {
-    /// Writes the fields of a record. `place` tells for each of the plan's tensors which of the row's it is and where
-    /// its elements begin there; `None` leaves it out.
+    /// Writes the fields of a record. `place` says, for each tensor of the plan, which tensor of the row it is and
+    /// where its elements begin; `None` leaves it out.
     pub(crate) fn decode(
         &self,
         raw: &[u8],
@@ -46,7 +46,8 @@ impl Plan {
             Ok(_) => Stop::Short,
             Err(stop) => stop,
         };
-        // A record of another length has its values in wrong columns: that is what to say, not what follows from it.
+        // If a record has another length, its values are in the wrong columns. The length is then the error to report,
+        // not what follows from it.
         let found = Fields::new(raw, quoted, &self.dialect).count();
         match stop {
             Stop::Bad(fault) if found == self.names.len() => Err(self.explained(fault, raw, quoted)),
@@ -57,7 +58,7 @@ impl Plan {
         }
     }
 
-    /// Says what a type was inferred from that a value does not fit.
+    /// Adds from what the type was inferred that a value does not fit.
     #[cold]
     fn explained(&self, Fault { error, at }: Fault, raw: &[u8], quoted: bool) -> Fault {
         let mut buffer = Vec::new();
@@ -77,7 +78,7 @@ impl Plan {
         Fault { error, at }
     }
 
-    /// Returns how many fields it went past.
+    /// Returns the number of fields that were passed.
     fn decode_runs(
         &self,
         fields: &mut Fields<'_>,
@@ -89,7 +90,7 @@ impl Plan {
         for run in &self.runs {
             let placed = place(run.tensor);
             if run.column < column {
-                // Of what a run before was made of, too.
+                // An earlier run used them, too.
                 *fields = begin.clone();
                 column = 0;
             }
@@ -114,7 +115,7 @@ impl Plan {
                     with_element!(tensor.dtype(), T => self.classes_run::<T>(run, classes, fields, buffer, tensor, base))?;
                 }
                 RunValues::Text(text) => {
-                    // Wherever the texts are wanted, their lengths are.
+                    // Whoever wants the texts gets their lengths, too.
                     let lengths = place(text.lengths).unwrap_or_default();
                     self.texts(run, *text, fields, buffer, row, [(index, base), lengths])?;
                 }
@@ -142,7 +143,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Numbers of 16 bits: those of 32, rounded after their transformation.
+    /// Numbers of 16 bits: the 32-bit numbers, rounded after their transformation.
     fn halves<T: FieldNumber + Into<f32>>(
         &self,
         run: &Run,
@@ -168,7 +169,7 @@ impl Plan {
         Ok(())
     }
 
-    /// What to say of field `nth` of those that begin here, which is too large.
+    /// The error for field `nth` from here on, which is too large.
     #[cold]
     fn beyond(&self, mut fields: Fields<'_>, nth: usize, column: usize, dtype: DType, buffer: &mut Vec<u8>) -> Stop {
         for _ in 0..nth {
@@ -179,7 +180,7 @@ impl Plan {
         Stop::Bad(Fault { error: too_large(field, dtype).at_column(&self.names[column + nth]), at })
     }
 
-    /// Reads as many numbers as `target` takes, from field `start` of the run on.
+    /// Reads as many numbers as `target` holds, beginning with field `start` of the run.
     #[inline]
     fn read_numbers<T: FieldNumber>(
         &self,
@@ -206,7 +207,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A field that is not simply a number followed by a delimiter.
+    /// A field that is more than a number followed by a delimiter.
     fn number<T: FieldNumber>(&self, field: &[u8], dtype: DType, missing: Missing) -> Result<T> {
         let trimmed = field.trim_ascii();
         let number = T::exact(trimmed);
@@ -263,7 +264,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Copies texts with zeros behind them, and notes their lengths. `placed` says where both begin.
+    /// Copies texts, with zeros after them, and notes their lengths. `placed` says where both begin.
     fn texts(
         &self,
         run: &Run,
@@ -291,7 +292,7 @@ impl Plan {
         Ok(())
     }
 
-    /// As much of a text as its tensor takes.
+    /// As much of a text as its tensor can hold.
     fn kept_text<'a>(&self, field: &'a [u8], text: RunText) -> Result<&'a [u8]> {
         let whole = std::str::from_utf8(field).map_err(|_| {
             Error::new(
@@ -341,7 +342,7 @@ impl Plan {
     }
 }
 
-/// What to say of a missing value.
+/// The error for a missing value.
 #[cold]
 fn missing_value(field: &[u8], dtype: DType, missing: Missing) -> Error {
     let advice = match missing {
@@ -353,7 +354,7 @@ fn missing_value(field: &[u8], dtype: DType, missing: Missing) -> Error {
     Error::new(ErrorKind::Data, message)
 }
 
-/// Applies the transformation to the elements from `first` on.
+/// Transforms the elements from `first` on.
 fn transform<T: FieldElement>(target: &mut [T], first: usize, shape: &[usize], affine: &Affine) {
     for (nth, target) in target.iter_mut().enumerate() {
         let entry = affine.entry(first + nth, shape);

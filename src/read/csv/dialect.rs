@@ -14,20 +14,20 @@ pub(crate) struct Dialect {
     pub(crate) has_quotes: bool,
     pub(crate) comment: Option<u8>,
     pub(crate) blanks: Blanks,
-    /// LF (a CR before it belongs to the line end), or CR alone.
+    /// LF (a CR before it belongs to the line end), or a CR by itself.
     pub(crate) terminator: u8,
 }
 
-/// What a line of blanks is, and what they are before a comment.
+/// The meaning of a line of blanks, and of blanks before a comment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Blanks {
-    /// A record like others.
+    /// An ordinary record.
     Content,
-    /// As if they were not there: the line is none, or a comment.
+    /// They are ignored: the line is empty, or a comment.
     Nothing,
 }
 
-/// How far a search for the end of a record has come, so that more bytes don't begin it anew.
+/// How far the search for the end of a record has come, so that it need not begin again when there are more bytes.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Progress {
     at: usize,
@@ -36,32 +36,32 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// In a record whose quote was opened before.
+    /// In a record whose quote was opened earlier.
     pub(super) fn inside_quotes() -> Self {
         Self { at: 0, open: Some(0), quoted: true }
     }
 }
 
-/// One record's bytes, found in a larger slice.
+/// One record in a larger slice of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Found {
     /// Without the line end.
     pub(crate) len: usize,
     /// Where the next line begins.
     pub(crate) next: usize,
-    /// Whether there is a quote anywhere in it.
+    /// Whether it contains a quote.
     pub(crate) quoted: bool,
 }
 
 impl Dialect {
-    /// Finds the records in what was read from `base` on, without the first `skip`.
+    /// Finds the records in the bytes read from `base` on, without the first `skip`.
     pub(crate) fn push_records(&self, read: &mut RecordBytes, base: usize, skip: usize) {
         let (bytes, spans) = read.unparted(base);
         let records = self.records(bytes).skip(skip);
         spans.extend(records.map(|(start, found)| (base + start, base + start + found.len)));
     }
 
-    /// The index of the terminator that ends the record at the start of `bytes`; `None` if it is not in there.
+    /// The index of the terminator that ends the record at the start of `bytes`; `None` if it is not among them.
     pub(super) fn find_end(&self, bytes: &[u8], progress: &mut Progress) -> Option<usize> {
         if !self.has_quotes {
             let end = memchr(self.terminator, &bytes[progress.at..]).map(|found| progress.at + found);
@@ -78,7 +78,7 @@ impl Dialect {
                 let quote = progress.at + found;
                 match bytes.get(quote + 1) {
                     None => {
-                        // Whether it closes depends on the byte after it: look at it again then.
+                        // The next byte decides whether the quote closes: look at it again then.
                         progress.at = quote;
                         return None;
                     }
@@ -106,18 +106,18 @@ impl Dialect {
         }
     }
 
-    /// Where the quote was opened that the end of the file leaves open.
+    /// Where the quote begins that is still open at the end of the file.
     pub(super) fn left_open(&self, bytes: &[u8], progress: &Progress) -> Option<usize> {
         progress.open.filter(|_| bytes.get(progress.at..) != Some(&[self.quote]))
     }
 
-    /// Where the record's content ends whose terminator is at `end`.
+    /// Where the content of the record ends whose terminator is at `end`.
     pub(super) fn content(&self, bytes: &[u8], end: usize) -> usize {
         let cr = end > 0 && bytes[end - 1] == b'\r' && self.terminator == b'\n';
         end - usize::from(cr)
     }
 
-    /// Whether a line or quoted lines with this content, which does not begin with a comment, are a record.
+    /// Whether this content of a line or of quoted lines, which does not begin with a comment, is a record.
     pub(super) fn is_record(&self, content: &[u8]) -> bool {
         match self.blanks {
             Blanks::Content => !content.is_empty(),
@@ -128,7 +128,7 @@ impl Dialect {
         }
     }
 
-    /// The records in `bytes` and where each begins; a byte-order mark, blank lines and comments are passed over.
+    /// The records in `bytes`, and where each begins, without a byte-order mark, blank lines and comments.
     pub(crate) fn records<'a>(&self, bytes: &'a [u8]) -> impl Iterator<Item = (usize, Found)> + use<'a> {
         let dialect = *self;
         let mut at = if bytes.starts_with(b"\xef\xbb\xbf") { 3 } else { 0 };
@@ -149,7 +149,7 @@ impl Dialect {
         })
     }
 
-    /// The record at the start of `bytes`, which hold all of it: without a terminator they end with it.
+    /// The record at the start of `bytes`, which contain all of it; without a terminator it ends with them.
     pub(crate) fn record(&self, bytes: &[u8]) -> Found {
         let mut progress = Progress::default();
         let end = self.find_end(bytes, &mut progress).unwrap_or(bytes.len());

@@ -102,7 +102,7 @@ impl Format for Csv {
         Ok(Foretold::unknown(tensors, format!("{what}: found only by unpacking all of {}", at.path.display())))
     }
 
-    /// Without a schema no field is bad by itself: text in a column of numbers makes it a column of text.
+    /// Without a schema, no field is bad by itself: text in a column of numbers makes it a column of text.
     fn checks(&self, options: &CsvOptions, at: &Open<'_>) -> Result<Checks> {
         let options = CsvOptions { missing: Missing::Nan, ..options.clone() };
         let (stream, checker) = CsvStream::open_unchecked(at.path, &options)?;

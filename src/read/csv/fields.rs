@@ -19,7 +19,7 @@ impl<'a> Fields<'a> {
         Self { raw, dialect, quoted, at: 0, done: false }
     }
 
-    /// Where the next field starts, and the record from there on; `None` behind the last field.
+    /// The record from the start of the next field on; `None` after the last field.
     #[inline]
     pub(crate) fn rest(&self) -> Option<&'a [u8]> {
         (!self.done).then(|| &self.raw[self.at..])
@@ -30,7 +30,7 @@ impl<'a> Fields<'a> {
         self.at
     }
 
-    /// Goes past a field of `len` bytes, which ends the record or is followed by a delimiter.
+    /// Passes a field of `len` bytes, which ends the record or is followed by a delimiter.
     #[inline]
     pub(crate) fn pass(&mut self, len: usize) {
         let end = self.at + len;
@@ -38,7 +38,7 @@ impl<'a> Fields<'a> {
         self.at = end + 1;
     }
 
-    /// Reads fields that are simply a number and no NaN, until one is not or `into` is full; returns how many.
+    /// Reads fields that are plain numbers and not NaN, until one is not, or `into` is full; returns how many.
     pub(crate) fn numbers<T: FieldNumber>(&mut self, into: &mut [T]) -> usize {
         let Some((count, at)) = vectors::numbers(self.raw, self.at, self.dialect.delimiter, into) else {
             return self.numbers_by_words(into);
@@ -62,7 +62,7 @@ impl<'a> Fields<'a> {
         count
     }
 
-    /// The next field as it means, unquoted: from the record itself, or from `buffer` if quotes are doubled in it.
+    /// The next field without its quotes: from the record itself, or from `buffer` if it contains doubled quotes.
     pub(crate) fn next<'b>(&mut self, buffer: &'b mut Vec<u8>) -> Option<&'b [u8]>
     where
         'a: 'b,
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
         Some(buffer)
     }
 
-    /// Goes past the next field; `false` behind the last one.
+    /// Passes the next field; `false` after the last one.
     pub(crate) fn skip(&mut self) -> bool {
         let Some(rest) = self.rest() else { return false };
         self.pass(self.extent(rest).len);
@@ -105,7 +105,7 @@ impl<'a> Fields<'a> {
         count
     }
 
-    /// Where the field ends that `rest` begins with.
+    /// Where the field ends that is at the start of `rest`.
     fn extent(&self, rest: &[u8]) -> Extent {
         let delimiter = |from: usize| memchr(self.dialect.delimiter, &rest[from..]).map_or(rest.len(), |at| from + at);
         if !self.quoted || rest.first() != Some(&self.dialect.quote) {
@@ -133,6 +133,6 @@ struct Extent {
 
 struct Quotes {
     close: usize,
-    /// Whether quotes stand doubled before the closing one.
+    /// Whether there are doubled quotes before the closing one.
     doubled: bool,
 }

@@ -24,28 +24,28 @@ pub(crate) struct Format {
     pub(crate) dialect: Dialect,
     /// Whether the first record is the header.
     pub(crate) header: bool,
-    /// What decided on that.
+    /// Why the first record is the header or not.
     pub(crate) header_reason: String,
-    /// Of the columns: unique, and as many as a record has fields.
+    /// Unique names of the columns, as many as a record has fields.
     pub(crate) names: Vec<String>,
-    /// The first field below the header that is text, for messages: its column, and its beginning.
+    /// The first field below the header that is text, for messages: its column, and how it begins.
     pub(super) text: Option<(usize, Vec<u8>)>,
 }
 
-/// How much of a file decides on delimiter and line end.
+/// How many bytes of a file are read to find delimiter and line end.
 const HEAD_BYTES: u64 = 64 << 10;
 
-/// How many records decide on the header, after the first.
+/// Number of records after the first that decide about the header.
 const SAMPLED_RECORDS: usize = 1000;
 
-/// So many names are looked for one by one before a table of all names is made.
+/// Up to this many names are searched one by one; for more, a table of all names is made.
 const FEW_NAMES: usize = 16;
 
-/// How many records decide on the delimiter.
+/// Number of records that decide about the delimiter.
 const DELIMITER_RECORDS: usize = 100;
 
 impl Format {
-    /// Decides how the file at `path` is laid out; `open` gives its text from the beginning.
+    /// Finds out how the file at `path` is laid out; `open` gives its text from the beginning.
     ///
     /// # Errors
     ///
@@ -93,7 +93,7 @@ impl Format {
             );
             return Err(Error::new(ErrorKind::Limit, message).at_path(path).at_line(first.line));
         }
-        // A broken record further down is for the reading to report, in its place.
+        // A broken record further down is reported when it is read.
         let second = scan.next().ok().flatten().map(|record| (scan.bytes(&record).to_vec(), record.quoted));
         let (header, header_reason) = match options.header {
             Header::Yes | Header::No => (options.header == Header::Yes, "as given".to_owned()),
@@ -129,7 +129,7 @@ impl Format {
         Ok(scan)
     }
 
-    /// As [`records`](Self::records), of another file that must have the same header.
+    /// Like [`records`](Self::records), for another file that must have the same header.
     ///
     /// # Errors
     ///
@@ -144,7 +144,7 @@ impl Format {
             let difference = if found == self.names.len() {
                 self.difference(&header_names(fields, &first).map_err(|error| error.at_path(path))?)
             } else {
-                // Of a header with many more, no names are made.
+                // If the header has many more columns, their names are not made.
                 Some(format!("expected the {} columns of the first file, found {found}", self.names.len()))
             };
             if let Some(message) = difference {
@@ -154,14 +154,14 @@ impl Format {
         Ok(scan)
     }
 
-    /// How the columns of another file differ, of which there are as many.
+    /// How the columns of another file, which are as many, differ.
     fn difference(&self, names: &[String]) -> Option<String> {
         let (index, (expected, found)) = self.names.iter().zip(names).enumerate().find(|(_, (a, b))| a != b)?;
         Some(format!("expected the columns of the first file, whose {index} (from 0) is {expected:?}, found {found:?}"))
     }
 
-    /// The indices of columns, as [`column`](Self::column) finds each: in time that grows with their number and that of all
-    /// columns, not with both multiplied.
+    /// The indices of several columns, found as [`column`](Self::column) does. The time grows with their number plus
+    /// the number of all columns, not with the product.
     ///
     /// # Errors
     ///
@@ -178,9 +178,10 @@ impl Format {
         wanted.into_iter().enumerate().map(find).collect()
     }
 
-    /// Where the columns of all names are.
+    /// The position of each column's name.
     fn positions(&self) -> HashMap<&str, usize> {
-        // The last entry of a name counts: an exact name before a trimmed one, and the first of several columns.
+        // The last entry of a name counts: an exact name wins over a trimmed one, and the first of several columns
+        // wins.
         let names = || self.names.iter().enumerate().rev();
         let trimmed = names().map(|(position, name)| (name.trim(), position));
         trimmed.chain(names().map(|(position, name)| (name.as_str(), position))).collect()
@@ -216,7 +217,7 @@ impl Format {
     }
 }
 
-/// The column of the first field that is text, and how that begins.
+/// The column of the first field that is text, and how this field begins.
 fn first_text(mut fields: Fields<'_>, columns: usize, missings: &Missings) -> Option<(usize, Vec<u8>)> {
     const SHOWN: usize = 256;
     let mut buffer = Vec::new();
@@ -226,7 +227,7 @@ fn first_text(mut fields: Fields<'_>, columns: usize, missings: &Missings) -> Op
     })
 }
 
-/// What divides the records: the most telling of the usual delimiters, but no comma that cuts numbers in two.
+/// The delimiter: the most telling of the usual ones, but not a comma that cuts numbers in two.
 fn detect_delimiter(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
     let best = most_telling(path, head, whole, dialect);
     if best != b',' {
@@ -242,7 +243,8 @@ fn detect_delimiter(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> 
     others.into_iter().find(divides).unwrap_or(b',')
 }
 
-/// Whether below the first record, which may be a header, some column of several holds numbers with decimal commas, and no text.
+/// Whether, below the first record (which may be a header), one of several columns holds numbers with decimal commas
+/// and no text.
 fn has_decimal_commas(head: &[u8], whole: bool, dialect: Dialect) -> bool {
     let counts = field_counts(head, whole, dialect);
     let Some(columns) = counts.first().copied().filter(|columns| *columns > 1) else { return false };
@@ -260,7 +262,7 @@ fn has_decimal_commas(head: &[u8], whole: bool, dialect: Dialect) -> bool {
     has_commas.iter().zip(has_text).any(|(has_commas, has_text)| *has_commas && !has_text)
 }
 
-/// The one that gives most fields, equally many in every record.
+/// The delimiter that gives the most fields, with the same number in every record.
 fn most_telling(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
     let stem = match path.extension() {
         Some(extension) if extension == "gz" => Path::new(path.file_stem().unwrap_or_default()),
@@ -287,13 +289,14 @@ fn most_telling(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
     if best.1 > 1 || tabs_first {
         return best.0;
     }
-    // No delimiter is even (a bad record somewhere): the one that divides the first record most.
+    // With no delimiter, all records have the same number of fields (one may be bad): take the one that divides the
+    // first record most.
     let first = |delimiter| field_counts(head, whole, Dialect { delimiter, ..dialect }).first().copied().unwrap_or(1);
     [b'|', b';', b'\t', b','].into_iter().max_by_key(|delimiter| first(*delimiter)).unwrap_or(b',')
 }
 
-/// Whether a text that begins with `head` looks like a table, whatever its name: its first records have as many fields as the
-/// first one, with few exceptions, and below the first record some column holds numbers alone.
+/// Whether a text that begins with `head` looks like a table, whatever its name: its first records have as many fields
+/// as the first one, with few exceptions, and below the first record some column holds only numbers.
 pub(crate) fn looks_like_table(path: &Path, head: &[u8], whole: bool) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let terminator = if memchr(b'\n', head).is_none() { b'\r' } else { b'\n' };
@@ -327,7 +330,8 @@ pub(crate) fn looks_like_table(path: &Path, head: &[u8], whole: bool) -> bool {
     first > 1 && below > 0 && 4 * even >= 3 * below && has_numbers
 }
 
-/// How many fields the first records have. The last one of a head that is cut off is left out, unless it is the only one.
+/// Number of fields of each of the first records. If the head is cut off, its last record is left out, unless it is the
+/// only one.
 fn field_counts(head: &[u8], whole: bool, dialect: Dialect) -> Vec<usize> {
     let mut counts = Vec::new();
     for (start, found) in dialect.records(head).take(DELIMITER_RECORDS) {
@@ -360,7 +364,7 @@ impl ColumnRule {
         match missings.value(field) {
             Value::Missing => {}
             Value::Text if !has_decimal_comma(field) => self.texts = true,
-            // With a decimal comma, too: though it is not read, it is no name.
+            // A number with a decimal comma is not read, but it is not a name either.
             _ => self.numbers = true,
         }
     }
@@ -386,7 +390,7 @@ impl<'a> HeaderRule<'a> {
         }
     }
 
-    /// Whether it is, and why.
+    /// Whether the first record is a header, and why.
     fn decide(&self) -> (bool, String) {
         let is_number = |field: &[u8]| {
             matches!(self.missings.value(field), Value::Integer(_) | Value::Float(_)) || has_decimal_comma(field)
@@ -423,7 +427,7 @@ impl<'a> HeaderRule<'a> {
     }
 }
 
-/// The header's names; one that occurs again gets `.1`, `.2` and so on, an empty one becomes `column_N`.
+/// The header's names. A repeated name gets `.1`, `.2` and so on; an empty name becomes `column_N`.
 fn header_names(mut fields: Fields<'_>, span: &Span) -> Result<Vec<String>> {
     let mut buffer = Vec::new();
     let mut names: Vec<String> = Vec::new();
@@ -440,7 +444,8 @@ fn header_names(mut fields: Fields<'_>, span: &Span) -> Result<Vec<String>> {
     Ok(if may_repeat(&names) { numbered(names) } else { names })
 }
 
-/// Whether any name occurs twice; by chance also if none does. A sort of numbers costs a fraction of looking every name up.
+/// Whether a name may occur twice; rarely true even if none does. Sorting numbers costs a fraction of looking up every
+/// name.
 fn may_repeat(names: &[String]) -> bool {
     let hash = RandomState::new();
     let mut hashes: Vec<u64> = names.iter().map(|name| hash.hash_one(name)).collect();
@@ -448,9 +453,9 @@ fn may_repeat(names: &[String]) -> bool {
     hashes.windows(2).any(|pair| pair[0] == pair[1])
 }
 
-/// The names, the later ones of equal ones with suffixes.
+/// The names; repeated ones get suffixes.
 fn numbered(names: Vec<String>) -> Vec<String> {
-    // How many suffixes of a name are taken: trying each again would be quadratic in a header of equal names.
+    // How many suffixes of each name are in use. Trying each again would be quadratic if all names are equal.
     let mut taken: HashMap<String, usize> = HashMap::new();
     let number = |base: String| {
         let mut name = base.clone();

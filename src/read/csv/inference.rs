@@ -20,29 +20,30 @@ use super::rows::Rows;
 use super::value::Missings;
 use crate::read::records::RecordBytes;
 
-/// Neighbouring records that are looked at together: reading one alone costs as much.
+/// Neighbouring records that are looked at together, because reading a single one costs as much.
 const BLOCK: u64 = 16;
 
-/// Most records that are looked at for types, and most fields of them: some milliseconds of work, whatever the file.
+/// Limits for what is looked at to find types: records, and their fields. This is some milliseconds of work for any
+/// file.
 const MOST_RECORDS: u64 = 8192;
 const MOST_FIELDS: u64 = 1 << 19;
 
-/// However many columns there are, so many blocks are looked at.
+/// At least so many blocks are looked at, whatever the number of columns.
 const LEAST_BLOCKS: u64 = 4;
 
-/// Blocks that one job looks at, if they are neighbours.
+/// Most neighbouring blocks that one job looks at.
 const BLOCKS_A_JOB: u64 = 64;
 
-/// How much of a file is one job when the names of classes are collected.
+/// How many bytes of a file are one job when the names of classes are collected.
 const JOB_BYTES: u64 = 1 << 20;
 
-/// Which blocks of records tell the types of the columns. It depends on the number of records alone, so that a file means
-/// the same however it is read.
+/// Which blocks of records decide the types of the columns. This depends only on the number of records, so that the
+/// types do not depend on how the file is read.
 #[derive(Clone, Copy, Debug)]
 enum Sample {
     /// None: all types are given.
     Nothing,
-    /// Every so manieth, such that there are this many at most (a power of two).
+    /// Blocks at regular distances, at most this many (a power of two).
     Spread(u64),
 }
 
@@ -80,13 +81,13 @@ pub(crate) struct Inference {
     columns: usize,
     sample: Sample,
     stride: u64,
-    /// What each block of the sample shows, column by column, one block after another.
+    /// What each block of the sample shows for each column, one block after another.
     blocks: Vec<Seen>,
-    /// How many records of each block were looked at.
+    /// Number of records of each block that were looked at.
     counts: Vec<u64>,
-    /// How many records there are, as far as they were met.
+    /// Number of records so far.
     records: u64,
-    /// What columns hold whose fields are, or may be, the names of classes: by all records.
+    /// What all records show about the columns whose fields are, or may be, names of classes.
     kinds: BTreeMap<usize, Kind>,
     missings: Missings,
     buffer: Vec<u8>,
@@ -95,7 +96,7 @@ pub(crate) struct Inference {
 /// What an [`Inference`] found, to be kept for the next run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(super) struct Learnt {
-    /// Of what it depends on beside the file.
+    /// A hash of everything else that it depends on, beside the file.
     key: u64,
     seen: Vec<Seen>,
     looked_at: u64,
@@ -128,7 +129,8 @@ impl Inference {
         }))
     }
 
-    /// Learns from the next record of the file. One of another length teaches nothing: it is an error once it is decoded.
+    /// Learns from the next record of the file. A record of another length is ignored here: it is an error when it is
+    /// decoded.
     pub(crate) fn observe(&mut self, raw: &[u8], quoted: bool, dialect: &Dialect) {
         let slot = self.slot(self.records);
         self.records += 1;
@@ -144,7 +146,7 @@ impl Inference {
         });
     }
 
-    /// Where the block of record `record` is kept, if it is looked at. Too many blocks are thinned out.
+    /// Where the block of record `record` is kept, if it is looked at. If there are too many blocks, some are dropped.
     fn slot(&mut self, record: u64) -> Option<usize> {
         let (block, most) = (record / BLOCK, self.sample.most_blocks());
         if !block.is_multiple_of(self.stride) || most == 0 {
@@ -166,7 +168,7 @@ impl Inference {
         Some(slot)
     }
 
-    /// Learns from a file whose rows are known what is not known yet. Returns whether anything was to be learnt.
+    /// Learns what is still unknown from a file whose rows are known. Returns whether there was anything to learn.
     pub(super) fn learn(
         &mut self,
         rows: &Rows,
@@ -193,12 +195,12 @@ impl Inference {
         Ok(is_new || !open.is_empty())
     }
 
-    /// The columns whose names are known by all records.
+    /// The columns whose names must be taken from all records.
     pub(super) fn named(&self) -> Vec<usize> {
         self.kinds.keys().copied().collect()
     }
 
-    /// As if the records of another file with the same columns had followed.
+    /// Continues with the records of another file that has the same columns.
     pub(super) fn add(&mut self, other: Self) {
         if let (Some(mut all), Some(seen)) = (self.seen(), other.seen()) {
             all.iter_mut().zip(seen).for_each(|(all, seen)| all.merge(seen));

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use super::value::Value;
 
-/// Most distinct texts that are collected as classes of one column.
+/// Most distinct texts that are collected as the classes of one column.
 const MAX_CLASSES: usize = 1 << 16;
 
-/// Most bytes that they have together.
+/// Most bytes of these texts together.
 const MAX_CLASS_BYTES: usize = 16 << 20;
 
-/// What types of values a column was seen to hold.
+/// The types of values that were seen in a column.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Seen(u8);
 
@@ -30,7 +30,7 @@ impl Seen {
         };
     }
 
-    /// As if all that `other` observed had been observed here.
+    /// Adds everything that `other` observed.
     pub(super) fn merge(&mut self, other: Self) {
         self.0 |= other.0;
     }
@@ -44,7 +44,7 @@ impl Seen {
     }
 }
 
-/// What a column's values are, by all of them.
+/// What is known of a column from all of its values.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Kind {
     pub(crate) count: u64,
@@ -53,13 +53,13 @@ pub(crate) struct Kind {
     pub(crate) texts: bool,
     /// Smallest and largest integer.
     pub(crate) range: Option<(i64, i64)>,
-    /// The distinct fields; `None` once there are too many.
+    /// The distinct fields; `None` if there are too many.
     distinct: Option<BTreeSet<Box<[u8]>>>,
     distinct_bytes: usize,
 }
 
 impl Kind {
-    /// A column whose distinct texts may be wanted as classes.
+    /// A column; `wanted` says whether its distinct texts may be needed as classes.
     pub(crate) fn with_classes(wanted: bool) -> Self {
         Self { distinct: wanted.then(BTreeSet::new), ..Self::default() }
     }
@@ -81,7 +81,7 @@ impl Kind {
         self.collect(field, Into::into);
     }
 
-    /// Whether this field was observed before, and would change nothing but the count.
+    /// Whether this field was observed before, so that observing it again changes only the count.
     pub(super) fn knows(&self, field: &[u8]) -> bool {
         self.distinct.as_ref().is_some_and(|distinct| distinct.contains(field))
     }
@@ -99,7 +99,7 @@ impl Kind {
         }
     }
 
-    /// As if all that `other` observed had been observed here.
+    /// Adds everything that `other` observed.
     pub(crate) fn merge(&mut self, other: Self) {
         self.count += other.count;
         self.missing += other.missing;
@@ -113,7 +113,7 @@ impl Kind {
         }
     }
 
-    /// Whether the distinct texts are wanted, and not too many.
+    /// Whether the distinct texts are wanted, and there are not too many.
     pub(crate) fn collects(&self) -> bool {
         self.distinct.is_some()
     }

@@ -7,7 +7,7 @@ use super::dialect::{Blanks, Dialect};
 use super::fields::Fields;
 use super::value::Missings;
 
-/// The fields of single lines, as those of a file whose header is known.
+/// The fields of single lines, like those of a file whose header is known.
 #[derive(Debug)]
 pub(in crate::read) struct CsvLine {
     dialect: Dialect,
@@ -15,10 +15,10 @@ pub(in crate::read) struct CsvLine {
 }
 
 impl CsvLine {
-    /// By the delimiter that is most often in the header: a comma, semicolon, tab or bar.
+    /// The delimiter is the one that occurs most often in the header: a comma, semicolon, tab or bar.
     pub(in crate::read) fn of_header(header: &str, missing_tokens: &[String]) -> Self {
         let often = |delimiter: &u8| header.bytes().filter(|byte| byte == delimiter).count();
-        // The first of equals is last here.
+        // `max_by_key` takes the last of several equal ones, so the first choice stands last.
         let delimiter = *b"|\t;,".iter().max_by_key(|delimiter| often(delimiter)).unwrap_or(&b',');
         let dialect = Dialect {
             delimiter,

@@ -5,11 +5,11 @@ use crate::memory::{MemoryBudget, Reservation};
 use crate::storage::Input;
 use crate::sync::Mutex;
 
-/// Every so many bytes of a file, the number of line ends before is kept.
+/// The number of line ends is kept for each step of so many bytes.
 const STEP: usize = 32 << 10;
 
-/// In which line of a file a byte is: counted when something is wrong, and not again for what is wrong next, as far as the
-/// memory budget has room for what was counted.
+/// In which line of a file a byte is. Lines are counted only when something is wrong, and not again for the next error,
+/// as far as the memory budget has room for the counts.
 #[derive(Debug)]
 pub(super) struct Lines(Mutex<Kept>);
 
@@ -21,7 +21,7 @@ struct Kept {
 }
 
 impl Lines {
-    /// What is kept counts against `budget`.
+    /// The memory of the counts belongs to `budget`.
     pub(super) fn new(budget: &MemoryBudget) -> Self {
         Self(Mutex::new(Kept { ends: Vec::new(), reservation: budget.empty_reservation() }))
     }
@@ -43,7 +43,7 @@ impl Lines {
                 (counted, before) = (known, ends);
                 continue;
             }
-            // Without the lock: a few threads may read the same, but none waits for another's reading.
+            // Without the lock: several threads may read the same bytes, but none waits for another one's reading.
             input.read_at(counted as u64 * STEP as u64, &mut buffer)?;
             before += count(&buffer);
             counted += 1;
@@ -56,13 +56,13 @@ impl Lines {
 }
 
 impl Kept {
-    /// The most steps up to `steps` that were counted, and the line ends in them.
+    /// The largest number of steps, up to `steps`, that was counted, and the line ends in them.
     fn nearest(&self, steps: usize) -> (usize, u64) {
         let known = self.ends.len().min(steps);
         (known, known.checked_sub(1).map_or(0, |last| self.ends[last]))
     }
 
-    /// Keeps the line ends in the first `steps`, if those of one step fewer are kept, and there is room.
+    /// Keeps the number of line ends in the first `steps`, if the number for one step fewer is kept and there is room.
     fn keep(&mut self, steps: usize, ends: u64) {
         let len = self.ends.len();
         if steps != len + 1 {
@@ -118,7 +118,7 @@ mod tests {
         }
         let lines = Lines::new(&MemoryBudget::unlimited());
         lines.line_at(&input, b'\n', text.len() as u64).unwrap();
-        // What was counted is not read again.
+        // Bytes that were counted are not read again.
         file.rewind().unwrap();
         file.write_all(&vec![b'\n'; 5 * STEP]).unwrap();
         assert_eq!(lines.line_at(&input, b'\n', text.len() as u64).unwrap(), naive(text.len()));

@@ -101,7 +101,7 @@ pub struct CsvReader {
     rows: Rows,
     plan: Arc<Plan>,
     header: bool,
-    /// Of the file as it is stored, packed or not.
+    /// Bytes of the file as it is stored, compressed or not.
     stored_bytes: u64,
 }
 
@@ -168,8 +168,8 @@ impl CsvReader {
         Ok(Self { rows, plan, header: format.header, stored_bytes: text.stored_bytes() })
     }
 
-    /// Opens files that are one data set, with the columns of the first: types are inferred from all of them, and names of
-    /// classes and categories are those of all.
+    /// Opens files that are one data set, with the columns of the first file. Types are inferred from all files, and
+    /// the names of classes and categories are those of all files.
     ///
     /// # Errors
     ///
@@ -183,7 +183,7 @@ impl CsvReader {
     ) -> Result<Vec<Self>> {
         no_faults(options.faults())?;
         let threads = thread_count(options.threads);
-        // Many files have a thread each, and few have several.
+        // If there are many files, each has one thread; if there are few, each has several.
         let of_file = CsvOptions { threads: Some((threads / paths.len().max(1)).max(1)), ..options.clone() };
         let mut opened: Vec<(Rows, Beginning, Vec<usize>)> = Vec::with_capacity(paths.len());
         let mut all: Option<Option<Inference>> = None;
@@ -220,7 +220,7 @@ impl CsvReader {
         for (rows, beginning, _) in opened {
             let Beginning { text, format, .. } = &beginning;
             let own = match &plan {
-                // Mostly all files are laid out alike.
+                // Usually all files have the same layout.
                 Some((dialect, plan)) if *dialect == format.dialect => plan.clone(),
                 _ => Arc::new(beginning.plan(choice, options, inference.as_ref())?),
             };
@@ -315,7 +315,7 @@ impl RecordReader for CsvReader {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        // The same as that of a `CsvStream` but for the count, which a stream can't know.
+        // Like the fingerprint of a `CsvStream`, except for the count, which a stream can't know.
         Fingerprint { count: Some(self.len()), names: hash_texts(&self.plan.names), sizes: self.stored_bytes }
     }
 }

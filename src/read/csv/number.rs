@@ -8,7 +8,7 @@ use crate::decode::{odd_beside, odd_f32};
 /// Most digits of a [`Decimal`]: its mantissa fits i64.
 const MAX_DIGITS: usize = 18;
 
-/// Powers of ten that f64 holds exactly, as far as a mantissa has digits.
+/// Powers of ten that f64 holds exactly, as many as a mantissa has digits.
 const POWERS: [u64; MAX_DIGITS + 1] = {
     let mut powers = [1; MAX_DIGITS + 1];
     let mut at = 1;
@@ -28,7 +28,7 @@ const FLOAT_POWERS: [f64; MAX_DIGITS + 1] = {
     powers
 };
 
-/// One by each of them, rounded.
+/// The reciprocal of each power, rounded.
 const INVERSE_POWERS: [f64; MAX_DIGITS + 1] = {
     let mut inverses = [1.0; MAX_DIGITS + 1];
     let mut at = 0;
@@ -44,17 +44,17 @@ const INVERSE_POWERS: [f64; MAX_DIGITS + 1] = {
 pub(crate) struct Decimal {
     /// Its digits as an integer.
     mantissa: u64,
-    /// How many of them stand behind the point.
+    /// How many digits are after the point.
     scale: usize,
     negative: bool,
     /// Whether there is no point.
     whole: bool,
-    /// How many bytes it takes.
+    /// Number of bytes.
     pub(super) len: usize,
 }
 
 impl Decimal {
-    /// The digits of `mantissa`, at most 18, of which `scale` stand behind the point.
+    /// The number with the digits of `mantissa`, at most 18, of which `scale` are after the point.
     #[cfg(target_arch = "x86_64")]
     #[inline(always)]
     pub(super) fn new(mantissa: u64, scale: usize, negative: bool, whole: bool, len: usize) -> Self {
@@ -79,7 +79,7 @@ impl Decimal {
             let behind;
             (count, behind) = digits(word(bytes, at));
             let before = total;
-            // At most 26: eight more than are allowed.
+            // At most 26 digits: eight more than are allowed.
             total += count;
             if total > MAX_DIGITS {
                 return None;
@@ -94,12 +94,12 @@ impl Decimal {
         (total > 0).then_some(Self { mantissa, scale, negative, whole, len: at })
     }
 
-    /// The nearest f32, where that is certain.
+    /// The nearest f32, if it is certain.
     #[inline(always)]
     pub(super) fn to_f32(self) -> Option<f32> {
-        // Mantissa, power and product are rounded once each, so this is less than 3.1 units in the last place of an f64
-        // away from the number, and rounds to the same f32 unless it is that close to the middle between two of them.
-        // All results are 0 or normal numbers of both types.
+        // Mantissa, power and product are each rounded once, so the result is less than 3.1 units in the last place of
+        // an f64 away from the number. It rounds to the same f32, unless it is that close to the middle between two
+        // f32. All results are 0 or normal numbers of both types.
         let product = (self.mantissa as i64 as f64 * INVERSE_POWERS[self.scale]).to_bits();
         const BELOW: u64 = (1 << 29) - 1;
         const MIDDLE: u64 = 1 << 28;
@@ -109,11 +109,12 @@ impl Decimal {
         Some(f64::from_bits(product | u64::from(self.negative) << 63) as f32)
     }
 
-    /// The f32 that rounds to the same number of 16 bits (see [`odd_f32`]), where that is certain.
+    /// The f32 that rounds to the same number of 16 bits (see [`odd_f32`]), if it is certain.
     #[inline(always)]
     pub(super) fn to_odd_f32(self) -> Option<f32> {
         const LAST: u64 = 1 << 29;
-        // As near as in `to_f32`. Mostly this lies between two f32 beyond doubt, and then it is the odd one of them.
+        // The distance is that of `to_f32`. Usually the number certainly lies between two f32, and the odd one of them
+        // is the result.
         let product = (self.mantissa as i64 as f64 * INVERSE_POWERS[self.scale]).to_bits();
         if (product & (LAST - 1)).wrapping_sub(4) <= LAST - 8 {
             let odd = product & !(LAST - 1) | LAST | u64::from(self.negative) << 63;
@@ -124,12 +125,12 @@ impl Decimal {
         if f64::from(odd) != quotient {
             return Some(odd);
         }
-        // What the division left, which f64 holds exactly, or else at least its sign.
+        // The remainder of the division, which f64 holds exactly, or at least its sign.
         let rest = (-quotient.abs()).mul_add(FLOAT_POWERS[self.scale], self.mantissa as i64 as f64);
         Some(odd_beside(odd, rest > 0.0, rest < 0.0))
     }
 
-    /// The nearest f64, where one division gives it: of two numbers that f64 holds exactly.
+    /// The nearest f64, if it is the quotient of two numbers that f64 holds exactly.
     #[inline(always)]
     pub(super) fn to_f64(self) -> Option<f64> {
         if self.mantissa > 1 << 53 {
@@ -139,7 +140,7 @@ impl Decimal {
         Some(f64::from_bits(quotient | u64::from(self.negative) << 63))
     }
 
-    /// The integer, if it is one as its text has it.
+    /// The integer, if the text is one.
     #[inline(always)]
     pub(super) fn to_i64(self) -> Option<i64> {
         let number = self.mantissa as i64;
@@ -153,7 +154,7 @@ impl Decimal {
     }
 }
 
-/// Appends the digits from `at` on; returns where they end, and how many there are now.
+/// Appends the digits from `at` on; returns where they end, and how many there are in total.
 fn more_digits(bytes: &[u8], mut at: usize, mut total: usize, mantissa: &mut u64) -> Option<(usize, usize)> {
     loop {
         let (count, value) = digits(word(bytes, at));
@@ -169,7 +170,7 @@ fn more_digits(bytes: &[u8], mut at: usize, mut total: usize, mantissa: &mut u64
     }
 }
 
-/// The eight bytes from `at` on, the first one lowest; zeros beyond the end.
+/// The eight bytes from `at` on, the first one lowest; zeros after the end.
 #[inline(always)]
 fn word(bytes: &[u8], at: usize) -> u64 {
     match bytes.get(at..).and_then(<[u8]>::first_chunk) {
@@ -191,18 +192,19 @@ fn last_word(bytes: &[u8], at: usize) -> u64 {
     }
 }
 
-/// How many of a word's bytes are digits before the first that is none, and their value.
+/// Number of a word's bytes that are digits before the first other byte, and their value.
 #[inline(always)]
 fn digits(word: u64) -> (usize, u64) {
     const EACH: u64 = 0x0101_0101_0101_0101;
-    // A digit becomes its value, and what is no digit 10 or more: adding 118 brings that to the top bit.
+    // A digit becomes its value, any other byte 10 or more. Adding 118 moves this into the top bit.
     let values = word ^ (EACH * 0x30);
     let others = (values.wrapping_add(EACH * 118) | values) & (EACH * 0x80);
     let count = others.trailing_zeros() / 8;
-    // The digits go to the end of the word, behind zeros. In two halves, because all 64 bits can't be shifted at once.
+    // Moves the digits to the end of the word, after zeros. This takes two shifts, because one shift can't be by all 64
+    // bits.
     let half = 32 - 4 * count;
     let values = (values << half) << half;
-    // Pairs of digits, then of pairs, then of fours: each product puts its sum into the upper half.
+    // Joins digits to pairs, pairs to fours, and these to eight: each product puts its sum into the upper half.
     let pairs = values.wrapping_mul(10).wrapping_add(values >> 8);
     let fours = (pairs & 0x0000_00ff_0000_00ff).wrapping_mul(100 + (1_000_000 << 32));
     let rest = (pairs >> 16 & 0x0000_00ff_0000_00ff).wrapping_mul(1 + (10_000 << 32));
@@ -216,9 +218,9 @@ mod tests {
     use super::*;
     use crate::decode::odd_f32_of_text;
 
-    /// Whatever the fast way gives must be what the standard library gives for the same bytes.
+    /// The fast way must give what the standard library gives for the same bytes.
     fn check(text: &str) {
-        // With and without bytes behind it: the ends of words are found in two ways.
+        // With and without bytes after it, because the end of a word is found in two ways.
         for padded in [text.to_owned(), format!("{text},123456789")] {
             let Some(decimal) = Decimal::leading(padded.as_bytes()) else { continue };
             let own = &padded[..decimal.len];

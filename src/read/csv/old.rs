@@ -11,7 +11,7 @@ use super::options::{ColumnRef, Longer};
 
 const OLD: [&str; 7] = ["features", "labels", "label_dtype", "classes", "one_hot", "ignore", "tensors"];
 
-/// What stood in the options.
+/// The options of an earlier version.
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct Old {
@@ -57,7 +57,7 @@ enum OldValues {
     },
 }
 
-/// What to write in place of options that say what columns become.
+/// What to write instead of options that say what columns become.
 ///
 /// # Errors
 ///
@@ -79,7 +79,7 @@ impl Old {
         };
         let mut fields = vec![("features".to_owned(), features)];
         let is_class = classes.is_some() || one_hot || !label_dtype.is_some_and(DType::is_float) && labels.len() <= 1;
-        // Without a name the label is the column with a usual one.
+        // If no label is named, it is the column with a usual name.
         let from = if labels.is_empty() { vec![ColumnRef::from("label")] } else { labels };
         let label = match is_class {
             true => class_of(classes, one_hot, label_dtype).into(),
@@ -99,7 +99,7 @@ fn class_of(names: Option<Vec<String>>, one_hot: bool, dtype: Option<DType>) -> 
     }
 }
 
-/// A single column stands alone where that says the same.
+/// A single column needs no list if that means the same.
 fn of_columns(field: Field, mut columns: Vec<ColumnRef>, may_stand_alone: bool) -> Field {
     match (columns.pop(), columns.is_empty() && may_stand_alone) {
         (Some(only), true) => field.from(only),
@@ -142,7 +142,7 @@ impl OldTensor {
     }
 }
 
-/// The role, where it is not the usual one anyway.
+/// The role, unless it is the default.
 fn with_role(field: Field, role: Option<Role>, usual: Role) -> Field {
     match role.unwrap_or(Role::Feature) {
         role if role == usual => field,

@@ -23,7 +23,7 @@ use super::rows::Rows;
 use super::text::{InputReader, Text};
 use super::value::Missings;
 
-/// What the beginning of a file tells: how its text and its records are laid out.
+/// What the beginning of a file tells: the layout of its text and its records.
 pub(crate) struct Beginning {
     pub(crate) text: Text,
     pub(crate) format: Format,
@@ -44,20 +44,20 @@ impl Beginning {
         Ok(Self { text, format, missings })
     }
 
-    /// What is to be learnt of the columns; `None` if the choice says it all.
+    /// What must be learnt about the columns; `None` if the choice leaves nothing open.
     pub(super) fn inference(&self, choice: &Choice, options: &CsvOptions) -> Result<Option<Inference>> {
         let inference = Plan::begin(&self.format, choice, options, &self.missings);
         inference.map_err(|error| error.at_path(self.text.path()))
     }
 
-    /// What becomes of the columns, with what was learnt of them.
+    /// What the columns become, given what was learnt about them.
     pub(super) fn plan(&self, choice: &Choice, options: &CsvOptions, learnt: Option<&Inference>) -> Result<Plan> {
         let plan = Plan::new(&self.format, choice, options, &self.missings, learnt);
         plan.map_err(|error| error.at_path(self.text.path()))
     }
 }
 
-/// Opens the file for reading at random; `inference` is brought to know all of it.
+/// Opens the file for random access, and completes `inference`.
 pub(super) fn open_rows(
     text: &Text,
     format: &Format,
@@ -66,7 +66,7 @@ pub(super) fn open_rows(
     inference: Option<&mut Inference>,
 ) -> Result<Rows> {
     let at_path = |error: Error| error.at_path(text.path());
-    // Looked at before the file is read: what is written to it meanwhile makes the index a stale one.
+    // This is read before the file is: whatever is written to the file meanwhile makes the index a stale one.
     let kept = KeptIndex::of(text, format, options)?;
     let input = text.input(options, budget)?;
     let threads = thread_count(options.threads);
@@ -95,7 +95,7 @@ pub(super) fn open_rows(
     Ok(rows)
 }
 
-/// The lines of a file, empty ones left out, each of them a record. Of `options` those count that say how a file is read.
+/// The lines of a file, without empty ones, as records. Only those `options` count that say how a file is read.
 ///
 /// # Errors
 ///
@@ -126,7 +126,7 @@ pub(crate) fn open_lines(
     Ok((rows, text.stored_bytes()))
 }
 
-/// The rows from front to back: where something is wrong with one, it is told exactly.
+/// Reads the rows from front to back, which tells exactly where something is wrong.
 fn read_through(
     input: &Input,
     text: &Text,
@@ -147,7 +147,7 @@ fn read_through(
 struct KeptIndex(Kept);
 
 impl KeptIndex {
-    /// `None` if the options keep none.
+    /// `None` if the options keep no index.
     fn of(text: &Text, format: &Format, options: &CsvOptions) -> Result<Option<Self>> {
         if !text.is_local() {
             return Ok(None);
@@ -173,7 +173,7 @@ impl KeptIndex {
     }
 }
 
-/// The tensors of the file at `path`, if the choice describes them. Nothing but its beginning is read.
+/// The tensors of the file at `path`, if the choice describes them. Only the beginning of the file is read.
 ///
 /// # Errors
 ///

@@ -55,7 +55,7 @@ impl Rows {
         &self.dialect
     }
 
-    /// Adds path, record, line and byte to what is wrong at `byte`.
+    /// Adds path, record, line and byte to an error at `byte`.
     #[cold]
     pub(crate) fn locate(&self, error: Error, record: u64, byte: u64) -> Error {
         let error = error.at_path(self.input.path()).at_record(record).at_byte(byte);

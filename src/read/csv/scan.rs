@@ -17,13 +17,13 @@ pub(crate) struct Span {
     pub(crate) byte: u64,
     /// Line from 1.
     pub(crate) line: u64,
-    /// Whether there is a quote anywhere in it.
+    /// Whether it contains a quote.
     pub(crate) quoted: bool,
     start: usize,
     len: usize,
 }
 
-/// How many bytes are read at once.
+/// Number of bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// The records of a file from front to back, through a window that is never much larger than the longest record allowed.
@@ -35,7 +35,7 @@ pub(crate) struct Scan<R> {
     dialect: Dialect,
     limit: usize,
     window: BytesMut,
-    /// Windows that taken records may still lie in.
+    /// Windows in which records that were taken may still lie.
     spare: Vec<BytesMut>,
     /// Where the next line begins in the window.
     cursor: usize,
@@ -45,7 +45,7 @@ pub(crate) struct Scan<R> {
     started: bool,
     ended: bool,
     fault: Option<Error>,
-    /// What all windows together count against.
+    /// The memory of all windows.
     reservation: Option<Reservation>,
 }
 
@@ -73,7 +73,7 @@ impl<R: Read> Scan<R> {
         }
     }
 
-    /// Begins again with another source, keeping the memory.
+    /// Begins again with another source, and keeps the memory.
     pub(crate) fn restart(&mut self, source: R) {
         self.source = source;
         self.window.clear();
@@ -85,7 +85,7 @@ impl<R: Read> Scan<R> {
         self.fault = None;
     }
 
-    /// The next record; blank lines and comments are no records.
+    /// The next record, without blank lines and comments.
     ///
     /// # Errors
     ///
@@ -122,7 +122,7 @@ impl<R: Read> Scan<R> {
                 let tail = &self.window[self.cursor..];
                 let found = self.dialect.find_end(tail, &mut progress);
                 let known = found.unwrap_or(tail.len());
-                // The CR of a line end is not yet told from content while its LF is missing.
+                // A CR may belong to a line end or to the content; this is not known before the next byte.
                 if self.dialect.content(tail, known) > self.limit {
                     return Err(self.too_long(&progress));
                 }
@@ -177,18 +177,20 @@ impl<R: Read> Scan<R> {
         }
     }
 
-    /// Reads more behind what is unread; `false` at the end of the file.
+    /// Reads more bytes behind the unread ones; `false` at the end of the file.
     fn fill(&mut self) -> Result<bool> {
         if self.ended {
             return Ok(false);
         }
         let unread = self.window.len() - self.cursor;
-        // Doubling keeps copying linear for long records, and stops at what the limit makes useless.
+        // By doubling, the cost of copying stays linear for long records. A window larger than the limit would be
+        // useless.
         let room = unread.clamp(CHUNK_BYTES, self.limit.saturating_sub(unread).saturating_add(CHUNK_BYTES));
         if self.window.capacity() < self.window.len() + room {
             let needed = unread + room;
             let reusable = self.spare.iter_mut().position(|spare| spare.try_reclaim(needed));
-            // Rounded up, so that a window made for one carried-over rest holds the next, slightly longer one too.
+            // Rounded up, so that a window that was made for one remaining part also holds the next, slightly longer
+            // one.
             let mut window = match reusable {
                 Some(index) => self.spare.swap_remove(index),
                 None => {
@@ -220,7 +222,7 @@ impl<R: Read> Scan<R> {
                 Ok(count) => end += count,
                 Err(error) if error.kind() == std::io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    // What was read before it comes first.
+                    // Bytes that were read before come first.
                     self.fault = Some(inflate_error(&self.path, self.offset + end as u64, error));
                     break;
                 }

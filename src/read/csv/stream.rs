@@ -67,7 +67,7 @@ pub struct CsvDecoder {
 }
 
 impl CsvStream {
-    /// Whether the file at `path` would have to be unpacked before it could be read at random.
+    /// Whether the file at `path` must be decompressed before it can be read at random.
     pub(crate) fn suits(files: &Files, path: &Path, options: &CsvOptions) -> Result<bool> {
         Ok(Text::open_in(files, path, options.encoding.as_deref())?.is_packed())
     }
@@ -139,8 +139,8 @@ impl CsvStream {
     }
 }
 
-/// Decodes each record to its number of fields, under no schema: what is bad is a record of another length than the
-/// first, or one that is not UTF-8.
+/// Decodes each record only to its number of fields, without a schema. Bad records are those with another length than
+/// the first, and those that are not UTF-8.
 #[derive(Debug)]
 pub(crate) struct CsvChecker {
     path: PathBuf,
@@ -149,7 +149,7 @@ pub(crate) struct CsvChecker {
 }
 
 impl CsvStream {
-    /// The records and their checker. Nothing but the beginning is read yet.
+    /// The records and their checker. Only the beginning has been read.
     pub(crate) fn open_unchecked(path: &Path, options: &CsvOptions) -> Result<(Self, CsvChecker)> {
         let Beginning { text, format, .. } = Beginning::of(&Files::local(), path, options, &MemoryBudget::unlimited())?;
         let scan = format.records(text.read()?, path, options)?;

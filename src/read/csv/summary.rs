@@ -55,7 +55,7 @@ impl CsvSummary {
         Self::of_files(&[path.as_ref().to_owned()], options)
     }
 
-    /// The same of files that are read as one: what is said beside figures and records is of the first.
+    /// The same for files that are read as one. What is not a figure or a record comes from the first file.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// Takes in all records of a file, each of which `keep` sees too; returns how many there were.
+    /// Observes all records of a file, which `keep` sees, too; returns their number.
     pub(crate) fn observe_all<R: Read>(
         &mut self,
         scan: &mut Scan<R>,
@@ -218,7 +218,7 @@ impl<'a> Figures<'a> {
     }
 }
 
-/// What each column is to the trainer where no fields are given.
+/// The role of each column if no fields are given.
 fn roles(format: &Format, kinds: &[Kind]) -> Vec<&'static str> {
     let role = |kind: &Kind| if kind.is_number() { "feature" } else { "ignored" };
     let mut roles: Vec<_> = kinds.iter().map(role).collect();

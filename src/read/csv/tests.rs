@@ -58,7 +58,8 @@ fn judged(bytes: &[u8]) -> Vec<Vec<Vec<u8>>> {
     reader.byte_records().map(|record| record.unwrap().iter().map(<[u8]>::to_vec).collect()).collect()
 }
 
-/// Text made of what makes CSV hard. A lone CR ends a record for the `csv` crate but not here, so it is only in CRLF.
+/// Text of everything that makes CSV hard. A lone CR ends a record for the `csv` crate but not here, so it only occurs
+/// in CRLF.
 fn hostile_text() -> impl Strategy<Value = String> {
     let piece = prop::sample::select(vec![
         "\"", "\"\"", ",", "\n", "\r\n", "a", "1.5", " ", "ä", "\0", ",\"", "\",", "\"\n", "\n\"", "#", "😀",
@@ -191,7 +192,7 @@ proptest! {
                     let found: Vec<u64> = (0..index.len()).map(|row| index.start(row)).collect();
                     prop_assert!(found == *begins, "{} records, not {}", found.len(), begins.len());
                 }
-                // A comment may be longer than a record: then it is read from front to back, too.
+                // A comment may be longer than a record; then the file is read from front to back, too.
                 (None, Ok(_)) => prop_assert!(comment.is_some() && limit < 1 << 22, "gave up"),
                 (None, Err(_)) => {}
                 (Some(_), Err(error)) => prop_assert!(false, "{error} went unnoticed"),

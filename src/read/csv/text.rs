@@ -40,7 +40,7 @@ impl Text {
         Self::open_in(&Files::local(), path, encoding)
     }
 
-    /// As [`open`](Self::open), one of these files.
+    /// Like [`open`](Self::open), for one of these files.
     pub(crate) fn open_in(files: &Files, path: &Path, encoding: Option<&str>) -> Result<Self> {
         let given = encoding.map(encoding_named).transpose()?;
         let packing = files.packing(path)?;
@@ -63,7 +63,7 @@ impl Text {
             let message = format!("looks like UTF-16 without a byte-order mark; set encoding to {name:?}");
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
         }
-        // A byte-order mark decides over the given name, as browsers have it.
+        // A byte-order mark overrides the given name, as in browsers.
         text.encoding = marked.or(given).filter(|encoding| *encoding != UTF_8);
         Ok(text)
     }
@@ -74,12 +74,12 @@ impl Text {
         Self { files: files.clone(), path: path.to_owned(), packing: None, encoding: None, budget }
     }
 
-    /// The same, whose decompression counts against `budget`.
+    /// The same; the memory for decompressing it belongs to `budget`.
     pub(crate) fn within(self, budget: &MemoryBudget) -> Self {
         Self { budget: budget.clone(), ..self }
     }
 
-    /// Whether it is a file of this machine, whose time of modification is known.
+    /// Whether it is a local file, whose modification time is known.
     pub(crate) fn is_local(&self) -> bool {
         self.files.are_local()
     }
@@ -114,12 +114,12 @@ impl Text {
         }
     }
 
-    /// Says that all of it will be [read whole](Self::read_whole), as file of this number.
+    /// Announces that all of it will be [read whole](Self::read_whole), as the file with this number.
     pub(crate) fn need(&self, file: u64, needs: &mut Needs) {
         self.files.need_file(file, &self.path, needs);
     }
 
-    /// The text from its beginning. Of a storage, the file of this number is read first, all of it.
+    /// The text from its beginning. In a storage, the whole file with this number is read first.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ impl Text {
         Ok(self.decoded(bytes))
     }
 
-    /// The text at any offset; unpacked at once unless it is a plain file.
+    /// The text at any offset; it is unpacked at once unless it is a plain file.
     pub(crate) fn input(&self, options: &CsvOptions, budget: &MemoryBudget) -> Result<Input> {
         if !self.is_packed() {
             return self.files.open(&self.path, options.access);

@@ -11,7 +11,7 @@ use crate::schema::Affine;
 
 use super::number::Decimal;
 
-/// What a field is, when nothing is known of its column.
+/// What a field is, if nothing is known of its column.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Value {
     Missing,
@@ -25,13 +25,13 @@ pub(crate) enum Value {
 pub(crate) struct Missings {
     tokens: HashSet<Box<[u8]>>,
     longest: usize,
-    /// Those of them that are numbers, such as -999, which -999.0 is, too.
+    /// Those that are numbers, such as -999; -999.0 is the same number.
     numbers: Vec<Box<[u8]>>,
-    /// Those of them that are words for numbers, however a field spells them.
+    /// Those that are words for numbers, in any spelling.
     words: Vec<Word>,
 }
 
-/// What a number without digits is, in any letter case.
+/// A number without digits, in any letter case.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Word {
     Nan,
@@ -58,7 +58,7 @@ impl Missings {
         Self { tokens, longest, numbers, words }
     }
 
-    /// Whether a number with digits must be looked up before it is believed.
+    /// Whether a number with digits may stand for a missing value, so that it must be looked up.
     pub(crate) fn has_numbers(&self) -> bool {
         !self.numbers.is_empty()
     }
@@ -88,7 +88,7 @@ impl Missings {
             return Value::Integer(number);
         }
         if let Some((number, _)) = f64::leading(field).filter(|(number, len)| whole(*len) && number.is_finite()) {
-            // An integer beyond i64 comes here too.
+            // This is reached for integers beyond i64, too.
             return Value::Float(number);
         }
         if let Some(number) = i64::exact(field) {
@@ -103,24 +103,24 @@ impl Missings {
     }
 }
 
-/// Whether a token or field is a number with digits, as the standard library has it.
+/// Whether a token or field is a number with digits that the standard library can parse.
 fn is_decimal(text: &[u8]) -> bool {
     text.iter().any(u8::is_ascii_digit) && f64::exact(text).is_some()
 }
 
-/// Whether a field is the same number as a token that is one.
+/// Whether a field is the same number as this token.
 fn is_same_number(token: &[u8], field: &[u8]) -> bool {
     let same_sign = token.starts_with(b"-") == field.starts_with(b"-");
     compare_decimals(token, field).is_eq() && (same_sign || compare_decimals(token, b"0").is_eq()) && is_decimal(field)
 }
 
-/// A number that fields can be read as.
+/// A number type that fields can be read as.
 pub(crate) trait FieldNumber: Copy + Default {
-    /// The number at the start of `bytes` and how long it is: only what [`exact`](Self::exact) would read as the same.
+    /// The number at the start of `bytes`, and its length: only what [`exact`](Self::exact) would read in the same way.
     fn leading(bytes: &[u8]) -> Option<(Self, usize)>;
-    /// The same number in this type, where that is certain.
+    /// The same number in this type, if it is certain.
     fn of_decimal(decimal: Decimal) -> Option<Self>;
-    /// As [`leading`](Self::leading), but only a plain one, and fast.
+    /// Like [`leading`](Self::leading), but only for plain numbers, and fast.
     #[inline(always)]
     fn plain(bytes: &[u8]) -> Option<(Self, usize)> {
         let decimal = Decimal::leading(bytes)?;
@@ -134,7 +134,7 @@ pub(crate) trait FieldNumber: Copy + Default {
     fn is_infinite(self) -> bool;
 }
 
-/// Whether a number was read of a text that this type has no number for: infinity is what is written as a word.
+/// Whether the type is too small for the number in a text: only words may give infinity.
 pub(super) fn is_too_large<T: FieldNumber>(number: T, text: &[u8]) -> bool {
     number.is_infinite() && text.iter().any(u8::is_ascii_digit)
 }
@@ -156,7 +156,7 @@ pub(crate) trait FieldElement: FieldNumber + Element {
     }
 }
 
-/// The integer at the start of `bytes`. Where a sign or nothing is followed by something else, the parser gives 0.
+/// The integer at the start of `bytes`. If something else follows a sign or nothing, the parser gives 0.
 #[inline]
 fn leading_integer<T: FromLexical>(bytes: &[u8]) -> Option<(T, usize)> {
     lexical_core::parse_partial(bytes).ok().filter(|(_, len)| bytes[..*len].last().is_some_and(u8::is_ascii_digit))
@@ -222,14 +222,14 @@ fn scaled_f32(x: f32, affine: &Affine, entry: usize) -> f32 {
     x.mul_add(affine.scale[entry], affine.bias[entry])
 }
 
-/// The nearest one, unless only infinity is near.
+/// The nearest f32, unless the nearest is infinity.
 fn nearest_f32(value: f64) -> Option<f32> {
     let near = value as f32;
     (near.is_finite() || !value.is_finite()).then_some(near)
 }
 
-/// An integer type holds what survives the way there and back, below 2^63 (which saturates to i64's largest, and that
-/// rounds to 2^63 again).
+/// An integer type can hold a number that is the same after it was converted there and back, below 2^63 (which
+/// saturates to the largest i64, and that rounds to 2^63 again).
 macro_rules! whole {
     ($type:ty) => {
         |value| ((value as $type) as f64 == value && value < <$type>::MAX as f64 + 1.0).then_some(value as $type)
@@ -301,7 +301,7 @@ macro_rules! field_halves {
                 BeforeHalf::exact(field).map(|number| <$type>::from_f32(number.0))
             }
 
-            /// Fractions are rounded; a whole number, which may be a class, must survive.
+            /// Fractions are rounded. A whole number may be a class and must stay the same.
             fn from_f64(value: f64) -> Option<Self> {
                 let number = <$type>::from_f32(odd_f32(value));
                 let is_in_reach = number.is_finite() || !value.is_finite();
@@ -331,8 +331,8 @@ macro_rules! field_halves {
 
 field_halves!(half::f16, half::bf16);
 
-/// A number that is not plain: with an exponent, many digits, a plus. What is not finite may stand for a missing value, or be too
-/// large.
+/// A number that is not plain: one with an exponent, many digits, or a plus sign. If it is not finite, it may stand for
+/// a missing value or be too large.
 #[inline(never)]
 pub(super) fn other_number<T: FieldNumber>(rest: &[u8]) -> Option<(T, usize)> {
     T::leading(rest).filter(|(number, _)| !number.is_nan() && !number.is_infinite())
@@ -391,17 +391,17 @@ macro_rules! with_element {
 }
 pub(crate) use with_element;
 
-/// Whether `value` can stand in a tensor of this type.
+/// Whether a tensor of this type can hold `value`.
 pub(crate) fn holds(dtype: DType, value: f64) -> bool {
     with_element!(dtype, T => <T as FieldNumber>::from_f64(value).is_some())
 }
 
-/// Whether an integer, such as a class, can stand in a tensor of this type.
+/// Whether a tensor of this type can hold an integer, such as a class.
 pub(crate) fn holds_integer(dtype: DType, number: i64) -> bool {
     with_element!(dtype, T => <T as FieldElement>::from_i64(number).is_some())
 }
 
-/// Whether a field is a number in which a comma stands where a point should.
+/// Whether a field is a number with a comma instead of a point.
 pub(super) fn has_decimal_comma(field: &[u8]) -> bool {
     let field = field.trim_ascii();
     let field = field.strip_prefix(b"-").or(field.strip_prefix(b"+")).unwrap_or(field);
@@ -412,7 +412,7 @@ pub(super) fn has_decimal_comma(field: &[u8]) -> bool {
     are_digits(parts.next()) && are_digits(parts.next()) && parts.next().is_none()
 }
 
-/// What to do about a field that is a number to people alone; empty for what is none to anybody.
+/// The advice for a field that only people read as a number; empty if it is not a number for anybody.
 pub(super) fn advice(field: &[u8]) -> String {
     if has_decimal_comma(field) {
         return "; numbers have a decimal point: convert the file (pandas.read_csv with decimal=\",\", and to_csv)"

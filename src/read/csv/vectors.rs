@@ -6,8 +6,8 @@
 
 use super::value::FieldNumber;
 
-/// Reads the fields of a record from the one at `at` on, as [`Fields::numbers`](super::fields::Fields::numbers) does.
-/// Returns how many and where the next one begins; `None` where the processor has no such instructions.
+/// Reads the fields of a record, beginning at `at`, as [`Fields::numbers`](super::fields::Fields::numbers) does.
+/// Returns how many, and where the next field begins; `None` if the processor lacks the instructions.
 #[inline]
 pub(super) fn numbers<T: FieldNumber>(
     record: &[u8],
@@ -49,14 +49,14 @@ mod avx2 {
         (count, at - moved)
     }
 
-    /// Of a record that is no shorter than a block.
+    /// For a record that is at least as long as a block.
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     fn numbers_of_block<T: FieldNumber>(record: &[u8], at: usize, delimiter: u8, into: &mut [T]) -> (usize, usize) {
         let (mut count, mut start) = (0, at);
-        // An empty field, also the last one, is no number.
+        // An empty field is not a number, even at the end.
         while count < into.len() && start < record.len() {
             let left = record.len() - start;
-            // The last block is found from the record's end, and ends behind it, too.
+            // The last block is the last bytes of the record, and the end of the record also ends a field.
             let last = left < BLOCK;
             let from = if last { record.len() - BLOCK } else { start };
             let mut ends = delimiters(&record[from..], delimiter);
@@ -69,7 +69,7 @@ mod avx2 {
             {
                 let end = begin + ends.trailing_zeros() as usize;
                 ends &= ends - 1;
-                // No closures: without these features, they would be calls.
+                // No closures: they would be compiled without these features, and be calls.
                 let plain = match decimal(record, start, end) {
                     Some(decimal) => T::of_decimal(decimal),
                     None => None,
@@ -92,7 +92,7 @@ mod avx2 {
         (count, start)
     }
 
-    /// A field that is no short plain number.
+    /// A field that is not a short plain number.
     #[inline(never)]
     fn other<T: FieldNumber>(rest: &[u8], len: usize) -> Option<T> {
         let is_all = |(_, own): &(T, usize)| *own == len;
@@ -112,8 +112,8 @@ mod avx2 {
         u64::from(mask(high)) << 32 | u64::from(mask(low))
     }
 
-    /// Moves the digits before the point, which is the index, to the place of the point; and a zero comes first. Without a point
-    /// nothing moves.
+    /// Moves the digits before the point, whose index this is, to the place of the point, and puts a zero first.
+    /// Without a point, nothing moves.
     const CLOSED: [[u8; FIELD]; FIELD + 1] = {
         let mut closed = [[0; FIELD]; FIELD + 1];
         let mut point = 0;
@@ -122,7 +122,7 @@ mod avx2 {
             while at < FIELD {
                 closed[point][at] = match point {
                     FIELD => at as u8,
-                    // A place with the upper bit set is none.
+                    // An index with the upper bit set gives a zero.
                     _ if at == 0 => 0x80,
                     _ if at <= point => at as u8 - 1,
                     _ => at as u8,
@@ -134,7 +134,7 @@ mod avx2 {
         closed
     };
 
-    /// From the element `n` on, the mask of the last `n` bytes of 16.
+    /// The 16 bytes from element `n` on are a mask for the last `n` of 16 bytes.
     const LAST: [u8; 2 * FIELD] = {
         let mut last = [0; 2 * FIELD];
         let mut at = FIELD;
@@ -145,7 +145,8 @@ mod avx2 {
         last
     };
 
-    /// The field from `start` to `end`, if it is a plain decimal number of at most 16 bytes. The record has as many.
+    /// The field from `start` to `end`, if it is a plain decimal number of at most 16 bytes. The record must have at
+    /// least 16.
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     #[inline]
     fn decimal(record: &[u8], start: usize, end: usize) -> Option<Decimal> {
@@ -159,7 +160,7 @@ mod avx2 {
             None => (u128::from_le_bytes(*record.first_chunk()?) << (8 * (FIELD - end))).to_le_bytes(),
         };
         let negative = *record.get(start)? == b'-';
-        // What follows is about the last `len` bytes.
+        // From here on, only the last `len` bytes count.
         let unsigned = len - usize::from(negative);
         let text: __m128i = bytemuck::cast(bytes);
         let values = _mm_sub_epi8(text, _mm_set1_epi8(b'0' as i8));
@@ -176,7 +177,7 @@ mod avx2 {
         let last: __m128i = bytemuck::cast::<[u8; FIELD], _>(*LAST.get(unsigned..)?.first_chunk()?);
         let closed: __m128i = bytemuck::cast(CLOSED[point]);
         let digits = _mm_shuffle_epi8(_mm_and_si128(values, last), closed);
-        // Pairs of digits, then of pairs, then of fours.
+        // Joins digits to pairs, pairs to fours, and these to eight.
         let pairs = _mm_maddubs_epi16(digits, _mm_set1_epi16(10 + (1 << 8)));
         let fours = _mm_madd_epi16(pairs, _mm_set1_epi32(100 + (1 << 16)));
         let packed = _mm_packus_epi32(fours, fours);
@@ -204,7 +205,8 @@ mod tests {
         terminator: b'\n',
     };
 
-    /// What the fields of a record are by vectors, up to the first that is no number, must be what they are by words.
+    /// The fields that are read by vectors, up to the first that is not a number, must be the same as those read by
+    /// words.
     fn check<T: FieldNumber>(record: &str, bits: impl Fn(T) -> u64) -> usize {
         let mut by_words = [T::default(); 40];
         let mut fields = Fields::new(record.as_bytes(), false, &DIALECT);
@@ -266,7 +268,7 @@ mod tests {
         });
         for field in odd.map(str::to_owned).into_iter().chain(plain) {
             for before in [0, 1, 7, 20, 61, 62, 63, 64, 65, 128] {
-                // As many bytes before it, in fields of one byte.
+                // So many bytes before it, in fields of one byte.
                 let record = format!("{}{}{field}", "1,".repeat(before / 2), if before % 2 == 1 { "," } else { "" });
                 check_all(&record);
                 check_all(&format!("{record},7"));
@@ -274,13 +276,13 @@ mod tests {
                 check_all(&format!("{field},{}", "x".repeat(before)));
             }
         }
-        // A field longer than a block is left to others.
+        // A field longer than a block is not read here.
         let (record, mut into) = (format!("1,2,{},3", "5".repeat(70)), [0f64; 4]);
         assert!(numbers(record.as_bytes(), 0, b',', &mut into).is_none_or(|found| found == (2, 4)));
         assert_eq!((check_all(""), check_all("1,"), check_all(",1"), check_all("1,2\r")), (0, 1, 0, 1));
     }
 
-    /// Random decimals of all lengths, as the standard library's parser has them.
+    /// Random decimals of all lengths, compared with the standard library's parser.
     fn random_decimals(count: u64) {
         let key = RandomKey::new(31);
         for nth in 0..count / 30 {

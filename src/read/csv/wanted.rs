@@ -11,7 +11,7 @@ use super::format::Format;
 use super::kind::Seen;
 use super::options::{ColumnRef, Missing};
 
-/// Names that make a column the label where no fields are given.
+/// Names of columns that are the label if no fields are given.
 const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
 
 /// A tensor and its columns.
@@ -19,7 +19,7 @@ const LABEL_NAMES: [&str; 4] = ["label", "target", "class", "y"];
 pub(super) struct Wanted {
     pub(super) tensor: ColumnTensor,
     pub(super) columns: Vec<usize>,
-    /// Whether the data said what it is, or which columns it has.
+    /// Whether its type or its columns were found in the data.
     pub(super) is_found: bool,
 }
 
@@ -32,7 +32,7 @@ pub(super) fn usual_label(format: &Format, hidden: &HashSet<usize>) -> Option<us
     LABEL_NAMES.iter().find_map(named)
 }
 
-/// What the columns become where no fields are given.
+/// What the columns become if no fields are given.
 fn usual_tensors(format: &Format, hidden: &HashSet<usize>) -> Vec<ColumnTensor> {
     let features = ColumnTensor {
         name: "features".to_owned(),
@@ -54,7 +54,7 @@ fn usual_tensors(format: &Format, hidden: &HashSet<usize>) -> Vec<ColumnTensor> 
 }
 
 impl Choice {
-    /// Whether types tell what becomes of columns.
+    /// Whether the types of columns decide what they become.
     pub(super) fn asks_for_types(&self) -> bool {
         let is_open = |tensor: &ColumnTensor| {
             matches!(tensor.columns, Columns::Others(_)) || tensor.values == ColumnValues::AsFound
@@ -62,7 +62,8 @@ impl Choice {
         self.tensors.is_empty() || self.tensors.iter().any(is_open)
     }
 
-    /// The tensors, where columns were seen to hold this; before that, what may hold names is taken for classes.
+    /// The tensors, given what was seen in the columns. Before anything was seen, a column that may hold names counts
+    /// as classes.
     ///
     /// # Errors
     ///
@@ -113,7 +114,7 @@ impl Choice {
 }
 
 impl ColumnTensor {
-    /// Says what the values are by what the columns were seen to hold.
+    /// Sets the kind of values by what was seen in the columns.
     fn find(&mut self, columns: &[usize], seen: Option<&[Seen]>) {
         let is_text = seen.is_none_or(|seen| columns.iter().any(|column| !seen[*column].is_number()));
         let is_whole = seen.is_some_and(|seen| columns.iter().all(|column| seen[*column].is_integer()));

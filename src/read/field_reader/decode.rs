@@ -16,7 +16,7 @@ use crate::storage::Needs;
 
 use super::{FieldReader, MAX_SOURCES, Target};
 
-/// Some of the targets, by their numbers.
+/// Some of the targets, by number.
 #[derive(Clone)]
 pub(super) struct Targets {
     bits: [u64; MAX_SOURCES / 64],
@@ -45,8 +45,8 @@ impl FieldReader {
         error.at(self.container.place(record))
     }
 
-    /// Writes numbers that the container has in columns into all rows of a job at once; gives the targets of which every row
-    /// that can be read is written.
+    /// Writes numbers that the container has in columns to all rows of a job at once. Returns the targets for which
+    /// every readable row was written.
     fn write_columns(&self, job: &Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) -> Targets {
         let mut written = Targets::default();
         let count = job.samples().len();
@@ -73,7 +73,7 @@ impl FieldReader {
         written
     }
 
-    /// Decodes what is not written yet of a record.
+    /// Decodes what was not written yet of a record.
     fn decode_rest(
         &self,
         sample: Sample,
@@ -86,7 +86,7 @@ impl FieldReader {
         self.decode_values(sample.key, scratch, row, written, read).map_err(|error| self.located(error, sample.id))
     }
 
-    /// The same of the values that `read` gives, by the numbers of their fields.
+    /// The same for the values that `read` gives, by the numbers of their fields.
     pub(super) fn decode_values(
         &self,
         key: RandomKey,
@@ -127,7 +127,7 @@ impl FieldReader {
                 (of_views, targets) = targets.split_at(views.len());
                 context.picture = Shared::new(bytes, views, key, &self.budget);
                 give(of_views, &mut context)?;
-                // What the budget lent goes back before another codec asks for some.
+                // Memory of the budget is given back before another codec asks for some.
                 context.picture = None;
             }
             give(targets, &mut context)
@@ -155,7 +155,7 @@ impl FieldReader {
         read
     }
 
-    /// The lengths of the values that `read` gives, as far as they vary.
+    /// The lengths that vary, of the values that `read` gives.
     pub(super) fn measure_values(&self, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<Extents> {
         let mut extents = Extents::default();
         read(&mut |number, value| {

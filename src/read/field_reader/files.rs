@@ -28,7 +28,7 @@ impl FieldReader {
         budget: &MemoryBudget,
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
         let fields = named_geometries(&with_others(fields, container.fields())?);
-        // One reader of the container's own values, and one of each file; views of one picture are read together.
+        // One reader for the container's own values, and one for each file. Views of one picture are read together.
         let mut groups: Vec<Vec<(String, Field)>> = Vec::new();
         for (name, field) in fields {
             let goes_with = |(first, of): &(String, Field)| match field.is_file {
@@ -55,13 +55,13 @@ impl FieldReader {
     }
 }
 
-/// Whether both are pictures in the same files.
+/// Whether both are views of the pictures in the same files.
 fn are_views((name, field): (&str, &Field), (other_name, other): (&str, &Field)) -> bool {
     let are_pictures = matches!((&field.codec, &other.codec), (Codec::Image(_), Codec::Image(_)));
     are_pictures && field.columns(name) == other.columns(other_name)
 }
 
-/// A reader of the files that these fields name, of which there is one, or which are [views](are_views) of one.
+/// A reader of the files that these fields name: one field, or [views](are_views) of one picture.
 fn of_files(
     container: &mut dyn Container,
     group: &[(String, Field)],
@@ -70,7 +70,7 @@ fn of_files(
 ) -> Result<Arc<dyn RecordReader>> {
     let (name, field) = &group[0];
     let listed = listed(container, name, field, files, budget)?;
-    // It reads no more of a file than is wanted.
+    // It reads only what is wanted of a file.
     if let Codec::Audio(audio) = &field.codec {
         return Ok(Arc::new(listed.into_sounds(audio.options(), (name, field.role_or_default()), budget)?));
     }
@@ -79,7 +79,7 @@ fn of_files(
     Ok(Arc::new(FieldReader::new(listed, &own, budget)?))
 }
 
-/// The files that a field names, a record each.
+/// The files that a field names, one per record.
 fn listed(
     container: &mut dyn Container,
     name: &str,
@@ -107,7 +107,7 @@ fn listed(
                 Value::Bytes(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
                 _ => "",
             };
-            // Most lie in the folder that the first record's lies in.
+            // Most files lie in the same folder as the first record's.
             let place = container.place(record).path;
             let folder = place.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
             let is_here = folder == root || text.is_empty();

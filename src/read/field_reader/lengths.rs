@@ -6,10 +6,10 @@ use std::sync::atomic::AtomicU32;
 use crate::memory::{MemoryBudget, Reservation};
 use crate::schema::{Dim, TensorSpec};
 
-/// The lengths of records that vary, as they become known. How many records there are may be a lie of a file's, so that memory is
-/// taken for those parts alone of which a record was measured. Where there is none left, they are measured again.
+/// The lengths of records, as far as they vary and are known. A file may lie about its number of records, so memory is
+/// only taken for those parts in which a record was measured. If there is none left, records are measured again.
 pub(super) struct Lengths {
-    /// How many of a record vary.
+    /// Number of lengths per record.
     pub(super) each: usize,
     /// A power of two.
     records_of_part: u64,
@@ -18,14 +18,14 @@ pub(super) struct Lengths {
 
 /// The lengths of neighbouring records.
 struct KnownLengths {
-    /// `u32::MAX` is unknown.
+    /// `u32::MAX` means unknown.
     lengths: Box<[AtomicU32]>,
     #[expect(dead_code, reason = "held until the reader drops")]
     reservation: Reservation,
 }
 
 impl Lengths {
-    /// So many parts at most, where those of the least size are more.
+    /// Most parts. If there are more parts of the least size, they are made larger.
     const PARTS: u64 = 1 << 12;
     const LEAST: u64 = 1 << 12;
 
@@ -45,7 +45,7 @@ impl Lengths {
         self.in_part(record, part.get()?.as_ref()?)
     }
 
-    /// The place for a record's lengths, which are known now.
+    /// The place for a record's lengths, which are now known.
     pub(super) fn to_be_known(&self, record: u64, budget: &MemoryBudget) -> Option<&[AtomicU32]> {
         let part = self.parts.get((record / self.records_of_part) as usize)?;
         let count = usize::try_from(self.records_of_part).ok().and_then(|count| count.checked_mul(self.each));

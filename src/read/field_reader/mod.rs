@@ -24,7 +24,7 @@ pub(crate) use given::GivenFields;
 use lengths::Lengths;
 use scan::{find, first_values, names_in};
 
-/// Most fields that the tensors of a sample come from.
+/// Most fields that a sample's tensors are made of.
 const MAX_SOURCES: usize = 4096;
 
 /// Tensors made of the fields of a [`Container`], each by its codec.
@@ -44,15 +44,16 @@ const MAX_SOURCES: usize = 4096;
 pub struct FieldReader {
     container: Box<dyn Container>,
     parts: Vec<Part>,
-    /// Those that are to be finished when all of a record is written.
+    /// The parts that must be finished when the whole record is written.
     unfinished: Vec<usize>,
-    /// Of each of the container's fields, by number: which part it goes to, as which of its fields, and a number for both.
+    /// For each of the container's fields, by number: the parts it goes to, each with the field's number there, and a
+    /// number for both.
     targets: Vec<Vec<Target>>,
     target_count: usize,
-    /// Of each of the container's fields, by number: the views of it, where it is a picture of which there are several. Their
-    /// targets come first. Empty where no field is.
+    /// For each of the container's fields, by number: its views, if it is a picture with several views. Their targets
+    /// come first. Empty if there are no views at all.
     views: Vec<Vec<ImageOptions>>,
-    /// How many codecs want all values of a record at once.
+    /// Number of codecs that need all values of a record at once.
     stages: usize,
     tensors: Vec<TensorSpec>,
     lengths: Lengths,
@@ -68,7 +69,7 @@ impl fmt::Debug for FieldReader {
 struct Part {
     name: String,
     codec: Box<dyn Decode>,
-    /// Its tensors among all.
+    /// The position of its first tensor.
     first: usize,
     count: usize,
 }
@@ -152,7 +153,7 @@ fn info_of<'a>(infos: &'a [FieldInfo], column: &ColumnRef) -> Option<&'a FieldIn
     }
 }
 
-/// The views among the targets of a field, if there are several: one file becomes all of them.
+/// The views among a field's targets, if there are several: one file becomes all of them.
 fn views_of(parts: &[Part], targets: &[Target]) -> Vec<ImageOptions> {
     let views: Vec<_> = targets.iter().filter_map(|target| parts[target.part].codec.picture()).cloned().collect();
     if views.len() > 1 { views } else { Vec::new() }

@@ -6,7 +6,7 @@ use crate::read::container::{Container, Value};
 use crate::read::fields::{Codec, Field};
 use crate::read::{ColumnRef, Scratch, parallel};
 
-/// Records that a thread looks at before it takes the next ones, while names are looked for.
+/// Number of records that a thread takes at a time while names are collected.
 const RECORDS_AT_ONCE: u64 = 128;
 
 pub(super) fn find(container: &mut dyn Container, column: &ColumnRef, name: &str) -> Result<usize> {
@@ -22,9 +22,9 @@ pub(super) fn find(container: &mut dyn Container, column: &ColumnRef, name: &str
     })
 }
 
-/// Gives the values of these fields in every record to `visit`, by their positions in `numbers`; from several threads, each
-/// with a `T` of its own, and then `merge` in the order of the records. Of a record that is bad, as is found when it is read for
-/// its tensors, all fields are missing.
+/// Gives the values of these fields in every record to `visit`, by their positions in `numbers`. Several threads each
+/// have their own `T`; `merge` gets these in the order of the records. In a bad record all fields count as missing; it
+/// is reported when it is read for its tensors.
 ///
 /// # Errors
 ///

@@ -41,7 +41,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
     deserializer.deserialize_map(Named)
 }
 
-/// Fields by the names of their tensors, to be written.
+/// Fields by the names of their tensors, for writing.
 pub(crate) struct ByName<'a>(pub(crate) &'a [(String, Field)]);
 
 impl Serialize for ByName<'_> {

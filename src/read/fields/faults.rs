@@ -4,13 +4,13 @@ use crate::tree::under;
 
 use super::{Codec, Field};
 
-/// What is wrong with fields by themselves, whatever they come from: each with its key in settings.
+/// What is wrong with fields by themselves, each with its key in settings.
 pub(crate) fn field_faults(fields: &[(String, Field)]) -> Vec<String> {
     let of_one = |(name, field): &(String, Field)| under(name.clone(), field.faults()).collect::<Vec<_>>();
     fields.iter().flat_map(of_one).collect()
 }
 
-/// What a look at fields that ended with an error has against them.
+/// The faults from a check that ended with an error.
 pub(crate) fn fault_of<T>(looked: Result<T>) -> Vec<String> {
     let fault = |error: Error| match error.location().column.as_deref() {
         Some(field) => format!("{field}: {}", error.message()),
@@ -39,7 +39,7 @@ impl Field {
     }
 }
 
-/// Faults of options, of which fields call one by another key.
+/// Faults of an option that fields call by another key.
 fn said_as(key: &str, option: &str, faults: Vec<String>) -> Vec<String> {
     let said = |fault: String| match fault.strip_prefix(option) {
         Some(rest) if rest.starts_with(": ") => format!("{key}{rest}"),

@@ -43,7 +43,7 @@ impl Image {
         self
     }
 
-    /// A segmentation map of this type that goes the way of this picture.
+    /// Turns this picture's field into a segmentation map of this type with the same geometry.
     pub(crate) fn into_map(self, dtype: DType) -> Self {
         Self(ImageOptions { colour: ImageColour::Index, dtype, ..self.0 })
     }
@@ -56,7 +56,7 @@ impl Image {
         self.0.augment.clear();
     }
 
-    /// A map that says nothing of its own goes the way of this picture, if that has the same geometry.
+    /// Gives a map without a geometry of its own that of this picture, if they share one.
     pub(super) fn go_with(&mut self, image: &Field) {
         let Codec::Image(Self(picture)) = &image.codec else { return };
         let map = &mut self.0;

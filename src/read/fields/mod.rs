@@ -55,13 +55,13 @@ pub use tokenizer::Tokenizer;
 #[derive(Clone, Debug)]
 pub struct Field {
     pub(crate) from: Vec<ColumnRef>,
-    /// Whether a list was named, even if of one: its tensor has a dimension for it.
+    /// Whether a list was given, even a list of one: its tensor then has a dimension for it.
     pub(crate) several: bool,
-    /// What `"*"` does not stand for.
+    /// Fields that `"*"` does not include.
     pub(crate) except: Vec<ColumnRef>,
     pub(crate) role: Option<Role>,
     pub(crate) is_file: bool,
-    /// Whether nobody asked for it by name, so that it may be left out where the data has none.
+    /// Whether this field is a default, so that it is left out if the data does not have it.
     pub(crate) is_usual: bool,
     pub(crate) codec: Codec,
 }
@@ -132,7 +132,7 @@ pub(crate) enum Codec {
     Tokenizer(Tokenizer),
     Targets(Targets),
     Array(Array),
-    /// No settings say it.
+    /// Settings can't name it.
     Outside(OutsideCodec),
 }
 
@@ -173,7 +173,7 @@ pub struct Tokens;
 pub struct Array {
     pub(crate) dtype: Option<DType>,
     pub(crate) shape: Option<Vec<usize>>,
-    /// What raw bytes are.
+    /// How raw bytes are stored.
     pub(crate) stored: Option<Stored>,
 }
 
@@ -348,7 +348,7 @@ impl Text {
     }
 }
 
-/// What is said of the data, whoever said it.
+/// Fields are equal if they say the same about the data.
 impl PartialEq for Field {
     fn eq(&self, other: &Self) -> bool {
         let said = |field: &Self| (field.several, field.is_file, field.role);
@@ -369,18 +369,18 @@ impl Field {
         }
     }
 
-    /// What a codec of another room makes of these fields.
+    /// These fields, decoded by a codec of another module.
     pub(crate) fn outside(codec: OutsideCodec, fields: impl IntoIterator<Item = ColumnRef>) -> Self {
         Self { from: fields.into_iter().collect(), several: true, ..Self::new(Codec::Outside(codec)) }
     }
 
-    /// The field that tells which records are meant by this one, if not all of them.
+    /// The field that selects the records for this one, if not all are.
     pub(crate) fn choice(&self) -> Option<Self> {
         let Codec::Outside(codec) = &self.codec else { return None };
         codec.choice().map(|choice| Self { codec: Codec::Outside(choice), ..self.clone() })
     }
 
-    /// Whether it becomes a tensor whose length is another than that of its value.
+    /// Whether its tensor's length differs from the value's.
     pub(crate) fn has_own_length(&self) -> bool {
         let codec = &self.codec;
         self.is_file
@@ -395,7 +395,7 @@ impl Field {
         self.several
     }
 
-    /// Leaves out what is done at random.
+    /// Removes everything random.
     pub(crate) fn make_plain(&mut self) {
         match &mut self.codec {
             Codec::Image(image) => image.make_plain(),
@@ -412,7 +412,7 @@ impl Field {
         }
     }
 
-    /// The file that it needs, if it does.
+    /// The file that it needs, if it needs one.
     pub(crate) fn path_mut(&mut self) -> Option<&mut PathBuf> {
         match &mut self.codec {
             Codec::Tokenizer(tokenizer) => Some(&mut tokenizer.file),
@@ -433,7 +433,7 @@ impl Field {
         self
     }
 
-    /// The fields that it comes from, in this order.
+    /// The same, made of these fields in this order.
     pub(crate) fn of_columns(mut self, fields: Vec<ColumnRef>) -> Self {
         (self.from, self.several) = (fields, true);
         self
@@ -460,7 +460,7 @@ impl Field {
         self
     }
 
-    /// A feature or label, unless told otherwise.
+    /// A feature or label, unless a role was given.
     pub(crate) fn role_or_default(&self) -> Role {
         let is_label = match &self.codec {
             Codec::Class { .. } | Codec::Targets(_) => true,
@@ -470,17 +470,17 @@ impl Field {
         self.role.unwrap_or(if is_label { Role::Label } else { Role::Feature })
     }
 
-    /// The columns of tensor `name`: those that are named, or the one that is called as the tensor.
+    /// The columns of tensor `name`: those that are named, or the one with the tensor's name.
     pub(crate) fn columns(&self, name: &str) -> Vec<ColumnRef> {
         if self.from.is_empty() { vec![name.into()] } else { self.from.clone() }
     }
 
-    /// The same, of which a folder has one for each file if there are any.
+    /// The same as a default field.
     pub(crate) fn usual(self) -> Self {
         Self { is_usual: true, ..self }
     }
 
-    /// Refuses a field of a folder of files that is to come from another one than the folder has: those called one of `names`.
+    /// Refuses a field that a folder of files does not have. Its own fields are called `names`.
     pub(crate) fn check_from(&self, names: &[&str]) -> Result<()> {
         let is_known = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if names.contains(&name.as_str()));
         match self.from.iter().find(|from| !is_known(from)) {
@@ -512,7 +512,7 @@ impl From<Text> for Field {
     }
 }
 
-/// Images of one sample each get a geometry of their own, unless they name one, and so do sounds.
+/// Gives each image of a sample its own geometry, unless it names one; also each sound.
 pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
     let is_image = |(_, field): &&(String, Field)| matches!(field.codec, Codec::Image(_));
     let mut fields = fields.to_vec();

@@ -1,4 +1,4 @@
-/// What fields have in common that are options of a decoder: they are made of these, have a geometry, and come from a field.
+/// Methods of all fields that consist of a decoder's options: they have a geometry, and come from a field.
 macro_rules! of_options {
     ($field:ident, $options:ty, $what:literal, $alike:literal) => {
         impl $field {
@@ -11,7 +11,7 @@ macro_rules! of_options {
                 &self.0
             }
 
-            /// Calls its geometry `name`, unless it has one.
+            /// Names its geometry `name`, unless it has one.
             pub(in crate::read) fn name_geometry(&mut self, name: &str) {
                 self.0.geometry.get_or_insert_with(|| name.to_owned());
             }

@@ -4,7 +4,8 @@ use crate::tree::{Fault, Node};
 
 use super::{ByName, Field};
 
-/// What the options of earlier versions among these said, and the first of their names. None if there are none of `names`.
+/// The values of those options that earlier versions had, and the first name among them. `None` if there are none of
+/// `names`.
 ///
 /// # Errors
 ///
@@ -20,7 +21,7 @@ pub(crate) fn old_among<'o, T: DeserializeOwned>(
     Ok(Some((first, said)))
 }
 
-/// What to say of an option of earlier versions that said what these fields say.
+/// The advice for an option of earlier versions that these fields replace.
 pub(crate) fn instead_of(option: &str, fields: &[(String, Field)]) -> String {
     let written =
         toml::Value::try_from(ByName(fields)).map_or_else(|error| error.to_string(), |value| value.to_string());

@@ -6,16 +6,16 @@ use crate::read::container::{FieldInfo, FieldKind};
 
 use super::{Codec, Field};
 
-/// What stands for all other fields of numbers.
+/// The name that stands for all other fields of numbers.
 pub(crate) const ALL_OTHERS: &str = "*";
 
 impl Field {
-    /// Whether it comes from all fields of numbers that no other tensor is made of.
+    /// Whether it is made of all fields of numbers that no other tensor uses.
     pub(crate) fn is_of_others(&self) -> bool {
         matches!(self.from.as_slice(), [ColumnRef::Name(name)] if name == ALL_OTHERS)
     }
 
-    /// Whether `"*"` can become this.
+    /// Checks that `"*"` can become this.
     ///
     /// # Errors
     ///
@@ -32,13 +32,13 @@ impl Field {
     }
 }
 
-/// The fields that `fields` name, but for `"*"`.
+/// The fields that `fields` name, without `"*"`.
 pub(crate) fn taken(fields: &[(String, Field)]) -> Vec<ColumnRef> {
     let named = fields.iter().filter(|(_, field)| !field.is_of_others());
     named.flat_map(|(name, field)| field.columns(name)).collect()
 }
 
-/// The same fields, with what `"*"` stands for in its place: of those that `infos` says to hold single numbers.
+/// The same fields, with `"*"` replaced by what it stands for: fields that hold single numbers according to `infos`.
 ///
 /// # Errors
 ///

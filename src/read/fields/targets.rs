@@ -10,13 +10,13 @@ use super::{Codec, Field};
 pub(crate) struct Targets {
     pub(crate) most: usize,
     pub(crate) format: TargetFormat,
-    /// Of the tensor; `None` for that of the values.
+    /// The tensor's format; `None` for that of the values.
     pub(crate) result_format: Option<TargetFormat>,
     pub(crate) geometry: Option<String>,
     pub(crate) size_from: Option<[ColumnRef; 2]>,
     pub(crate) longer: Longer,
     pub(crate) min_size: f64,
-    /// The picture's, once it is found.
+    /// The picture's options, once it is found.
     pub(crate) picture: Option<ImageOptions>,
 }
 
@@ -53,7 +53,7 @@ pub enum PointFormat {
     RelativeXy,
 }
 
-/// What the numbers of boxes or points are.
+/// What the numbers of boxes or points mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
@@ -65,7 +65,7 @@ pub(crate) enum TargetFormat {
 }
 
 impl TargetFormat {
-    /// How many numbers each has.
+    /// Number of numbers that each has.
     pub(crate) fn width(self) -> usize {
         match self {
             Self::Boxes(_) => 4,
@@ -73,7 +73,7 @@ impl TargetFormat {
         }
     }
 
-    /// Whether the numbers are shares of the picture's width and height.
+    /// Whether the numbers are relative to the picture's width and height.
     pub(crate) fn is_relative(self) -> bool {
         matches!(
             self,
@@ -200,7 +200,8 @@ impl Targets {
         Self { most, format, result_format, geometry: None, size_from: None, longer, min_size: 1.0, picture: None }
     }
 
-    /// Has boxes or points go with their picture, one of `images`: they come from its field, too, or from those with its size.
+    /// Connects boxes or points with their picture, one of `images`. They also take the picture's bytes, or the fields
+    /// with its size.
     pub(super) fn go_with(&mut self, from: &mut Vec<ColumnRef>, columns: Vec<ColumnRef>, images: &[(String, Field)]) {
         let found = images.iter().find(|(_, field)| match (&field.codec, &self.geometry) {
             (Codec::Image(image), Some(geometry)) => image.options().geometry.as_ref() == Some(geometry),

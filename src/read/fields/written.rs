@@ -18,7 +18,7 @@ use super::{
     Targets, Tokenizer,
 };
 
-/// A field as settings write it: a table with exactly one of the keys that say what it becomes.
+/// A field in settings: a table with exactly one of the keys that say what it becomes.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 struct Written {
@@ -160,7 +160,7 @@ enum Origin {
     Several(Vec<ColumnRef>),
 }
 
-/// What a field may become, as settings call it.
+/// What a field may become, by the names in settings.
 const CODECS: &str =
     "image, index_map, audio, class, category, numbers, tokens, text, tokenizer, array, boxes or keypoints";
 
@@ -292,7 +292,7 @@ impl Written {
         Ok(Field { from, several, except: self.except, role: self.role, is_file: false, is_usual: false, codec })
     }
 
-    /// Whether every other key belongs to this codec.
+    /// Checks that every other key belongs to this codec.
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
@@ -413,7 +413,7 @@ impl Written {
                 written.stored = stored.map(|stored| stored.kind);
                 written.endian = stored.map(|stored| stored.endian).filter(|endian| *endian != Endian::default());
             }
-            // Settings name what it is made of elsewhere, and never it.
+            // Settings never name this codec, only what it is made of.
             Codec::Outside(_) => {}
         }
         if field.is_file {

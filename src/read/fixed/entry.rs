@@ -10,7 +10,8 @@ use crate::read::{ColumnRef, RecordReader};
 
 use super::Wanted;
 
-/// The tensor that is a record as it is, perhaps of another element type; `None` of a field that becomes something else.
+/// The tensor that is a record without changes, except perhaps for the element type; `None` for a field that becomes
+/// something else.
 pub(in crate::read) fn plain<'a>(name: &'a str, field: &'a Field) -> Option<Wanted<'a>> {
     let (dtype, shape) = match &field.codec {
         Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) => (Some(*dtype), None),
@@ -22,7 +23,7 @@ pub(in crate::read) fn plain<'a>(name: &'a str, field: &'a Field) -> Option<Want
     (!field.is_file && !field.is_several()).then_some(wanted)
 }
 
-/// The same for a reader, which gives nothing else; also classes that are their own indices.
+/// The same for a reader, which gives nothing else, but also classes that are their own indices.
 ///
 /// # Errors
 ///
@@ -42,8 +43,8 @@ pub(in crate::read) fn wanted<'a>(name: &'a str, field: &'a Field) -> Result<Wan
     }
 }
 
-/// Opens a file whose records have one field, whatever that is called: by its own reader, if a record is a tensor as it is, and
-/// otherwise as a field of numbers.
+/// Opens a file whose records have a single field with any name: by its own reader if a tensor is a record without
+/// changes, otherwise as a field of numbers.
 ///
 /// # Errors
 ///

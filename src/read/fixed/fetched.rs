@@ -7,29 +7,29 @@ use crate::storage::Gathered;
 use crate::storage::Input;
 use crate::storage::prefetch;
 
-/// Where a worker keeps its job's records between fetching and decoding them: their bytes, or where memory holds the
-/// file, only which records they are.
+/// A worker keeps its job's records here between fetching and decoding: their bytes, or only their numbers if the file
+/// is in memory.
 #[derive(Default)]
 pub(crate) struct Fetched {
-    /// Room for as many bytes as the largest record has, for each record.
+    /// Room for the bytes of the largest record, for each record.
     bytes: Vec<u8>,
-    /// Where they are instead, if `is_gathered`.
+    /// The bytes instead, if `is_gathered`.
     gathered: Gathered,
     is_gathered: bool,
-    /// How many records are read.
+    /// Number of records that were read.
     read: usize,
-    /// Something of the job can't be read; only what it is shall be missing.
+    /// Something of the job can't be read: records are read one by one, so that only this part is missing.
     one_by_one: bool,
     samples: Vec<u64>,
-    /// How many of them the processor was asked to bring near, and how many it is asked for at a time.
+    /// Number of records that the processor was asked to prefetch, and how many are prefetched at a time.
     near: usize,
     group: usize,
     /// The job's records are not read yet.
     late: bool,
 }
 
-/// How many records the processor is asked to bring near at a time, while those before them are decoded: in random order it
-/// can't see them coming. Each waits for its page to be looked up, and those that are asked for one right after another wait
+/// How many records the processor prefetches at a time while earlier ones are decoded, because it can't predict them in
+/// random order. Each record waits until its page is looked up; records that are requested right after one another wait
 /// at the same time.
 fn group(largest: usize) -> usize {
     if largest <= WHOLE_BYTES {
@@ -41,28 +41,28 @@ fn group(largest: usize) -> usize {
     }
 }
 
-/// Small records are asked for as many at a time as have this many bytes together.
+/// Small records are prefetched together until they have this many bytes.
 const GROUP_BYTES: usize = 8 << 10;
 
-/// Records up to this size are asked for whole. The processor sees the rest of longer ones coming: asking for all of 3 KB
-/// takes longer than copying it.
+/// Records up to this size are prefetched as a whole. The processor predicts the rest of longer ones: prefetching all
+/// of 3 KB takes longer than copying it.
 const WHOLE_BYTES: usize = 512;
 
-/// Of longer ones, the beginning of each page: there the processor begins anew to see what comes, and has to look up
-/// where the page is. Asking for more takes longer again; where there is no second KiB to copy meanwhile, so does asking
-/// for more than the first line. (3 KB: 461 ns with the first KiB against 504 with one line and 550 with half a KiB; 1 KB: 167
-/// against 158; medians of a loop of its own.)
+/// For longer records, the beginning of each page is prefetched: there the processor's prediction begins again, and the
+/// page must be looked up. Prefetching more takes longer again; if there is no second KiB to copy meanwhile, even more
+/// than the first line does. (3 KB: 461 ns with the first KiB against 504 with one line and 550 with half a KiB; 1 KB:
+/// 167 against 158; medians of a separate loop.)
 const PAGE_BYTES: usize = 4096;
 const LONG_BYTES: usize = 2048;
 const AHEAD_BYTES: usize = 1024;
 const LINE_BYTES: usize = 64;
 
-/// How many records ahead of the one that is copied: enough small ones that the lookups of their pages overlap (a third less
-/// time for 64 bytes than with 4, measured in a loop of its own), and few long ones, which would drive each other out.
+/// How many records ahead of the one that is copied: enough small ones that the lookups of their pages overlap (a third
+/// less time for 64 bytes than with 4, measured in a separate loop), and few long ones, which would evict each other.
 const NEXT_SMALL: usize = 32;
 const NEXT_LONG: usize = 2;
 
-/// How much of a record is looked at for that.
+/// Only so much of a record is prefetched.
 const MAX_BYTES: usize = 64 << 10;
 
 impl Fetched {
@@ -75,7 +75,7 @@ impl Fetched {
         self.late
     }
 
-    /// The bytes in `range` of `input`, read now.
+    /// Reads the bytes in `range` of `input` now.
     pub(crate) fn read_one(&mut self, input: &Input, range: Range<u64>) -> Result<&[u8]> {
         let len = (range.end - range.start) as usize;
         if self.bytes.len() < len {
@@ -85,7 +85,7 @@ impl Fetched {
         Ok(&self.bytes[..len])
     }
 
-    /// Reads record `samples[nth]` of `input`, of `largest` bytes at most, and its neighbours in the file with it;
+    /// Reads record `samples[nth]` of `input`, of `largest` bytes at most, together with its neighbours in the file;
     /// `place` says where a record lies.
     pub(crate) fn fetch(
         &mut self,
@@ -121,7 +121,7 @@ impl Fetched {
         let first = place(samples[nth]);
         let mut end = first.end;
         let mut run = 1;
-        // Neighbours may be read at once where each has its bytes behind those of the one before.
+        // Neighbours may be read at once if each follows the one before.
         while !self.one_by_one
             && let Some(next) = samples.get(nth + run).map(|sample| place(*sample))
             && next.start == end
@@ -142,7 +142,7 @@ impl Fetched {
         Ok(())
     }
 
-    /// Begins a job of records that memory holds.
+    /// Begins a job of records in memory.
     pub(super) fn hold(&mut self, held: &[u8], largest: usize, samples: &[u64], place: impl Fn(u64) -> Range<u64>) {
         self.late = false;
         self.samples.clear();
@@ -177,7 +177,7 @@ impl Fetched {
 }
 
 impl Fetched {
-    /// Asks for the records behind those that were asked for, two groups ahead of record `nth`.
+    /// Prefetches the next records, two groups ahead of record `nth`.
     #[inline(never)]
     fn bring_near(&mut self, held: &[u8], nth: usize, place: impl Fn(u64) -> Range<u64>) {
         let end = (nth + 2 * self.group).min(self.samples.len());
@@ -188,8 +188,8 @@ impl Fetched {
     }
 }
 
-/// Copies the job's records, of `record_bytes` each, from memory into their rows, if nothing is said of single records and they
-/// are all that the rows hold of their first tensor.
+/// Copies the job's records, of `record_bytes` each, from memory into their rows, if no record has to be looked at by
+/// itself and the rows' first tensor holds nothing else.
 pub(crate) fn copy_rows(
     job: &mut Job<'_>,
     rows: &mut RowsMut<'_>,

@@ -7,11 +7,11 @@ use crate::storage::{Input, Spool};
 
 use super::ArrayHeader;
 
-/// Rows that are brought into order at a time have so many bytes together.
+/// Bytes of the rows that are reordered at a time.
 const BLOCK_BYTES: usize = 16 << 20;
 
-/// An array whose records lie together: `input` as it is, or what it holds in C order, in memory or beyond 1 GiB in a temporary
-/// file.
+/// An array whose records lie together: `input` itself, or its content in C order, in memory or, beyond 1 GiB, in a
+/// temporary file.
 ///
 /// # Errors
 ///
@@ -32,10 +32,10 @@ struct Ordered<'a> {
     input: &'a Input,
     header: &'a ArrayHeader,
     record_bytes: usize,
-    /// The row behind the block.
+    /// The row after the block.
     next: u64,
     block: Vec<u8>,
-    /// How much of the block was read.
+    /// How many bytes of the block were read.
     given: usize,
 }
 
@@ -60,9 +60,9 @@ impl Ordered<'_> {
     }
 }
 
-/// Where in a row, in C order, the element stands that comes at this place in Fortran order.
+/// The position in a row, in C order, of the element at this position in Fortran order.
 pub(crate) fn in_row(mut column: usize, shape: &[usize]) -> usize {
-    // The first dimension is the fastest there, the slowest here.
+    // The first dimension changes fastest there, and slowest here.
     let mut place = 0;
     for dim in shape {
         place = place * dim + column % dim;

@@ -40,7 +40,7 @@ pub(crate) struct FixedRecords {
     tensors: [TensorSpec; 1],
 }
 
-/// What an array file says of itself.
+/// The description of an array file.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ArrayHeader {
     pub(crate) stored: Stored,
@@ -49,12 +49,12 @@ pub(crate) struct ArrayHeader {
     pub(crate) shape: Vec<usize>,
     /// First byte of the first record.
     pub(crate) start: u64,
-    /// Whether the first dimension is the fastest, so that a record's elements do not lie together.
+    /// Whether the first dimension changes fastest, so that a record's elements do not lie together.
     pub(crate) is_fortran: bool,
 }
 
 impl ArrayHeader {
-    /// That of a file without one: as many records behind `start` as `file_bytes` make.
+    /// The header for a file without one: as many records after `start` as fit in `file_bytes`.
     ///
     /// # Errors
     ///
@@ -104,11 +104,11 @@ impl ArrayHeader {
     }
 }
 
-/// What is asked for of an array's tensor: by default its records as they are, called `features`.
+/// What is requested of an array's tensor: by default its records without changes, under the name `features`.
 pub(crate) struct Wanted<'a> {
     pub(crate) name: Option<&'a str>,
     pub(crate) role: Role,
-    /// By default the file's own; for labels of one whole number each, `i64`.
+    /// By default the file's own type; for labels of one whole number each, `i64`.
     pub(crate) dtype: Option<DType>,
     pub(crate) shape: Option<&'a [usize]>,
     /// Whether they are indices of classes.
@@ -186,7 +186,7 @@ impl FixedRecords {
         samples.iter().for_each(|sample| self.input.need(self.bytes_of(*sample), needs));
     }
 
-    /// Reads the records of a job; longer ones later, straight into their rows. Those that memory holds are not read.
+    /// Reads the records of a job; longer ones only later, straight into their rows. Records in memory are not read.
     pub(crate) fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
         if self.input.slice().is_some() && job.samples().iter().all(|sample| *sample < self.count) {
             return;
@@ -222,14 +222,15 @@ impl FixedRecords {
         }
     }
 
-    /// Copies the records of a job from memory that holds the file, where that is all there is to do.
+    /// Copies the records of a job from memory, if nothing else has to be done with them.
     fn copy_all(&self, job: &mut Job<'_>, rows: &mut RowsMut<'_>) -> bool {
         let Some(held) = self.input.slice().filter(|_| !rows.is_empty()) else { return false };
         self.stored.is_plain(&rows.row(0).tensor(0))
             && copy_rows(job, rows, held, self.record_bytes, |sample| self.bytes_of(sample))
     }
 
-    /// Whether a record is read when its row is written: one copy less. Smaller ones are gathered, many with one call.
+    /// Whether a record is read when its row is written, which saves a copy. Smaller records are gathered, many with
+    /// one call.
     fn reads_late(&self) -> bool {
         self.record_bytes > LATE_BYTES && self.input.is_read()
     }
@@ -239,13 +240,14 @@ impl FixedRecords {
         scratch.of::<Fetched>().fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
     }
 
-    /// As [`fetch`](Self::fetch), for who keeps the records of several files.
+    /// Like [`fetch`](Self::fetch), for callers that keep the records of several files.
     pub(crate) fn fetch_into(&self, fetched: &mut Fetched, samples: &[u64], nth: usize) -> Result<()> {
         check_record(samples[nth], self.count).map_err(|error| error.at_path(self.path()))?;
         fetched.fetch(&self.input, self.record_bytes, samples, nth, |sample| self.bytes_of(sample))
     }
 
-    /// The numbers of a record that was [fetched](Self::fetch_into), in `room` if they can't be used as they lie.
+    /// The numbers of a record that was [fetched](Self::fetch_into); they are copied to `room` if they can't be used in
+    /// place.
     ///
     /// # Errors
     ///
@@ -293,7 +295,7 @@ impl FixedRecords {
     }
 }
 
-/// Makes a [`RecordReader`](crate::read::RecordReader) of a type whose field `records` has the records.
+/// Makes a type a [`RecordReader`](crate::read::RecordReader) whose records are in its field `records`.
 macro_rules! read_fixed_records {
     ($($reader:ty),*) => {$(
         impl crate::read::RecordReader for $reader {

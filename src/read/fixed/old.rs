@@ -18,7 +18,7 @@ struct Old {
     classes: Option<Vec<String>>,
 }
 
-/// What to write in place of options that say what becomes of numbers.
+/// What to write instead of options that say what numbers become.
 ///
 /// # Errors
 ///

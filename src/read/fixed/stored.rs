@@ -126,7 +126,7 @@ impl Endian {
     const NATIVE: Self = if cfg!(target_endian = "little") { Self::Little } else { Self::Big };
 }
 
-/// Elements that are brought to native order at a time, where the file's bytes can't be used as they are.
+/// Number of elements that are converted to native order at a time, if the file's bytes can't be used in place.
 const CHUNK: usize = 256;
 
 /// How the elements of a file are stored.
@@ -137,7 +137,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// Whether the file's bytes are those of the tensor without a transformation.
+    /// Whether the tensor has the same bytes as the file.
     pub(crate) fn is_plain(self, tensor: &TensorMut<'_>) -> bool {
         let same_type = match self.kind {
             StoredType::F16 => DType::F16,
@@ -150,7 +150,8 @@ impl Stored {
             && (self.endian == Endian::NATIVE || self.kind.bytes() == 1)
     }
 
-    /// Writes the elements in `bytes`, which are the file's from `offset` on, to `tensor` from its first element on.
+    /// Writes the elements in `bytes`, which are at `offset` in the file, to `tensor`, beginning with its first
+    /// element.
     ///
     /// # Errors
     ///
@@ -176,7 +177,7 @@ impl Stored {
         }
     }
 
-    /// The elements in `bytes`, which are the file's from `offset` on, in native order and aligned in `room`.
+    /// The elements in `bytes`, which are at `offset` in the file, in native order and aligned, if necessary in `room`.
     ///
     /// # Errors
     ///
@@ -245,8 +246,8 @@ impl Stored {
         })
     }
 
-    /// Gives the elements of `bytes` to `visit` in native order, as many at a time as possible, with the index of the
-    /// first: all where the bytes may be used as they are, otherwise chunk by chunk.
+    /// Gives the elements of `bytes` to `visit` in native order, with the index of the first: all at once if the bytes
+    /// can be used in place, otherwise chunk by chunk.
     pub(crate) fn chunks<T: FileNumber<N>, const N: usize, E>(
         self,
         bytes: &[u8],

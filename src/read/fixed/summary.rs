@@ -24,10 +24,10 @@ pub struct ArraySummary {
     pub last: Option<Vec<Figure>>,
 }
 
-/// How much of a file is looked at at a time: a whole number of elements of any type.
+/// Bytes of a file that are read at a time: a whole number of elements of any type.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// Most elements of a record that is given as it is.
+/// Most elements of a record that is shown in full.
 const MAX_SHOWN: usize = 1 << 20;
 
 impl FixedRecords {
@@ -60,7 +60,7 @@ impl FixedRecords {
 
     fn tally(&self) -> Result<Tally> {
         let mut tally = Tally::default();
-        // Of single bytes each value is counted first: an addition for each of them would take most of the time.
+        // For single bytes, each value is counted first: adding up every byte would take most of the time.
         let mut counts = [0u64; 256];
         let mut chunk = vec![0; CHUNK_BYTES];
         let (mut at, end) = (self.start, self.offset(self.count));
@@ -81,7 +81,7 @@ impl FixedRecords {
             at += len as u64;
         }
         for (byte, count) in (0..=u8::MAX).zip(counts) {
-            // No element of another type fits into one byte, so this visits nothing for them.
+            // A byte holds no element of another type, so this visits nothing for them.
             self.stored.visit(&[byte], |value| tally.add_many(value, count));
         }
         Ok(tally)

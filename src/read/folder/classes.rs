@@ -10,7 +10,8 @@ use crate::read::splits;
 use super::listing::Found;
 
 impl Found {
-    /// Refuses folders in `root` that are no classes: parts of a data set, or one that holds the folders of the classes.
+    /// Refuses folders in `root` that are not classes: parts of a data set, or a folder that holds the folders of the
+    /// classes.
     pub(in crate::read) fn check_classes(&self, root: &Path) -> Result<()> {
         let mut counts = vec![0u64; self.names.len()];
         self.labels.iter().for_each(|label| counts[*label as usize] += 1);
@@ -51,8 +52,8 @@ impl Found {
         Err(Error::new(ErrorKind::Config, message).at_path(root))
     }
 
-    /// The classes in the order of their indices, those that are `listed` or those that were found, sorted; labels become these
-    /// indices.
+    /// Turns labels into the indices of the classes. Returns the classes in the order of the indices: those that are
+    /// `listed`, or those that were found, sorted.
     ///
     /// # Errors
     ///
@@ -75,7 +76,7 @@ impl Found {
     }
 }
 
-/// Sorts class names and brings the labels into their new order.
+/// Sorts class names, and changes the labels to match.
 fn sort_classes(mut names: Vec<String>, labels: &mut [u32]) -> Vec<String> {
     let mut order: Vec<usize> = (0..names.len()).collect();
     order.sort_by(|a, b| names[*a].cmp(&names[*b]));

@@ -11,7 +11,7 @@ use crate::storage::{EntryKind, Listed, entries as listed, metadata};
 
 use super::Wanted;
 
-/// Paths below one root, kept one behind the other: some 8 bytes each beside their text.
+/// Paths below one root, stored one after another: some 8 bytes each in addition to their text.
 #[derive(Default)]
 pub(in crate::read) struct PathList {
     root: PathBuf,
@@ -20,11 +20,11 @@ pub(in crate::read) struct PathList {
     ends: Vec<u64>,
 }
 
-/// Files that one thread looks at at a time.
+/// Number of files that a thread looks at before it takes the next ones.
 const FILES_AT_A_TIME: usize = 1024;
 
 impl PathList {
-    /// The paths with these lengths in `bytes`; `None` if they have others.
+    /// The paths with these lengths in `bytes`; `None` if the lengths do not add up.
     pub(super) fn of(root: &Path, bytes: Vec<u8>, lens: &[u32]) -> Option<Self> {
         let mut end = 0;
         let add = |len: &u32| {
@@ -35,7 +35,7 @@ impl PathList {
         (end == bytes.len() as u64).then(|| Self { root: root.to_owned(), bytes, ends })
     }
 
-    /// The folder that the paths are below.
+    /// Sets the folder that the paths are below.
     pub(in crate::read) fn set_root(&mut self, root: &Path) {
         root.clone_into(&mut self.root);
     }
@@ -67,7 +67,7 @@ impl PathList {
         self.ends.shrink_to_fit();
     }
 
-    /// A hash of the files' lengths: one look at each file's metadata, on a thread for each core.
+    /// A hash of the files' lengths. Reads each file's metadata, on a thread for each core.
     pub(in crate::read) fn hash_of_sizes(&self) -> Result<u64> {
         let mut hash = 0;
         parallel::in_order(
@@ -157,12 +157,12 @@ pub(super) fn bytes_path(bytes: &[u8]) -> &Path {
 #[derive(Default)]
 pub(in crate::read) struct Found {
     pub(in crate::read) files: PathList,
-    /// Index into `names` of each file; empty without classes.
+    /// For each file, the index of its class in `names`; empty without classes.
     pub(in crate::read) labels: Vec<u32>,
     /// The class names, in the order in which they were met.
     pub(in crate::read) names: Vec<String>,
     pub(in crate::read) ignored: u64,
-    /// Some of those.
+    /// The first of them.
     pub(in crate::read) ignored_names: Names,
     /// The folders that were listed, below the root.
     pub(in crate::read) folders: Vec<Stamp>,
@@ -170,7 +170,7 @@ pub(in crate::read) struct Found {
     pub(in crate::read) refused: Vec<Error>,
 }
 
-/// The first paths below the root, in their order, of some that may be many.
+/// The first of many paths below the root, in their order.
 #[derive(Default)]
 pub(in crate::read) struct Names(pub(in crate::read) BTreeSet<PathBuf>);
 
@@ -185,7 +185,7 @@ impl Names {
     }
 }
 
-/// A folder, and when it was changed last before it was listed.
+/// A folder, and when it was last changed before it was listed.
 #[derive(Debug, PartialEq)]
 pub(in crate::read) struct Stamp {
     pub(super) folder: PathBuf,
@@ -197,7 +197,7 @@ impl Stamp {
         Self::identified(root, folder).map(|(stamp, _)| stamp)
     }
 
-    /// Beside the stamp, what tells the folder from every other.
+    /// The stamp, and what distinguishes the folder from every other.
     fn identified(root: &Path, folder: &Path) -> Result<(Self, Identity)> {
         let path = root.join(folder);
         let metadata = metadata(&path)?;
@@ -206,7 +206,7 @@ impl Stamp {
     }
 }
 
-/// What a folder is known by, whatever links lead to it. (Its real path would do everywhere; finding that looks at every
+/// What identifies a folder, whatever links lead to it. (The real path would also do, but finding it looks at every
 /// folder above, which takes minutes for a chain of a thousand folders.)
 #[cfg(unix)]
 type Identity = (u64, u64);
@@ -226,7 +226,7 @@ fn identity(path: &Path, _: &Metadata) -> Result<Identity> {
 }
 
 impl Found {
-    /// The same files with classes by `label`, without those that it leaves out.
+    /// The same files with the classes that `label` gives, without the files that it leaves out.
     pub(in crate::read) fn relabel(self, label: &dyn Fn(&Path) -> Result<Option<String>>) -> Result<Self> {
         let Self { ignored, ignored_names, folders, refused, .. } = self;
         let mut found = Self { ignored, ignored_names, folders, refused, ..Self::default() };
@@ -261,7 +261,7 @@ pub(super) fn flat(root: &Path, wanted: Wanted) -> Result<Found> {
     Ok(found)
 }
 
-/// The subfolders of `root`, sorted by name, and what is below each; a thread for each core lists them.
+/// The subfolders of `root`, sorted by name, and the files below each. They are listed on a thread for each core.
 pub(super) fn by_class(root: &Path, wanted: Wanted) -> Result<Found> {
     let mut found = Found::default();
     found.files.root = root.to_owned();
@@ -298,14 +298,14 @@ pub(super) fn by_class(root: &Path, wanted: Wanted) -> Result<Found> {
     Ok(found)
 }
 
-/// Whether a subfolder of `root` holds a file that is wanted, however deep. Stops at the first.
+/// Whether a subfolder of `root` contains a wanted file, at any depth. Stops at the first.
 pub(in crate::read) fn has_class_folders(root: &Path, wanted: Wanted) -> Result<bool> {
     let mut seen = HashSet::new();
     let mut open = vec![root.to_owned()];
     let mut refused = None;
     while let Some(folder) = open.pop() {
         let listed = (|| {
-            // Links may lead to a folder again.
+            // Links may lead to the same folder again.
             if !seen.insert(Stamp::identified(&folder, Path::new(""))?.1) {
                 return Ok(false);
             }
@@ -367,7 +367,7 @@ impl Kind {
             (EntryKind::Folder, false) => Self::Folder,
             (EntryKind::Folder, true) => Self::HiddenFolder,
             (EntryKind::File, false) if is_wanted => Self::Wanted,
-            // Where such a file was meant, reading it will say that the link leads nowhere.
+            // If this file is wanted, reading it will report that the link leads nowhere.
             (EntryKind::Nothing, _) if is_wanted => Self::Wanted,
             _ => Self::Other,
         }
@@ -388,9 +388,9 @@ impl Folder {
     /// Lists `start` below the root and all folders in it.
     fn list(root: &Path, start: &Path, wanted: Wanted) -> Self {
         let mut found = Self::default();
-        // What the folders listed so far are known by: links may lead to one of them again.
+        // The identities of the folders listed so far: links may lead to one of them again.
         let mut seen = HashSet::new();
-        // A list instead of recursion: depth costs no stack.
+        // A list instead of recursion, so that deep folders need no stack.
         let mut open = vec![start.to_owned()];
         while let Some(below) = open.pop() {
             match found.add(root, &below, &mut seen, wanted) {
@@ -402,11 +402,11 @@ impl Folder {
         found
     }
 
-    /// Adds what lies in one folder; the folders there, sorted, so that of several links to a folder always the same one is
-    /// followed first.
+    /// Adds what lies in one folder. Returns the folders in it, sorted, so that of several links to a folder always the
+    /// same one is followed first.
     fn add(&mut self, root: &Path, below: &Path, seen: &mut HashSet<Identity>, wanted: Wanted) -> Result<Vec<PathBuf>> {
         let mut folders = Vec::new();
-        // Taken before the listing: what changes meanwhile is listed again by the next run.
+        // Read before the listing: what changes meanwhile is listed again by the next run.
         let (stamp, identity) = Stamp::identified(root, below)?;
         if !seen.insert(identity) {
             return Ok(folders);

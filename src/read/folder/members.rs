@@ -8,18 +8,18 @@ use crate::storage::{Files, Needs};
 
 use super::listing::{Found, PathList};
 
-/// The files of a listing as records: where they are read, and their classes.
+/// The files of a listing as records, with their classes.
 pub(in crate::read) struct Members {
     paths: PathList,
     storage: Files,
-    /// The number of the first file there.
+    /// The number of the first file in the storage.
     first: u64,
-    /// Class index of each file; empty without classes.
+    /// For each file, the index of its class; empty without classes.
     pub(in crate::read) labels: Vec<u32>,
     pub(in crate::read) classes: Arc<[String]>,
     /// Files that were left out.
     pub(in crate::read) ignored: u64,
-    /// The first of those.
+    /// The first of them.
     pub(in crate::read) ignored_files: Vec<PathBuf>,
     /// Hash of the files' lengths, as they were listed.
     lengths: u64,
@@ -71,7 +71,8 @@ impl Members {
         self.labels.get(usize::try_from(record).ok()?).copied()
     }
 
-    /// Reads the first `wanted` bytes, at least, of the file at `path` into `into`; gives the file's length, at most `most`.
+    /// Reads at least the first `wanted` bytes of the file at `path` into `into`; returns the file's length, at most
+    /// `most`.
     pub(in crate::read) fn read(
         &self,
         record: u64,

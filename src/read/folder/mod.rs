@@ -18,13 +18,13 @@ pub(super) use stored::{is_by_class, list as list_stored};
 /// Which files are listed.
 #[derive(Clone, Copy)]
 pub(super) struct Wanted {
-    /// Whether a file is called like one.
+    /// Whether a file's name is that of a wanted file.
     pub(super) is: fn(&Path) -> bool,
-    /// What saved listings of them are known by, of classes and without. They change when what is saved does.
+    /// The kinds of saved listings, with classes and without. They change when the form of the listing does.
     pub(super) saved_as: [&'static str; 2],
 }
 
-/// Why there is no class of files of which one was asked for, and what to do.
+/// The error if a class is requested of files that have none, with advice.
 #[cold]
 pub(super) fn no_classes(name: &str, path: &Path, is_folder: bool) -> Error {
     let message = match is_folder {

@@ -10,20 +10,20 @@ use crate::read::saved::{Guard, SavedIndex, load, save};
 use super::Wanted;
 use super::listing::{self, Found, PathList, Stamp, bytes_path, path_bytes};
 
-/// In which way a folder is listed.
+/// How a folder is listed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::read) enum Way {
     ByClass,
     Flat,
 }
 
-/// A folder changed less long ago than this may change again without a later time of modification: systems count in
-/// steps of up to a second.
+/// A folder that was changed less long ago than this may change again without a later modification time, because some
+/// systems count in steps of a second.
 const UNSETTLED: Duration = Duration::from_secs(1);
 
 impl Way {
-    /// The saved listing, if it is still true, or a new one, which is then saved; and a hash of the files' sizes, as they
-    /// were when it was made.
+    /// The saved listing if it is still valid, otherwise a new one, which is then saved; and a hash of the files' sizes
+    /// when it was made.
     pub(in crate::read) fn list(self, root: &Path, saved: &SavedIndex, wanted: Wanted) -> Result<(Found, u64)> {
         let file = file(root, saved)?;
         if let Some(listing) = file.as_deref().and_then(|file| self.load(root, file, wanted)) {
@@ -49,7 +49,7 @@ impl Way {
         Ok((found, sizes))
     }
 
-    /// The saved listing of a folder, if it is the one that finding out the way would lead to.
+    /// The saved listing of a folder, if the folder would be listed in the same way now.
     pub(in crate::read) fn detect(
         root: &Path,
         saved: &SavedIndex,
@@ -59,7 +59,7 @@ impl Way {
         if let Some((found, sizes)) = Self::ByClass.load(root, &file, wanted) {
             return Ok(Some((Self::ByClass, found, sizes)));
         }
-        // With files in a subfolder, that would be a class.
+        // If there were files in a subfolder, it would be a class.
         let flat = Self::Flat.load(root, &file, wanted).filter(|(found, _)| found.files.lie_in_root());
         Ok(flat.map(|(found, sizes)| (Self::Flat, found, sizes)))
     }
@@ -85,7 +85,7 @@ fn file(root: &Path, saved: &SavedIndex) -> Result<Option<PathBuf>> {
     if *saved == SavedIndex::Off {
         return Ok(None);
     }
-    // A path such as `..` has no name that another file beside it could have.
+    // A path such as `..` has no name that a file beside it could be named after.
     let named = match root.file_name() {
         Some(_) => root.to_owned(),
         None => root.canonicalize().map_err(|error| Error::io(root, error))?,

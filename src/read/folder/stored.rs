@@ -8,11 +8,11 @@ use crate::storage::Files;
 use super::Wanted;
 use super::listing::{self, Found, Kind, unicode_name};
 
-/// Folders within folders that are followed: more are a storage that leads in circles.
+/// Deepest folders that are listed: deeper ones mean that the storage leads in circles.
 const MOST_LEVELS: usize = 64;
 
-/// The files below `root`, and whether they have classes: a subfolder with files in it makes each subfolder one. In the
-/// order in which a folder of this machine is listed.
+/// The files below `root`, and whether they have classes: if a subfolder contains files, each subfolder is a class. The
+/// order is that of a local folder.
 pub(in crate::read) fn list(files: &Files, root: &Path, wanted: Wanted) -> Result<(Found, bool)> {
     let mut found = Found::default();
     let mut loose = Vec::new();
@@ -44,7 +44,7 @@ pub(in crate::read) fn list(files: &Files, root: &Path, wanted: Wanted) -> Resul
     Ok((found, labelled))
 }
 
-/// Whether a subfolder of `root` holds a file that is wanted, however deep. Stops at the first.
+/// Whether a subfolder of `root` contains a wanted file, at any depth. Stops at the first.
 fn has_class_folders(files: &Files, root: &Path, wanted: Wanted) -> Result<bool> {
     let mut open = vec![(PathBuf::new(), 0)];
     while let Some((folder, level)) = open.pop() {
@@ -76,7 +76,7 @@ fn files_below(files: &Files, root: &Path, class: &Path, wanted: Wanted, ignored
     Ok(own)
 }
 
-/// A folder so many levels below the root.
+/// A folder at this level below the root.
 fn below(root: &Path, folder: &Path, level: usize) -> Result<PathBuf> {
     if level > MOST_LEVELS {
         let message = format!("lies more than {MOST_LEVELS} folders deep; does the storage lead in circles?");
@@ -85,7 +85,7 @@ fn below(root: &Path, folder: &Path, level: usize) -> Result<PathBuf> {
     Ok(if folder.as_os_str().is_empty() { root.to_owned() } else { root.join(folder) })
 }
 
-/// Whether a path is a folder with a subfolder that holds a file that is wanted, however deep.
+/// Whether a path is a folder with a subfolder that contains a wanted file, at any depth.
 ///
 /// # Errors
 ///

@@ -4,10 +4,10 @@ use std::ops::Range;
 
 use crate::error::{Error, ErrorKind};
 
-/// Most arrays and objects inside each other.
+/// Deepest nesting of arrays and objects.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// What is wrong with a text, and at which of its bytes.
+/// What is wrong with a text, and at which byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::read) struct Fault {
     pub(in crate::read) at: usize,
@@ -31,7 +31,7 @@ impl Fault {
         Self { at, problem: Problem::Is(what) }
     }
 
-    /// The error that it is in `text`, without a place.
+    /// The error for this fault in `text`, without a location.
     #[cold]
     pub(in crate::read) fn error(self, text: &str) -> Error {
         let message = match self.problem {
@@ -45,7 +45,7 @@ impl Fault {
     }
 }
 
-/// A place in a text.
+/// A position in a text.
 pub(super) struct Cursor<'a> {
     bytes: &'a [u8],
     pub(super) at: usize,
@@ -75,7 +75,8 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes into the array or object that begins here, which `depth` others are around. `false` if it is empty, and left.
+    /// Enters the array or object that begins here, inside `depth` others. `false` if it is empty; then it has been
+    /// left again.
     #[inline]
     pub(super) fn enter(&mut self, depth: usize, close: u8) -> Result<bool, Fault> {
         if depth >= MAX_DEPTH {
@@ -87,8 +88,8 @@ impl<'a> Cursor<'a> {
         Ok(!is_empty)
     }
 
-    /// Goes behind the comma that follows a value, or behind the end of the array or object that it is in, and says whether
-    /// there is a next value.
+    /// Passes the comma after a value, or the end of the array or object around it, and says whether another value
+    /// follows.
     #[inline]
     pub(super) fn more(&mut self, close: u8) -> Result<bool, Fault> {
         match self.next() {
@@ -105,7 +106,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Goes over a key and its colon; gives where the key is, without its quotes.
+    /// Passes a key and its colon; returns where the key is, without its quotes.
     #[inline]
     pub(super) fn key(&mut self) -> Result<Range<usize>, Fault> {
         if self.next() != Some(b'"') {
@@ -121,8 +122,8 @@ impl<'a> Cursor<'a> {
         Ok(key)
     }
 
-    /// Goes over a value that `depth` arrays and objects are around: it is JSON. No recursion: a bit for each that is open
-    /// says whether it is an object.
+    /// Passes a value inside `depth` arrays and objects, and checks that it is JSON. There is no recursion: one bit per
+    /// open array or object says which of the two it is.
     pub(super) fn skip(&mut self, depth: usize) -> Result<(), Fault> {
         let (mut objects, mut open) = (0u128, 0);
         loop {
@@ -220,7 +221,7 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Goes over a text, whose opening quote is here.
+    /// Passes a text, whose opening quote is here.
     #[inline]
     fn text(&mut self) -> Result<(), Fault> {
         self.at += 1;
@@ -255,7 +256,7 @@ impl<'a> Cursor<'a> {
     }
 }
 
-/// How many bytes come before the first quote, backslash or control character; eight at a time.
+/// Number of bytes before the first quote, backslash or control character; eight bytes are checked at a time.
 #[inline]
 fn plain_len(bytes: &[u8]) -> usize {
     const ONES: u64 = u64::from_ne_bytes([1; 8]);
@@ -263,7 +264,8 @@ fn plain_len(bytes: &[u8]) -> usize {
     let (words, rest) = bytes.as_chunks::<8>();
     for (nth, word) in words.iter().enumerate() {
         let word = u64::from_le_bytes(*word);
-        // The high bit of each byte below `limit`; and perhaps of some behind the first such, never of one before it.
+        // The high bit of each byte below `limit`. Bits of later bytes may be set wrongly, but never one of an earlier
+        // byte.
         let below = |word: u64, limit: u64| word.wrapping_sub(ONES * limit) & !word;
         let quote = below(word ^ (ONES * u64::from(b'"')), 1);
         let backslash = below(word ^ (ONES * u64::from(b'\\')), 1);

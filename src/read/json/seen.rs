@@ -6,11 +6,11 @@ use crate::read::container::{FieldInfo, FieldKind};
 
 use super::value::{each_element, each_member, unescape};
 
-/// Kind and shape of all values that were seen.
+/// Kind and shape of the values that were seen.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(in crate::read) struct Seen {
     kind: Kind,
-    /// 0 for a length that differs; `None` if nothing but null was seen.
+    /// 0 for a length that differs; `None` if only null was seen.
     shape: Option<Vec<usize>>,
 }
 
@@ -39,13 +39,13 @@ impl Kind {
 }
 
 impl Seen {
-    /// What `raw` is.
+    /// Kind and shape of `raw`.
     pub(in crate::read) fn of(raw: &str) -> Self {
         let kind = match raw.as_bytes() {
             b"null" => return Self::default(),
             [b'[', ..] => {
                 let (mut elements, mut len) = (Self::default(), 0);
-                // It is JSON, or would not have come here.
+                // It is JSON, or it would not have come this far.
                 let _ = each_element(raw, &mut |element| {
                     elements = elements.and(&Self::of(element));
                     len += 1;
@@ -64,7 +64,7 @@ impl Seen {
         Self { kind, shape: Some(Vec::new()) }
     }
 
-    /// What both are.
+    /// Kind and shape of both together.
     #[must_use]
     pub(in crate::read) fn and(&self, other: &Self) -> Self {
         let shape = match (&self.shape, &other.shape) {
@@ -74,12 +74,12 @@ impl Seen {
         Self { kind: self.kind.and(other.kind), shape }
     }
 
-    /// Whether they are objects, which are no values.
+    /// Whether the values are objects, which are not values of fields.
     pub(in crate::read) fn is_object(&self) -> bool {
         self.kind == Kind::Object && self.shape.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether they are true or false.
+    /// Whether all values are true or false.
     pub(in crate::read) fn is_bool(&self) -> bool {
         self.kind == Kind::Bool
     }
@@ -96,10 +96,10 @@ impl Seen {
     }
 }
 
-/// The shape of lists of both shapes.
+/// The shape that fits lists of both shapes.
 fn common(one: &[usize], other: &[usize]) -> Vec<usize> {
     let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
-    // What is in an empty list may be anything.
+    // An empty list may be one of anything.
     if short.len() < long.len() && short.last() != Some(&0) {
         return vec![0];
     }
@@ -108,8 +108,8 @@ fn common(one: &[usize], other: &[usize]) -> Vec<usize> {
     each.collect()
 }
 
-/// Gives each value in `raw` that is no object, with its name: its key if it is a member of the whole, and otherwise its
-/// pointer. The whole is called as the empty pointer.
+/// Gives each value in `raw` that is not an object, with its name: the key for a member of the whole object, otherwise
+/// the pointer. The whole text has the empty pointer as its name.
 pub(in crate::read) fn each_leaf(raw: &str, visit: &mut dyn FnMut(&str, &str) -> Result<()>) -> Result<()> {
     if !raw.starts_with('{') {
         return visit("", raw);
@@ -127,7 +127,7 @@ fn leaves(raw: &str, above: &str, visit: &mut dyn FnMut(&str, &str) -> Result<()
         if value.starts_with('{') {
             return leaves(value, &pointer, visit);
         }
-        // What looks like a pointer can only be meant by one.
+        // A key that looks like a pointer can only be reached by a pointer.
         let is_key = above.is_empty() && !key.is_empty() && !key.starts_with('/');
         visit(if is_key { &key } else { &pointer }, value)
     })

@@ -9,7 +9,7 @@ use crate::read::container::{List, Value};
 
 use super::scan::Cursor;
 
-/// Gives the value that `raw`, which is JSON, writes. `unescaped` is where texts go that are written with escapes.
+/// Gives the value that `raw`, which must be JSON, stands for. `unescaped` holds texts that are written with escapes.
 ///
 /// # Errors
 ///
@@ -25,7 +25,8 @@ pub(in crate::read) fn give(
             if memchr(b'\\', inner.as_bytes()).is_none() {
                 return visit(Value::Text(inner));
             }
-            // Taken while a text in a list is looked at; whoever looks at another one meanwhile has it in memory of its own.
+            // The buffer is taken while a text in a list is looked at. Whoever reads another text meanwhile uses memory
+            // of its own.
             let mut own = String::new();
             let mut shared = unescaped.try_borrow_mut();
             let text = shared.as_deref_mut().unwrap_or(&mut own);
@@ -94,7 +95,7 @@ pub(super) fn each_member(raw: &str, visit: &mut dyn FnMut(&str, &str) -> Result
     Ok(())
 }
 
-/// Replaces `into` by the text that is written as `inner` between its quotes.
+/// Replaces `into` by the text whose JSON form between the quotes is `inner`.
 ///
 /// # Errors
 ///
@@ -133,7 +134,7 @@ pub(in crate::read) fn unescape(inner: &str, into: &mut String) -> Result<()> {
     Ok(())
 }
 
-/// The number behind `u`.
+/// The number after `\u`.
 fn code_unit(escape: &[u8]) -> Option<u16> {
     let digits = escape.strip_prefix(b"u")?.get(..4)?;
     u16::from_str_radix(std::str::from_utf8(digits).ok()?, 16).ok()

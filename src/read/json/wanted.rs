@@ -5,31 +5,31 @@ use std::ops::Range;
 use super::scan::{Cursor, Fault};
 use super::value::unescape;
 
-/// The steps of a JSON pointer (RFC 6901): `"/a/b/0"`. The empty pointer is the whole text.
+/// The steps of a JSON pointer (RFC 6901), such as `"/a/b/0"`. The empty pointer stands for the whole text.
 pub(in crate::read) fn steps(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
 }
 
-/// The values that are wanted of each text, by numbers.
+/// The values that are wanted from each text, by number.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::read) struct Wanted {
-    /// The first one is the whole text.
+    /// The first node is the whole text.
     nodes: Vec<Node>,
     count: usize,
 }
 
-/// A value on the way to one that is wanted, or such a one.
+/// A wanted value, or one on the path to a wanted value.
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Node {
     numbers: Vec<usize>,
-    /// The ways on, in the order of their steps.
+    /// The next steps, sorted.
     ways: Vec<Way>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Way {
     step: String,
-    /// The step as the position in an array, if it can be one.
+    /// The step as a position in an array, if it can be one.
     position: Option<usize>,
     node: usize,
 }
@@ -52,16 +52,16 @@ impl Span {
     }
 }
 
-/// Where the values of a text are, by their numbers.
+/// Where the values of a text are, by number.
 #[derive(Debug, Default)]
 pub(in crate::read) struct Found {
     spans: Vec<Span>,
-    /// A key that is written with escapes, without them.
+    /// A buffer for a key that is written with escapes.
     key: String,
 }
 
 impl Found {
-    /// The values, those among them that were found.
+    /// Where the values are; some may not have been found.
     pub(in crate::read) fn spans(&self) -> &[Span] {
         &self.spans
     }
@@ -74,7 +74,7 @@ impl Default for Wanted {
 }
 
 impl Wanted {
-    /// Wants what `steps` lead to, under `number`.
+    /// Adds the value that `steps` lead to, as number `number`.
     pub(in crate::read) fn add(&mut self, steps: &[String], number: usize) {
         let mut at = 0;
         for step in steps {
@@ -97,7 +97,7 @@ impl Wanted {
         self.count = self.count.max(number + 1);
     }
 
-    /// Reads all of `text` and puts into `found` where the values are, by their numbers.
+    /// Reads all of `text` and writes to `found` where the values are, by number.
     ///
     /// # Errors
     ///
@@ -108,7 +108,7 @@ impl Wanted {
         self.search(text, spans, key)
     }
 
-    /// As [`find`](Self::find), where a single value is wanted, by number 0.
+    /// Like [`find`](Self::find), if a single value is wanted, as number 0.
     pub(in crate::read) fn find_one<'t>(&self, text: &'t str) -> Result<Option<&'t str>, Fault> {
         let mut span = [Span::NONE];
         self.search(text, &mut span, &mut String::new())?;
@@ -150,7 +150,7 @@ impl Search<'_> {
             let key = self.cursor.key()?;
             match self.way_of(ways, key) {
                 Some(node) => {
-                    // Of a key that occurs twice the last value counts, as in Python and most readers.
+                    // If a key occurs twice, its last value counts, as in Python and most readers.
                     self.forget(node);
                     self.value(node, depth + 1)?;
                 }
@@ -180,7 +180,7 @@ impl Search<'_> {
     fn way_of(&mut self, ways: &[Way], key: Range<usize>) -> Option<usize> {
         let mut key = &self.text[key];
         if memchr::memchr(b'\\', key.as_bytes()).is_some() {
-            // Half of a surrogate pair is in no pointer.
+            // No pointer contains half of a surrogate pair.
             unescape(key, self.unescaped).ok()?;
             key = self.unescaped;
         }

@@ -62,7 +62,7 @@ impl Default for LibsvmOptions {
 #[derive(Clone, Copy, Debug)]
 pub struct Libsvm;
 
-/// How many lines tell what a text is.
+/// Number of lines that are looked at to recognise a text.
 const LINES: usize = 100;
 
 impl Format for Libsvm {
@@ -71,7 +71,7 @@ impl Format for Libsvm {
 
     fn sniff(&self, head: &[u8], _: &Path) -> bool {
         let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').take(LINES + 1).collect();
-        // The last one may be cut off.
+        // The last line may be cut off.
         lines.truncate(lines.len().saturating_sub(1).max(1));
         lines.retain(|line| !uncommented(line).trim_ascii().is_empty());
         let sparse = lines.iter().filter(|line| is_sparse(line)).count();
@@ -157,13 +157,13 @@ impl Part {
 #[derive(Debug)]
 pub struct SparseLines {
     lines: Lines,
-    /// Those that are listed, and behind them those that were asked for beside them.
+    /// The fields that are listed, followed by others that were asked for.
     fields: Vec<FieldInfo>,
     parts: Vec<Part>,
     listed: usize,
     dense: Option<usize>,
     multilabel: bool,
-    /// What the file calls the first feature.
+    /// The file's number of the first feature.
     base: i64,
 }
 
@@ -174,7 +174,7 @@ struct Worker {
     parsed: Parsed,
 }
 
-/// How many records tell whether lines have queries.
+/// Number of records that are looked at to see whether lines have queries.
 const SAMPLE_RECORDS: u64 = 1000;
 
 impl SparseLines {
@@ -224,7 +224,7 @@ impl SparseLines {
         for nth in 0..ids.len() {
             self.lines.fetch_lines(&ids, nth, &mut lines)?;
             let line = std::str::from_utf8(uncommented(self.lines.line(nth, &lines))).unwrap_or_default();
-            // What is wrong with a line is said when it is read.
+            // What is wrong with a line is reported when it is read.
             if parse(line, self.multilabel, &mut parsed).is_ok() && parsed.query.is_some() {
                 return Ok(true);
             }
@@ -268,7 +268,7 @@ impl SparseLines {
         Ok(())
     }
 
-    /// Makes the indices of a line begin with 0.
+    /// Changes the indices of a line so that they begin with 0.
     fn rebase(&self, parsed: &mut Parsed) -> Result<(), (Error, usize)> {
         let wrong = |message: String, nth: usize, values: &[std::ops::Range<usize>]| {
             Err((Error::new(ErrorKind::Data, message), values[nth].start))
@@ -371,7 +371,7 @@ struct Dense<'a> {
     shape: [u64; 1],
 }
 
-/// As many zeros as are given at a time.
+/// Number of zeros that are given at a time.
 const ZEROS: [u8; 1024] = [0; 1024];
 
 impl List for Dense<'_> {

@@ -2,19 +2,19 @@
 
 use std::ops::Range;
 
-/// Where in a line what was found stands. Reused from line to line.
+/// Where the parts of a line are. Reused from line to line.
 #[derive(Debug, Default)]
 pub(super) struct Parsed {
     /// Each label.
     pub(super) labels: Vec<Range<usize>>,
     pub(super) query: Option<i64>,
-    /// The indices of the features, as they are written.
+    /// The indices of the features, as the line has them.
     pub(super) indices: Vec<i64>,
     /// Their values.
     pub(super) values: Vec<Range<usize>>,
 }
 
-/// What is wrong with a line, and at which byte of it.
+/// What is wrong with a line, and at which byte.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) message: String,
@@ -30,7 +30,7 @@ pub(super) fn uncommented(line: &[u8]) -> &[u8] {
     &line[..memchr::memchr(b'#', line).unwrap_or(line.len())]
 }
 
-/// Finds the parts of a line, which has no comment any more. With `multilabel` there may be several labels, or none.
+/// Finds the parts of a line whose comment was removed. With `multilabel` there may be several labels, or none.
 pub(super) fn parse(line: &str, multilabel: bool, parsed: &mut Parsed) -> Result<(), Fault> {
     let Parsed { labels, query, indices, values } = parsed;
     labels.clear();
@@ -85,7 +85,7 @@ pub(super) fn parse(line: &str, multilabel: bool, parsed: &mut Parsed) -> Result
     Ok(())
 }
 
-/// A number's digits, without a plus sign before them.
+/// A number's digits, without a leading plus sign.
 fn number(line: &str, range: Range<usize>) -> Result<Range<usize>, Fault> {
     let text = &line.as_bytes()[range.clone()];
     let is_number = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'+' | b'-' | b'.' | b'e' | b'E');
@@ -101,7 +101,7 @@ fn shown(text: &str) -> &str {
     text.char_indices().nth(SHOWN).map_or(text, |(end, _)| &text[..end])
 }
 
-/// What stands between blanks.
+/// The words of a line, which are separated by blanks.
 struct Words<'a> {
     bytes: &'a [u8],
     at: usize,
@@ -119,7 +119,7 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// Whether a line has a label and features behind it.
+/// Whether a line has a label followed by features.
 pub(super) fn is_sparse(line: &[u8]) -> bool {
     let mut parsed = Parsed::default();
     let line = std::str::from_utf8(uncommented(line)).unwrap_or_default();

@@ -15,7 +15,7 @@ impl Format for Parquet {
     type Options = ColumnsOptions;
 
     fn sniff(&self, head: &[u8], _: &Path) -> bool {
-        // A table may have a column that is called so.
+        // A table may have a column of this name.
         let is_binary = head.get(4).is_some_and(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace());
         head.starts_with(b"PAR1") && is_binary || head.starts_with(b"PARE")
     }

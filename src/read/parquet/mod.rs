@@ -36,20 +36,20 @@ use values::Levels;
 
 const MAGIC: [u8; 4] = *b"PAR1";
 const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
-/// Length of the footer, and magic.
+/// Bytes of the footer's length and the magic number.
 const TAIL: u64 = 8;
 
-/// Most records of a file: enough for any, and few enough that a footer can't make us plan for ever.
+/// Most records per file: enough for any file, and few enough that a footer can't make us plan for ever.
 const MAX_RECORDS: u64 = 1 << 36;
-/// Most records of which no byte needs to say that they are there.
+/// Most records that may exist without taking any byte.
 const MOST_UNSEEN: u64 = 1 << 24;
-/// Most values of a column for each of its bytes: a page of some tens of bytes may say one value many million times.
+/// Most values of a column for each of its bytes: a page of some tens of bytes may repeat one value many million times.
 const MOST_A_BYTE: u64 = 1 << 20;
 /// Most records that are decoded together.
 const MAX_SPAN: u64 = 1 << 20;
-/// A group is not cut into parts of fewer stored bytes than this, whatever its footer says that it unpacks to.
+/// A group is not cut into parts of fewer stored bytes than this, whatever size its footer promises.
 const LEAST_STORED: u64 = 4 << 10;
-/// Records that are decoded at once, before it is seen how much memory they take; a power of two.
+/// Number of records that are decoded at once before it is known how much memory they take; a power of two.
 const BATCH: usize = 1 << 13;
 
 struct File {
@@ -62,7 +62,7 @@ struct ParquetFiles {
     paths: Vec<PathBuf>,
     files: Vec<File>,
     leaves: Vec<Leaf>,
-    /// Of each field, the columns of single values that it is decoded from, and its path in them.
+    /// For each field, the columns of single values that it is decoded from, and its path in them.
     projections: Vec<(std::ops::Range<usize>, Vec<usize>)>,
     max_chunk_bytes: u64,
 }
@@ -143,7 +143,7 @@ impl File {
         }
         let start = end.checked_sub(footer_len.into()).filter(|start| *start >= 4);
         let start = start.ok_or_else(|| broken(format!("a footer of {footer_len} bytes in a file of {len}")))?;
-        // Decoding it takes several times its length.
+        // Decoding the footer takes several times its length.
         let what = "the footer of a Parquet file";
         let _reservation = budget.reserve(u64::from(footer_len) * 8, what)?;
         let mut footer = vec![0; footer_len as usize];
@@ -205,7 +205,7 @@ impl File {
     }
 }
 
-/// What a footer may not say.
+/// Refuses footers that can't be true.
 fn check(metadata: &ParquetMetaData) -> Result<()> {
     let mut records = 0u64;
     for (index, group) in metadata.row_groups().iter().enumerate() {
@@ -228,7 +228,7 @@ fn check(metadata: &ParquetMetaData) -> Result<()> {
     Ok(())
 }
 
-/// Refuses a row group that says that it has more records than its columns can hold.
+/// Refuses a row group with more records than its columns can hold.
 fn check_group(group: &RowGroupMetaData, records: u64) -> Result<(), String> {
     if group.columns().is_empty() && records > MOST_UNSEEN {
         return Err("no columns".to_owned());
@@ -246,24 +246,24 @@ fn check_group(group: &RowGroupMetaData, records: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Bytes that the values of a column take once they are decoded, about.
+/// Approximate size of a column's values after decoding.
 fn decoded_bytes(column: &ColumnChunkMetaData) -> u64 {
     let values = column.num_values() as u64;
     let unpacked = u64::try_from(column.uncompressed_size()).unwrap_or(0);
     let (width, stored) = match column.column_type() {
-        // Lists and missing values add some more.
+        // Lists and missing values add to that.
         Type::BOOLEAN => (1, 0),
         Type::INT32 | Type::FLOAT => (4, 0),
         Type::INT64 | Type::DOUBLE | Type::INT96 => (8, 0),
         Type::FIXED_LEN_BYTE_ARRAY => (u64::try_from(column.column_descr().type_length()).unwrap_or(0), 0),
-        // Where each value begins, and the pages as they are.
+        // Where each value begins, and the pages themselves.
         Type::BYTE_ARRAY => (16, unpacked),
     };
     values.saturating_mul(width).saturating_add(stored)
 }
 
 impl ParquetFiles {
-    /// Bytes that the field at `position` takes of all records of a row group.
+    /// Size of the field at `position` in all records of a row group.
     fn group_bytes(&self, group: &RowGroupMetaData, position: usize) -> u64 {
         let leaves = &self.projections[position].0;
         group.columns().get(leaves.clone()).unwrap_or_default().iter().map(decoded_bytes).sum()
@@ -274,7 +274,7 @@ impl ParquetFiles {
         let (leaves, path) = &self.projections[position];
         let group = Group { file, group: span.group, fault: Arc::default(), max_bytes: self.max_chunk_bytes };
         let fault = group.fault.clone();
-        // The pages say best what is wrong with them.
+        // Reading the pages tells best what is wrong with them.
         let located = |error: &dyn std::fmt::Display| {
             let own = fault.lock().take();
             own.unwrap_or_else(|| Error::new(ErrorKind::Data, format!("row group {}: {error}", span.group)))
@@ -289,12 +289,12 @@ impl ParquetFiles {
             let skipped = RowSelector::skip(span.skipped as usize);
             RowSelection::from(vec![skipped, RowSelector::select(records)])
         });
-        // Of numbers it is known how much memory they take, and one array of them is better than several.
+        // The memory for numbers is known, and one array of them is better than several.
         let is_number = |leaf: usize| {
             let column = file.columns.schema.column(leaf);
             column.max_rep_level() == 0 && column.physical_type() != Type::BYTE_ARRAY
         };
-        // The crate takes room for as many as are asked for.
+        // The crate allocates room for as many records as are requested.
         let each = if leaves.clone().all(is_number) { records } else { BATCH.min(records.next_power_of_two()) };
         let reader = ParquetRecordBatchReader::try_new_with_row_groups(&levels, &group, each, selection);
         let mut arrays: Vec<ArrayRef> = Vec::new();
@@ -402,11 +402,11 @@ impl Source for ParquetFiles {
     }
 }
 
-/// A row group, as the crate wants it.
+/// A row group in the form that the crate needs.
 struct Group<'a> {
     file: &'a File,
     group: usize,
-    /// What is wrong with the pages: the crate hands on its text alone.
+    /// What is wrong with the pages. The crate passes on only the text of an error.
     fault: Arc<Mutex<Option<Error>>>,
     max_bytes: u64,
 }

@@ -17,9 +17,9 @@ use super::thrift::{DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, Fault, PageHeader}
 use super::unpack::Unpacker;
 use super::values::{Levels, check_times, shared_bytes};
 
-/// Bytes that are read at once, at least.
+/// Least number of bytes that are read at once.
 const READ_BYTES: u64 = 1 << 20;
-/// As [`READ_BYTES`], where each read takes time.
+/// Like [`READ_BYTES`], for storage where each read takes time.
 const SLOW_READ_BYTES: u64 = 8 << 20;
 /// Longest header of a page.
 const MAX_HEADER: u64 = 16 << 20;
@@ -30,13 +30,13 @@ pub(super) struct Chunk {
     pub(super) input: Arc<Input>,
     pub(super) range: Range<u64>,
     pub(super) codec: Compression,
-    /// The type that its values are stored as.
+    /// The type in which its values are stored.
     pub(super) stored: Type,
-    /// Bytes of a value, if all have as many.
+    /// Bytes of a value, if all have the same size.
     pub(super) width: Option<u32>,
-    /// How many values it has, those that are missing included.
+    /// Number of values, missing ones included.
     pub(super) values: u64,
-    /// Whether each record has one.
+    /// Whether each record has exactly one value.
     pub(super) is_flat: bool,
     pub(super) levels: Levels,
     /// Most bytes that its pages may have together, decompressed.
@@ -48,15 +48,15 @@ pub(super) struct Pages {
     chunk: Chunk,
     unpacker: Unpacker,
     at: u64,
-    /// Bytes that were read, and where they begin.
+    /// Bytes that were read, and their position.
     window: (u64, Bytes),
-    /// Of the page at `at`, if it was looked at.
+    /// The header of the page at `at`, if it was read.
     header: Option<PageHeader>,
-    /// How many values the pages up to here have.
+    /// Number of values in the pages so far.
     values: u64,
-    /// What was decompressed so far, or will be once it is decoded.
+    /// Bytes that were decompressed so far, or will be when the page is decoded.
     bytes: u64,
-    /// Where errors are put: the crate hands on their text alone.
+    /// Where errors are put, because the crate passes on only their text.
     outward: Arc<Mutex<Option<Error>>>,
 }
 
@@ -82,7 +82,7 @@ impl Pages {
         Error::new(ErrorKind::Data, message.into()).at_byte(self.at)
     }
 
-    /// The bytes from `at` on, `len` of them, which lie within the chunk.
+    /// Reads `len` bytes at `at`, which lie within the chunk.
     fn read(&mut self, at: u64, len: u64) -> Result<Bytes> {
         let (start, bytes) = &self.window;
         let is_here = at >= *start && at - start + len <= bytes.len() as u64;
@@ -96,7 +96,7 @@ impl Pages {
         Ok(self.window.1.slice(from..from + len as usize))
     }
 
-    /// Looks at the next page; `false` if there is none.
+    /// Reads the header of the next page; `false` if there is none.
     fn look(&mut self) -> Result<bool> {
         while self.header.is_none() {
             let left = self.chunk.range.end - self.at;
@@ -122,7 +122,7 @@ impl Pages {
             self.check(&header)?;
             match header.kind {
                 DATA_PAGE | DICTIONARY_PAGE | DATA_PAGE_V2 => self.header = Some(header),
-                // Pages of indexes, which nobody writes.
+                // Pages of indexes. Nobody writes them.
                 _ => self.at += header.stored_bytes as u64,
             }
         }
@@ -173,7 +173,7 @@ impl Pages {
             return Ok(None);
         }
         let Some(header) = self.header.take() else { return Ok(None) };
-        // Lists take two levels of 16 bits each beside the value; nobody knows how many of them a record has.
+        // Lists take two levels of 16 bits in addition to each value. The number of values per record is not known.
         let per_value = 4 + u64::from(self.chunk.width.unwrap_or(16));
         let decoded = if self.chunk.is_flat { 0 } else { header.values as u64 * per_value };
         self.count(decoded.max(header.unpacked_bytes.max(header.stored_bytes) as u64))?;
@@ -190,7 +190,7 @@ impl Pages {
         } else {
             let mut unpacked = stored[..levels].to_vec();
             let len = header.unpacked_bytes as usize - levels;
-            // Where all values are missing, some writers store nothing.
+            // If all values are missing, some writers store nothing.
             if len > 0 {
                 let written = self.unpacker.unpack(&stored[levels..], len, &mut unpacked);
                 written.map_err(|error| error.at_byte(self.at))?;
@@ -203,7 +203,7 @@ impl Pages {
         Ok(Some(page))
     }
 
-    /// Counts memory that what is decoded takes.
+    /// Counts memory that decoded values take.
     fn count(&mut self, bytes: u64) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
         if self.bytes <= self.chunk.max_bytes {
@@ -217,7 +217,7 @@ impl Pages {
         Err(Error::new(ErrorKind::Limit, message).at_byte(self.at))
     }
 
-    /// What has to be known of values before they are decoded.
+    /// Checks what must be known about values before they are decoded.
     fn check_values(&mut self, page: &Page) -> Result<()> {
         let is_plain = page.encoding() == Encoding::PLAIN || page.is_dictionary_page();
         let is_time = self.chunk.stored == Type::INT96 && is_plain;
@@ -330,7 +330,7 @@ impl PageReader for Pages {
     }
 }
 
-/// The pages of a single column chunk, as the crate wants them.
+/// The pages of a single column chunk, in the form that the crate needs.
 pub(super) struct OneChunk(pub(super) Option<Pages>);
 
 impl Iterator for OneChunk {

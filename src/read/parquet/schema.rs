@@ -13,12 +13,12 @@ use crate::error::{Error, ErrorKind, Result};
 
 /// What is known of a file's columns.
 pub(super) struct Columns {
-    /// Their names and types, the same whatever program wrote them.
+    /// Their names and types, which do not depend on the program that wrote the file.
     pub(super) columns: Vec<(String, DataType)>,
-    /// The file's own schema, but text is bytes there: a text that is not UTF-8 is one record's fault, not that of all that are
-    /// decoded with it.
+    /// The file's own schema, with text as bytes: text that is not UTF-8 is then an error of one record, not of all
+    /// records that are decoded with it.
     pub(super) schema: SchemaDescPtr,
-    /// The types to decode to, if the schema goes with them.
+    /// The types to decode to, if they fit the schema.
     pub(super) types: Fields,
 }
 
@@ -31,7 +31,7 @@ impl Columns {
     pub(super) fn new(metadata: &ParquetMetaData) -> Result<Self> {
         let file = metadata.file_metadata();
         let own = file.schema_descr();
-        // What Arrow noted of its own types (such as the size of lists) is of use where it fits.
+        // Arrow's notes of its own types (such as the size of lists) are used if they fit.
         let noted = parquet_to_arrow_schema(own, file.key_value_metadata());
         let arrow = noted.or_else(|_| parquet_to_arrow_schema(own, None)).map_err(not_understood)?;
         let plain = |text: &DataType| {
@@ -45,7 +45,7 @@ impl Columns {
     }
 }
 
-/// The type that stands for all that are read alike; `text` for text.
+/// The type that represents all types that are read in the same way; `text` represents text.
 fn normal(kind: &DataType, text: &DataType) -> DataType {
     let inner = |field: &Field| Arc::new(field.clone().with_data_type(normal(field.data_type(), text)));
     match kind {
@@ -88,7 +88,7 @@ fn without_text(node: &TypePtr) -> parquet::errors::Result<TypePtr> {
     Ok(Arc::new(group.build()?))
 }
 
-/// How many columns of single values a type is stored in.
+/// Number of columns of single values that a type is stored in.
 pub(super) fn leaf_count(kind: &DataType) -> usize {
     match kind {
         DataType::Struct(fields) => fields.iter().map(|field| leaf_count(field.data_type())).sum(),
@@ -99,8 +99,8 @@ pub(super) fn leaf_count(kind: &DataType) -> usize {
     }
 }
 
-/// The columns of single values at `path`, from `first` on, and the path in what is decoded of these alone: of a struct only one
-/// field is decoded, but of a map both.
+/// The columns of single values at `path`, counted from `first`, and the path in what is decoded from them. Of a
+/// struct, only one field is decoded; of a map, both.
 pub(super) fn project(kind: &DataType, path: &[usize], first: usize) -> (Range<usize>, Vec<usize>) {
     let whole = || (first..first + leaf_count(kind), path.to_vec());
     match (kind, path.split_first()) {

@@ -1,15 +1,15 @@
 //! The part of Thrift's compact protocol that page headers use, and that is needed to check a footer's schema before it
 //! is decoded. <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
 
-/// Deepest nesting that is followed.
+/// Deepest nesting that is read.
 const MAX_DEPTH: usize = 64;
 
 /// Why bytes could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fault {
-    /// They end too early.
+    /// The bytes end too early.
     Short,
-    /// They are not what the protocol allows.
+    /// The protocol does not allow these bytes.
     Malformed,
 }
 
@@ -38,7 +38,7 @@ impl<'a> Compact<'a> {
         Self { bytes, at: 0 }
     }
 
-    /// How many bytes were read.
+    /// Number of bytes that were read.
     pub(super) fn position(&self) -> usize {
         self.at
     }
@@ -76,7 +76,8 @@ impl<'a> Compact<'a> {
         Ok((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    /// The next field of a struct: its number and type; `None` at the struct's end. `last` is the number of the field before.
+    /// The next field of a struct: its number and type; `None` at the struct's end. `last` is the number of the
+    /// previous field.
     pub(super) fn field(&mut self, last: &mut i64) -> Result<Option<(i64, u8)>> {
         let head = self.byte()?;
         if head == 0 {
@@ -89,7 +90,7 @@ impl<'a> Compact<'a> {
         Ok(Some((*last, head & 0xf)))
     }
 
-    /// How many elements a list has, and of what type.
+    /// Number and type of a list's elements.
     pub(super) fn list(&mut self) -> Result<(u64, u8)> {
         let head = self.byte()?;
         let count = match head >> 4 {
@@ -99,7 +100,7 @@ impl<'a> Compact<'a> {
         Ok((count, head & 0xf))
     }
 
-    /// Passes over a value.
+    /// Skips a value.
     pub(super) fn skip(&mut self, kind: u8) -> Result<()> {
         self.skip_within(kind, MAX_DEPTH)
     }
@@ -142,7 +143,7 @@ impl<'a> Compact<'a> {
         }
     }
 
-    /// In lists and maps, truth takes a byte.
+    /// In lists and maps, a boolean takes a byte.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Result<()> {
         match kind {
             TRUE | FALSE => self.pass(1),
@@ -151,7 +152,7 @@ impl<'a> Compact<'a> {
     }
 }
 
-/// What a page is, before its bytes.
+/// The header of a page.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct PageHeader {
     pub(super) kind: i64,
@@ -162,15 +163,15 @@ pub(super) struct PageHeader {
     pub(super) encoding: i64,
     pub(super) definition_encoding: i64,
     pub(super) repetition_encoding: i64,
-    /// Of version 2 alone.
+    /// Only in version 2.
     pub(super) nulls: i64,
     pub(super) rows: i64,
     pub(super) definition_bytes: i64,
     pub(super) repetition_bytes: i64,
     pub(super) is_compressed: bool,
-    /// Of dictionaries alone.
+    /// Only for dictionaries.
     pub(super) is_sorted: bool,
-    /// Which of the three headers it has.
+    /// Which of the three kinds of headers are there.
     pub(super) has: [bool; 3],
 }
 
@@ -179,7 +180,7 @@ pub(super) const DICTIONARY_PAGE: i64 = 2;
 pub(super) const DATA_PAGE_V2: i64 = 3;
 
 impl PageHeader {
-    /// The header at the start of `bytes`, and how long it is.
+    /// The header at the start of `bytes`, and its length.
     pub(super) fn parse(bytes: &[u8]) -> Result<(Self, usize)> {
         let mut input = Compact::new(bytes);
         let mut header = Self { is_compressed: true, ..Self::default() };
@@ -247,8 +248,8 @@ impl PageHeader {
     }
 }
 
-/// Whether the schema in a footer is a tree, of which no path is deeper than codecs could use: a decoder that recurses and
-/// takes memory by what a footer says must not see others.
+/// Whether the schema in a footer is a tree without paths deeper than codecs could use. The decoder recurses, and takes
+/// memory for what the footer promises, so it must not see others.
 pub(super) fn is_sane_schema(footer: &[u8]) -> bool {
     schema_of(footer).is_ok_and(|is_tree| is_tree)
 }
@@ -265,7 +266,7 @@ fn schema_of(footer: &[u8]) -> Result<bool> {
         if kind != STRUCT {
             return Ok(false);
         }
-        // How many children are still to come, at each depth.
+        // Number of children that are still to come, at each depth.
         let mut open: Vec<u64> = vec![1];
         for _ in 0..count {
             while open.last() == Some(&0) {
@@ -299,7 +300,7 @@ fn children_of(input: &mut Compact<'_>) -> Result<u64> {
 mod tests {
     use super::*;
 
-    /// A schema of groups in groups, in a footer.
+    /// A footer whose schema has groups in groups.
     fn nested(depth: usize, children: &[u8]) -> Vec<u8> {
         let mut footer = vec![0x29, 0xf0 | STRUCT];
         let mut count = depth;
@@ -344,7 +345,7 @@ mod tests {
         }
         assert_eq!(PageHeader::parse(&[0x1c; 1000]), Err(Fault::Malformed));
         assert_eq!(PageHeader::parse(&[0x19, 0xfc, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Err(Fault::Short));
-        // A list of so many truths that take no byte each would never end.
+        // A list of booleans that take no byte each would never end.
         assert_eq!(PageHeader::parse(&[0x19, 0xf1, 0xff, 0xff, 0xff, 0xff, 0xff, 1]), Err(Fault::Short));
     }
 }

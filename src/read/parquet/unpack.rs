@@ -6,7 +6,7 @@ use parquet::basic::Compression;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// What decompresses the pages of a column.
+/// Decompresses the pages of a column.
 pub(super) struct Unpacker {
     codec: Compression,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -33,12 +33,12 @@ impl Unpacker {
         Ok(Self { codec, zstd })
     }
 
-    /// Whether pages are stored as they are.
+    /// Whether pages are stored without compression.
     pub(super) fn is_plain(&self) -> bool {
         self.codec == Compression::UNCOMPRESSED
     }
 
-    /// Writes behind what `into` holds the `len` bytes that `stored` holds.
+    /// Decompresses `stored` to `len` bytes, and appends them to `into`.
     ///
     /// # Errors
     ///
@@ -87,7 +87,8 @@ fn lz4(stored: &[u8], len: usize, into: &mut Vec<u8>) -> Result<()> {
     Ok(())
 }
 
-/// What Hadoop calls LZ4: blocks, each behind its two lengths. Older writers meant a frame or a bare block by the same name.
+/// What Hadoop calls LZ4: blocks, each after its two lengths. Older writers used the same name for a frame or a bare
+/// block.
 fn hadoop(stored: &[u8], len: usize, into: &mut Vec<u8>) -> Result<()> {
     let start = into.len();
     if blocks(stored, len, into).is_some() {
@@ -165,7 +166,7 @@ mod tests {
             for len in [0, 1, text.len() - 1, text.len() + 1, 10 * text.len()] {
                 assert_eq!(unpacked(codec, &stored, len).unwrap_err().kind(), ErrorKind::Data, "{codec} {len}");
             }
-            // A frame may lack its end marker, but nothing else.
+            // A frame may lack its end mark, but nothing else.
             for cut in (0..stored.len()).step_by(stored.len() / 50 + 1) {
                 let found = unpacked(codec, &stored[..cut], text.len());
                 assert!(

@@ -4,7 +4,7 @@ use parquet::basic::Encoding;
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Largest levels of a column, of repetition and definition: 0 where pages have none.
+/// Largest levels of repetition and definition of a column: 0 if pages have none.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Levels {
     pub(super) repetition: i16,
@@ -12,7 +12,7 @@ pub(super) struct Levels {
 }
 
 impl Levels {
-    /// The values of a page of version 1, which stand behind its levels; `None` if there is no room for them.
+    /// The values of a page of version 1, which follow its levels; `None` if the page is too short for them.
     pub(super) fn behind<'a>(&self, page: &'a [u8], values: u64, encodings: [Encoding; 2]) -> Option<&'a [u8]> {
         let mut rest = page;
         for (most, encoding) in [self.repetition, self.definition].into_iter().zip(encodings) {
@@ -33,11 +33,11 @@ impl Levels {
     }
 }
 
-/// Days from the first day of INT96 to 1970-01-01, and most days from there that nanoseconds in 64 bits can count.
+/// Days from the first day of INT96 to 1970-01-01, and most days from then on that nanoseconds in 64 bits can count.
 const DAYS_TO_1970: i64 = 2_440_588;
 const MOST_DAYS: i64 = 106_751;
 
-/// Whether points in time of 96 bits are such that nanoseconds can count.
+/// Checks that nanoseconds in 64 bits can count these points in time of 96 bits.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub(super) fn check_times(values: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Reads what DELTA_BINARY_PACKED is made of.
+/// Reads the parts of DELTA_BINARY_PACKED.
 struct Packed<'a> {
     bytes: &'a [u8],
 }
@@ -88,8 +88,8 @@ impl Packed<'_> {
     }
 }
 
-/// Bytes that the values of a page take which are stored without the beginnings that they share with the value before:
-/// a few bytes can stand for any number. `most` if it is as many or more, or if they can't be told.
+/// Bytes that the values of a page take, if values are stored without the beginning that they share with the previous
+/// value: a few bytes can stand for any number. `most` if it is as many or more, or if the number can't be known.
 /// <https://parquet.apache.org/docs/file-format/data-pages/encodings/#delta-strings-delta_byte_array--7>
 pub(super) fn shared_bytes(values: &[u8], most: u64) -> u64 {
     prefixes(values, most).map_or(most, |shared| shared.saturating_add(values.len() as u64).min(most))
@@ -112,7 +112,7 @@ fn prefixes(values: &[u8], most: u64) -> Option<u64> {
             if left == 0 {
                 break;
             }
-            // The last part may be cut after its last value.
+            // The last part may end after its last value.
             let len = (usize::from(width) * each as usize / 8).min(input.bytes.len());
             let bits = input.take(len)?;
             for nth in 0..left.min(each) as usize {

@@ -3,19 +3,19 @@
 use std::iter::Peekable;
 use std::str::Chars;
 
-/// Most braces within braces.
+/// Deepest nesting of braces.
 const MAX_DEPTH: usize = 32;
 
-/// A pattern, taken apart.
+/// A parsed pattern.
 #[derive(Debug, Default)]
 pub(super) struct Pattern(Vec<Part>);
 
 #[derive(Debug)]
 enum Part {
     Text(String),
-    /// One of several.
+    /// One of several patterns.
     List(Vec<Pattern>),
-    /// Numbers from a first one on, by steps, written this wide at least.
+    /// Numbers from a first to a last one, by steps, written with at least this width.
     Numbers {
         first: i64,
         step: i64,
@@ -27,14 +27,15 @@ enum Part {
 }
 
 impl Pattern {
-    /// `None` if it stands for nothing but itself: no braces, none that are a range or a list, or some without a partner.
+    /// `None` if the text stands only for itself: without braces, with braces that are neither a range nor a list, or
+    /// with unpaired braces.
     pub(super) fn of(text: &str) -> Option<Self> {
         let mut characters = text.chars().peekable();
         let pattern = Self::parse(&mut characters, 0)?;
         (characters.next().is_none() && pattern.0.iter().any(|part| !matches!(part, Part::Text(_)))).then_some(pattern)
     }
 
-    /// Up to a comma or brace that ends it, inside of braces.
+    /// Parses up to the end, or inside of braces up to the comma or brace that ends this part.
     fn parse(characters: &mut Peekable<Chars<'_>>, depth: usize) -> Option<Self> {
         let mut pattern = Self::default();
         while let Some(next) = characters.next_if(|next| depth == 0 || !matches!(next, ',' | '}')) {
@@ -48,7 +49,7 @@ impl Pattern {
         Some(pattern)
     }
 
-    /// What follows an opening brace, to the closing one.
+    /// Parses what follows an opening brace, including the closing one.
     fn braces(&mut self, characters: &mut Peekable<Chars<'_>>, depth: usize) -> Option<()> {
         if depth > MAX_DEPTH {
             return None;
@@ -84,7 +85,7 @@ impl Pattern {
         }
     }
 
-    /// How many texts it stands for.
+    /// Number of texts that it stands for.
     pub(super) fn count(&self) -> u64 {
         let count = |part: &Part| match part {
             Part::Text(_) => 1,
@@ -115,7 +116,7 @@ impl Pattern {
     }
 }
 
-/// `0..10`, `010..000`, `a..e`, each perhaps with a step behind it, whose sign does not matter.
+/// `0..10`, `010..000`, `a..e`, each with an optional step. The sign of the step does not matter.
 fn range(text: &str) -> Option<Part> {
     let (first, rest) = text.split_once("..")?;
     let (last, step) = rest.split_once("..").map_or((rest, None), |(last, step)| (last, Some(step)));
@@ -153,7 +154,7 @@ mod tests {
         Pattern::of(text).map_or_else(Vec::new, |pattern| pattern.expand())
     }
 
-    /// What bash 5 and braceexpand 0.1.7 say, where they agree.
+    /// What bash 5 and braceexpand 0.1.7 give, if they agree.
     #[test]
     fn braces_expand_as_in_bash_and_python() {
         let cases: &[(&str, &[&str])] = &[
@@ -198,7 +199,7 @@ mod tests {
             }
         }
         assert_eq!(expanded("{a,,b}"), ["a", "", "b"]);
-        // Bash takes the signs between Z and a, too.
+        // Bash also takes the signs between Z and a.
         assert_eq!(expanded("{Y..b}"), ["Y", "Z", "a", "b"]);
     }
 

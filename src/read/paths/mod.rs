@@ -14,7 +14,7 @@ use crate::storage::{Files, metadata};
 
 use super::splits;
 
-/// Most files that a path may stand for, and most bytes of their paths.
+/// Limits for what a path may stand for: number of files, and bytes of their paths.
 const MAX_FILES: u64 = 1 << 20;
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -102,7 +102,7 @@ impl<'de> Deserialize<'de> for Paths {
     }
 }
 
-/// The files that a path stands for, and what lies beside them that is none of them.
+/// The files that a path stands for, and other files beside them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Found {
     pub(crate) files: Vec<PathBuf>,
@@ -145,7 +145,7 @@ pub(crate) fn files_at(files: &Files, path: &Path, is_data: &dyn Fn(&str) -> boo
     }
     let is_folder = match files.are_local() {
         true => metadata(path)?.is_dir(),
-        // A storage says of a file that it is no folder.
+        // A storage says that a file is not a folder.
         false => !is_data(&lower(path)) && files.is_folder(path),
     };
     match is_folder {
@@ -154,13 +154,13 @@ pub(crate) fn files_at(files: &Files, path: &Path, is_data: &dyn Fn(&str) -> boo
     }
 }
 
-/// The first file of a pattern; the path itself if it is none.
+/// The first file of a pattern; the path itself if it is not a pattern.
 pub(crate) fn first_of_pattern(files: &Files, path: &Path) -> Result<PathBuf> {
     let found = files_at(files, path, &|_| true)?;
     Ok(found.files.into_iter().next().unwrap_or_else(|| path.to_owned()))
 }
 
-/// Whether a path is a pattern: of this machine, one that does not exist.
+/// Whether a path is a pattern. A local path that exists is not.
 pub(crate) fn is_pattern(files: &Files, path: &Path) -> bool {
     !(files.are_local() && path.exists()) && matches!(expand(path), Ok(Some(_)))
 }
@@ -179,7 +179,7 @@ fn too_many(count: u64) -> Error {
     Error::new(ErrorKind::Config, message)
 }
 
-/// What a pattern stands for once its braces are written out; `None` if the path is none.
+/// The patterns that a path stands for after its braces are expanded; `None` if the path is not a pattern.
 fn expand(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     let Some(text) = path.to_str() else { return Ok(None) };
     let braces = if text.contains('{') { braces::Pattern::of(text) } else { None };
@@ -193,7 +193,7 @@ fn expand(path: &Path) -> Result<Option<Vec<PathBuf>>> {
     Ok(Some(pattern.expand().into_iter().map(PathBuf::from).collect()))
 }
 
-/// Whether an entry of a folder is no data by its name.
+/// Whether the name of a folder's entry shows that it is not data.
 pub(crate) fn is_hidden(name: &str) -> bool {
     name.starts_with(['.', '_']) || name.ends_with(".crc") || name.ends_with(".ringfeed")
 }
@@ -299,7 +299,7 @@ impl Step {
     }
 }
 
-/// Whether a pattern means hidden files, too.
+/// Whether a pattern also matches hidden files.
 fn means_hidden(pattern: &Pattern, name: &str) -> bool {
     let text = pattern.as_str();
     [".", "_"].iter().all(|mark| name.starts_with(mark) <= text.starts_with(mark))

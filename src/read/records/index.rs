@@ -4,17 +4,17 @@ use crate::memory::{MemoryBudget, Reservation};
 /// Records that share one anchor.
 const GROUP: usize = 32;
 
-/// In an anchor: its records stand in `wide`.
+/// A flag in an anchor: the records of the group are in `wide`.
 const WIDE: u64 = 1 << 63;
 
-/// Where each record begins, in about two bytes per record: an anchor for every 32 records, and each record's distance
-/// from its anchor. Groups that span 64 KiB or more (records of more than 2 KiB, or long comments between them) take ten
-/// bytes a record.
+/// Where each record begins, in about two bytes per record: an anchor for every 32 records, and the distance of each
+/// record from its anchor. Groups that span 64 KiB or more (records of more than 2 KiB, or long comments between them)
+/// take ten bytes per record.
 #[derive(Debug)]
 pub(crate) struct RecordIndex {
-    /// Where the first record of each group begins; or with `WIDE`, where its records stand in `wide`.
+    /// Where the first record of each group begins; with `WIDE`, the position of its records in `wide`.
     anchors: Vec<u64>,
-    /// Of each record from its group's anchor; meaningless in a wide group.
+    /// The distance of each record from its group's anchor; meaningless in a wide group.
     distances: Vec<u16>,
     /// Where each record of a wide group begins.
     wide: Vec<u64>,
@@ -34,7 +34,7 @@ impl RecordIndex {
         self.distances.len()
     }
 
-    /// Adds the next record, which begins at `byte`, behind all others.
+    /// Adds the next record, which begins at `byte`, after all others.
     #[inline]
     pub(crate) fn push(&mut self, byte: u64) -> Result<()> {
         let len = self.len();
@@ -85,7 +85,7 @@ impl RecordIndex {
         (records * 2 + groups * 8 + wide * 8) as u64
     }
 
-    /// Ends the index: nothing lies beyond `end`.
+    /// Completes the index: no record goes beyond `end`.
     pub(crate) fn finish(&mut self, end: u64) {
         self.end = end;
         self.anchors.shrink_to_fit();
@@ -95,7 +95,7 @@ impl RecordIndex {
         self.reservation.shrink_to(bytes);
     }
 
-    /// Where record `row` begins; the end behind the last one.
+    /// Where record `row` begins; for the number behind the last record, the end.
     #[inline]
     pub(crate) fn start(&self, row: usize) -> u64 {
         let Some(distance) = self.distances.get(row) else { return self.end };
@@ -107,22 +107,22 @@ impl RecordIndex {
         }
     }
 
-    /// Its form in a file.
+    /// The index as bytes of a file.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let counts = [self.end, self.distances.len() as u64, self.wide.len() as u64];
         let words = counts.iter().chain(&self.anchors).chain(&self.wide).flat_map(|word| word.to_le_bytes());
         words.chain(self.distances.iter().flat_map(|distance| distance.to_le_bytes())).collect()
     }
 
-    /// The index that [`to_bytes`](Self::to_bytes) wrote, of a file that ends at `end`, and the bytes behind it; `None`
-    /// if it can't be one.
+    /// The index that [`to_bytes`](Self::to_bytes) wrote, for a file that ends at `end`, and the bytes behind the
+    /// index; `None` if it can't be one.
     pub(crate) fn from_bytes<'a>(bytes: &'a [u8], end: u64, budget: &MemoryBudget) -> Result<Option<(Self, &'a [u8])>> {
         let Some((counts, rest)) = bytes.split_at_checked(24) else { return Ok(None) };
         let mut counts = words(counts).map(|count| usize::try_from(count).unwrap_or(usize::MAX));
         let mut next = || counts.next().unwrap_or_default();
         let (own_end, records, wide) = (next(), next(), next());
         let groups = records.div_ceil(GROUP);
-        // What the counts claim is believed only where there are as many bytes.
+        // The counts are trusted only if there are as many bytes.
         let sizes = [groups.checked_mul(8), wide.checked_mul(8), records.checked_mul(2)];
         let [Some(anchor_bytes), Some(wide_bytes), Some(distance_bytes)] = sizes else { return Ok(None) };
         let Some((anchors, rest)) = rest.split_at_checked(anchor_bytes) else { return Ok(None) };
@@ -141,7 +141,7 @@ impl RecordIndex {
         Ok(index.is_sound().then_some((index, rest)))
     }
 
-    /// Whether every record can be looked up and lies behind the one before.
+    /// Whether every record can be looked up and begins after the one before it.
     fn is_sound(&self) -> bool {
         let within = |anchor: &u64| {
             let at = usize::try_from(anchor & !WIDE).unwrap_or(usize::MAX);
@@ -212,7 +212,7 @@ mod tests {
         for cut in 0..written.len() {
             assert!(RecordIndex::from_bytes(&written[..cut], 6 << 32, &budget).unwrap().is_none(), "{cut}");
         }
-        // Whatever a wrong one says, looking up never panics, and records are in order.
+        // Even with a wrong index, looking up never panics, and records are in order.
         for at in 0..written.len() {
             for value in [0, 1, 0x7f, 0x80, 0xff] {
                 let mut wrong = written.clone();

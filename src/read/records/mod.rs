@@ -14,10 +14,11 @@ pub(crate) use index::RecordIndex;
 /// Neighbouring records are read together up to this many bytes.
 const READ_BYTES: u64 = 256 << 10;
 
-/// Of a mapped record, how much is brought close before it is decoded: what follows comes by itself.
+/// How many bytes of a mapped record are prefetched into the processor's cache before it is decoded. The processor
+/// prefetches the following bytes by itself.
 const TOUCHED_BYTES: usize = 1 << 10;
 
-/// The records of one file, any of them at any time.
+/// The records of one file, with random access.
 #[derive(Debug)]
 pub(crate) struct Records {
     pub(crate) input: Input,
@@ -25,16 +26,16 @@ pub(crate) struct Records {
     limit: usize,
 }
 
-/// Records that were read: their bytes, and where each begins and ends in them.
+/// Records that were read: their bytes, and where each record begins and ends in them.
 #[derive(Debug, Default)]
 pub(crate) struct RecordBytes {
     bytes: Vec<u8>,
-    /// Where they are instead, if `is_gathered`.
+    /// The bytes instead, if `is_gathered`.
     gathered: Gathered,
     is_gathered: bool,
-    /// Something of the job can't be read; only what it is shall be missing.
+    /// Something of the job can't be read: records are read one by one, so that only this part is missing.
     one_by_one: bool,
-    /// How many of the bytes are in use; the rest is kept, so that it need not be cleared again.
+    /// Number of bytes in use. The rest of the memory is kept so that it need not be cleared again.
     used: usize,
     spans: Vec<(usize, usize)>,
 }
@@ -50,12 +51,12 @@ impl RecordBytes {
         self.spans.len()
     }
 
-    /// Leaves places empty up to record `nth`, for those whose reading failed.
+    /// Leaves the places before record `nth` empty, for records that could not be read.
     pub(crate) fn skip_to(&mut self, nth: usize) {
         self.spans.resize(nth, (0, 0));
     }
 
-    /// Record `nth` (and what follows it): in what was read, or else in `all` of the file.
+    /// Record `nth` and what follows it: in the bytes that were read, or in `all` bytes of the file.
     #[inline]
     pub(crate) fn get<'a>(&'a self, nth: usize, all: Option<&'a [u8]>) -> &'a [u8] {
         let Some((start, end)) = self.spans.get(nth) else { return &[] };
@@ -71,7 +72,7 @@ impl RecordBytes {
         &mut self.bytes[self.used..self.used + len]
     }
 
-    /// Takes `len` bytes of the room; returns where they begin.
+    /// Marks `len` bytes of the room as used; returns where they begin.
     pub(crate) fn take(&mut self, len: usize) -> usize {
         self.used += len;
         self.used - len
@@ -82,7 +83,7 @@ impl RecordBytes {
         self.spans.get(nth).map_or(self.used, |(start, _)| *start)
     }
 
-    /// What was read from `base` on, and where to put the begin and end of each record in it.
+    /// The bytes read from `base` on, and where to write the begin and end of each record in them.
     pub(crate) fn unparted(&mut self, base: usize) -> (&[u8], &mut Vec<(usize, usize)>) {
         (&self.bytes[base..self.used], &mut self.spans)
     }
@@ -93,7 +94,7 @@ impl RecordBytes {
 }
 
 impl Records {
-    /// Those of `input` that begin where `index` says. Of each at most `limit` bytes are read, and its end.
+    /// The records of `input` that begin where `index` says. At most `limit` bytes of each record are read.
     pub(crate) fn new(input: Input, index: RecordIndex, limit: usize) -> Self {
         Self { input, index, limit }
     }
@@ -116,7 +117,7 @@ impl Records {
         self.start(row.saturating_add(1)).min(start.saturating_add(self.limit as u64).saturating_add(2))
     }
 
-    /// Says that the bytes of `rows` will be read.
+    /// Names the bytes of `rows` that will be read.
     pub(crate) fn need(&self, rows: &[u64], needs: &mut Needs) {
         if self.input.is_slow() {
             for row in rows {
@@ -126,8 +127,8 @@ impl Records {
         }
     }
 
-    /// Finds `rows` in a file that is in memory, and brings those that lie apart closer to the processor: all at once,
-    /// which costs much less than waiting for each of them in turn.
+    /// Finds `rows` in a file that is in memory, and prefetches rows that lie apart into the processor's cache: all at
+    /// once, which costs much less than waiting for each of them in turn.
     pub(crate) fn find(&self, rows: &[u64], into: &mut RecordBytes) {
         let base = into.spans.len();
         into.spans.extend(rows.iter().map(|row| {
@@ -146,12 +147,12 @@ impl Records {
         }
     }
 
-    /// Brings what the index says of `rows` close to the processor: all at once, before one is waited for after the other.
+    /// Prefetches the index entries of `rows` into the processor's cache, all at once instead of one after another.
     pub(crate) fn look_up(&self, rows: &[u64]) {
         black_box(rows.iter().fold(0, |sum, row| sum ^ self.start(*row)));
     }
 
-    /// Reads all of `rows` at once, if that pays. `false` if they are to be read one after the other.
+    /// Reads all of `rows` at once, if that pays. `false` if they must be read one by one.
     pub(crate) fn gather(&self, rows: &[u64], into: &mut RecordBytes) -> bool {
         if rows.iter().any(|row| *row >= self.len()) {
             return false;
@@ -175,7 +176,7 @@ impl Records {
         into.is_gathered
     }
 
-    /// Reads record `rows[nth]` of a job, and with it as many of those behind it as pays.
+    /// Reads record `rows[nth]` of a job, together with as many of the following records as pays.
     pub(crate) fn fetch(&self, rows: &[u64], nth: usize, into: &mut RecordBytes) -> Result<()> {
         if nth == 0 {
             into.clear();
@@ -197,7 +198,7 @@ impl Records {
         self.read(&rows[nth..], into).map_err(|error| error.at_record(rows[nth]))
     }
 
-    /// Reads the first of `rows`, and with the same call those after it that lie behind it in the file.
+    /// Reads the first of `rows`, and in the same call those of the following rows that lie behind it in the file.
     pub(crate) fn read(&self, rows: &[u64], into: &mut RecordBytes) -> Result<()> {
         let first = rows[0];
         check_record(first, self.len()).map_err(|error| error.at_path(self.input.path()))?;

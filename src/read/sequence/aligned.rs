@@ -67,7 +67,7 @@ impl AlignedSequences {
         self.labels.tensors().iter().any(TensorSpec::is_variable)
     }
 
-    /// Steps of features, of labels, and of both together.
+    /// Number of steps of the features, of the labels, and of both together.
     fn steps(&self, sample: u64) -> (u32, u32, u32) {
         let features = self.features.steps(sample);
         if !self.labels_have_steps() {

@@ -53,7 +53,7 @@ pub struct CsvSequenceReader {
     source: Source,
     plan: Plan,
     label: SequenceLabel,
-    /// Those of the plan, then the masks.
+    /// The tensors of the plan, then the masks.
     tensors: Vec<TensorSpec>,
     masks: usize,
 }
@@ -99,8 +99,7 @@ impl CsvSequenceReader {
         Self::new(source, plan, options)
     }
 
-    /// As [`open_folder`](Self::open_folder), but files that can't be read are returned by their indices, with the
-    /// reasons.
+    /// Like [`open_folder`](Self::open_folder), but returns the indices of files that can't be read, with the reasons.
     pub(crate) fn open_readable(
         files: &Files,
         path: &Path,
@@ -169,7 +168,7 @@ impl CsvSequenceReader {
         Ok(reader)
     }
 
-    /// One mask for the features, one for labels of each step.
+    /// Adds a mask for the features, and one for labels of each step.
     fn add_masks(&mut self) -> Result<()> {
         self.tensors.truncate(self.plan.tensors.len());
         for (role, name) in [(Role::Feature, "features_mask"), (Role::Label, "labels_mask")] {
@@ -182,7 +181,7 @@ impl CsvSequenceReader {
         Schema::new(self.tensors.clone()).map(|_| ())
     }
 
-    /// What this reader calls features are labels; returns it so.
+    /// Turns this reader's features into labels.
     fn into_labels(mut self) -> Result<Self> {
         for tensor in &mut self.tensors {
             if tensor.role == Role::Feature {
@@ -220,7 +219,7 @@ impl CsvSequenceReader {
         self.source.steps(sample)
     }
 
-    /// Writes a fetched sequence so that its first step comes to lie at step `shift`.
+    /// Writes a fetched sequence with its first step at step `shift`.
     fn decode_at(
         &self,
         sample: u64,
@@ -276,7 +275,7 @@ impl CsvSequenceReader {
         Ok(())
     }
 
-    /// Compares the labels that step `step` wrote with those of the step before.
+    /// Checks that step `step` wrote the same labels as the step before.
     fn same_label(&self, step: usize, label: &mut Vec<u8>, row: &mut RowMut<'_>) -> Result<(), Fault> {
         let planned = self.tensors[..self.plan.tensors.len()].iter().enumerate();
         let mut at = 0;

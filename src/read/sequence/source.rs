@@ -18,12 +18,12 @@ use crate::tree::no_faults;
 
 use super::options::SequenceOptions;
 
-/// Which rows make a sequence.
+/// The rows that each sequence consists of.
 #[derive(Debug)]
 pub(super) enum Source {
     Files {
         files: Vec<SequenceFile>,
-        /// The number of the first among those that are read whole.
+        /// The number of the first of these files among all files that are read as a whole.
         first: u64,
         dialect: Dialect,
         header: bool,
@@ -45,7 +45,7 @@ pub(super) struct SequenceFile {
 #[derive(Debug)]
 pub(super) struct Groups {
     rows: Vec<u64>,
-    /// Where each group begins in `rows`, and at last their number.
+    /// Where each group begins in `rows`, and at the end the number of rows.
     starts: Vec<usize>,
     names: Vec<Box<[u8]>>,
 }
@@ -65,13 +65,13 @@ impl Groups {
 pub(super) struct SequenceScratch {
     pub(super) rows: RecordBytes,
     sequences: Vec<Fetched>,
-    /// For unquoting.
+    /// A buffer for unquoting.
     pub(super) field: Vec<u8>,
-    /// The label of the steps before.
+    /// The label of the previous step.
     pub(super) label: Vec<u8>,
 }
 
-/// One fetched sequence: its rows among all fetched ones, and for a file where its bytes begin.
+/// A fetched sequence: its rows among all fetched rows, and for a file where its bytes begin.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Fetched {
     pub(super) first: usize,
@@ -94,7 +94,7 @@ pub(crate) fn is_csv_name(name: &str) -> bool {
 
 /// The CSV files in a folder, in the byte order of their names.
 pub(super) fn csv_files(files: &Files, folder: &Path) -> Result<Vec<PathBuf>> {
-    // A link that leads nowhere is a sequence that is missing, which opening it says.
+    // Opening a link that leads nowhere reports the missing sequence.
     let listed = files.list(folder)?.into_iter().filter(|entry| !entry.is_folder());
     let named = listed.filter(|entry| is_csv_name(&entry.name.to_string_lossy()));
     let mut paths: Vec<PathBuf> = named.map(|entry| folder.join(entry.name)).collect();
@@ -112,8 +112,8 @@ pub(super) fn csv_files(files: &Files, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Reads every file once. What makes a file unreadable goes to `refuse`: an error from there ends it, otherwise the file
-/// counts as a sequence without steps.
+/// Reads every file once. `refuse` gets the reason why a file can't be read: if it returns an error, that ends opening;
+/// otherwise the file counts as a sequence without steps.
 pub(super) fn open_files(
     among: &Files,
     paths: &[PathBuf],
@@ -162,7 +162,8 @@ pub(super) fn open_files(
     Ok((Source::Files { files, first, dialect, header, limit }, plan))
 }
 
-/// The file that tells how all are laid out. An empty one is a sequence without steps; it tells nothing about the others.
+/// The first file that is not empty. It shows how all files are laid out; an empty file is a sequence without steps and
+/// shows nothing.
 pub(super) fn first_filled<'a>(texts: impl IntoIterator<Item = &'a Text>) -> Result<&'a Text> {
     let mut none = true;
     let found = texts.into_iter().inspect(|_| none = false).find(|text| text.stored_bytes() > 0);
@@ -176,7 +177,7 @@ fn too_many_steps() -> Error {
     Error::new(ErrorKind::Limit, format!("a sequence of more than {} steps", u32::MAX))
 }
 
-/// Reads the file once, and notes which row belongs to which group.
+/// Reads the file once, and notes the group of each row.
 pub(super) fn open_grouped(
     files: &Files,
     path: &Path,
@@ -203,7 +204,7 @@ pub(super) fn open_grouped(
         for _ in 0..group_column {
             fields.skip();
         }
-        // A record so short that it has no such field is bad; it goes where it can be reported.
+        // A record that is too short to have this field is bad. It goes into a group in which it can be reported.
         let new = groups.add(fields.next(&mut buffer).unwrap_or_default()).map_err(at_path)?;
         if new || groups.members.len().is_multiple_of(1 << 12) {
             held.grow_to(groups.bytes(), "the sequence index").map_err(|error| error.at_path(path))?;
@@ -228,7 +229,7 @@ struct Grouping {
 }
 
 impl Grouping {
-    /// Adds the next row; says whether it begins a group.
+    /// Adds the next row; returns whether it begins a group.
     ///
     /// # Errors
     ///
@@ -250,7 +251,7 @@ impl Grouping {
         Ok(known.is_none())
     }
 
-    /// About what this takes, and what it becomes.
+    /// Approximate size of this, and of what it becomes.
     fn bytes(&self) -> u64 {
         self.members.len() as u64 * 12 + self.indices.len() as u64 * 64 + self.name_bytes
     }
@@ -289,7 +290,7 @@ impl Source {
         }
     }
 
-    /// What a message calls sequence `sample`.
+    /// The name of sequence `sample` in messages.
     pub(super) fn name(&self, sample: u64) -> String {
         match self {
             Self::Files { files, .. } => files[sample as usize].text.path().display().to_string(),
@@ -300,7 +301,7 @@ impl Source {
         }
     }
 
-    /// What sequence `sample` is known by among others: the name of its file or group.
+    /// The name of sequence `sample` among the others: that of its file or group.
     pub(super) fn own_name(&self, sample: u64) -> &[u8] {
         match self {
             Self::Files { files, .. } => {
@@ -334,7 +335,7 @@ impl Source {
         }
     }
 
-    /// Says what these sequences will be read from.
+    /// Names the bytes that these sequences will be read from.
     pub(super) fn need(&self, samples: impl Iterator<Item = u64>, needs: &mut Needs) {
         for sample in samples.filter(|sample| *sample < self.len()) {
             match self {
@@ -371,7 +372,7 @@ impl Source {
         Ok(())
     }
 
-    /// Adds path, record, line and byte to what is wrong in step `step`.
+    /// Adds path, record, line and byte to an error in step `step`.
     #[cold]
     pub(super) fn locate(
         &self,

@@ -56,7 +56,7 @@ impl SequenceSummary {
         Self::of_in(&Files::local(), path.as_ref(), options)
     }
 
-    /// As [`of`](Self::of), a folder of these files.
+    /// Like [`of`](Self::of), for a folder of these files.
     pub(crate) fn of_in(files: &Files, path: &Path, options: &SequenceOptions) -> Result<Self> {
         let csv = &options.csv;
         no_faults(csv.faults())?;

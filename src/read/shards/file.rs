@@ -8,22 +8,22 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::storage::{Access, Files, Input, Packing, inflate_error};
 
-/// A record that is longer is refused.
+/// Longer records are refused.
 pub(super) const MAX_RECORD_BYTES: u64 = 1 << 30;
 
-/// What is decompressed at a time is refused beyond this.
+/// Larger parts that are decompressed as a whole are refused.
 const MAX_CHUNK_BYTES: u64 = 4 << 30;
 
-/// What frames begin with.
+/// The first bytes of a file with frames.
 const FRAMED: &[u8; 8] = b"LDFZ01\0\0";
 
-/// What an index says of a file.
+/// What an index says about a file.
 #[derive(Clone, Debug)]
 pub(in crate::read) struct Listed {
     pub(in crate::read) path: PathBuf,
     pub(in crate::read) records: u64,
     pub(in crate::read) packed: Packed,
-    /// Bytes of the file, where the index says it.
+    /// Bytes of the file, if the index tells.
     pub(in crate::read) bytes: Option<u64>,
 }
 
@@ -31,20 +31,20 @@ pub(in crate::read) struct Listed {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::read) enum Packed {
     No,
-    /// The file as a whole, to so many bytes.
+    /// The file as a whole, which has so many bytes after decompression.
     Whole(Packing, u64),
-    /// Each record by itself, by Zstandard.
+    /// Each record by itself, with Zstandard.
     Records,
-    /// Frames of records, by Zstandard.
+    /// Frames of records, with Zstandard.
     Frames,
 }
 
 pub(super) struct File {
     pub(super) path: PathBuf,
     pub(super) packed: Packed,
-    /// The open file; those that are compressed as a whole are opened when they are decompressed.
+    /// The open file. A file that is compressed as a whole is opened when it is decompressed.
     pub(super) input: Option<Input>,
-    /// Where each record begins, and where the last one ends: in the file, or in what frames hold.
+    /// Where each record begins, and where the last one ends: in the file, or in the content of the frames.
     pub(super) offsets: Vec<u32>,
     pub(super) frames: Vec<Frame>,
     pub(super) bytes: u64,
@@ -58,7 +58,7 @@ pub(super) struct Frame {
     bytes: u64,
 }
 
-/// What was decompressed together: where each record lies in it, and the bytes.
+/// A decompressed part: its bytes, and where each record lies in it.
 pub(super) struct Part {
     pub(super) first: u64,
     pub(super) offsets: Vec<u32>,
@@ -74,7 +74,7 @@ pub(super) fn read_into(input: &Input, range: Range<u64>, into: &mut Vec<u8>) ->
     input.read_at(range.start, into)
 }
 
-/// Reads to the end, which comes within `most` bytes.
+/// Reads to the end, which must come within `most` bytes.
 fn read_bounded(bytes: impl Read, most: u64, path: &Path, into: &mut Vec<u8>) -> Result<()> {
     bytes.take(most + 1).read_to_end(into).map_err(|error| inflate_error(path, into.len() as u64, error))?;
     if into.len() as u64 > most {
@@ -88,7 +88,7 @@ fn numbers(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }
 
-/// Checks that records follow one another, behind the table and within what holds them.
+/// Checks that records follow one another after the table, and within what holds them.
 fn check_offsets(offsets: &[u32], least: u64, end: u64) -> Result<()> {
     let is_ascending = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
     let first = offsets.first().copied().map_or(least, u64::from);

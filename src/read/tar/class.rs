@@ -6,26 +6,26 @@ use crate::error::{Error, ErrorKind, Result};
 
 use super::value::{Pointer, Value};
 
-/// The class of a sample whose own can't be read.
+/// The class of a sample whose class can't be read.
 pub(super) const NO_CLASS: u32 = u32::MAX;
 
-/// Set in the label of a sample whose class is told by a name, until the names of all archives are known.
+/// A flag in the label of a sample: its class has a name, and the names of all archives are not known yet.
 pub(super) const IS_NAME: u32 = 1 << 31;
 
-/// How the class of a sample is told.
+/// Where the class of a sample is written.
 #[derive(Clone, Debug)]
 pub(super) struct ClassField {
-    /// Which of the wanted members says it.
+    /// Which of the wanted members holds it.
     pub(super) member: usize,
     pub(super) pointer: Option<Pointer>,
-    /// The tensor's.
+    /// The name of its tensor.
     pub(super) name: String,
     pub(super) tensor: usize,
 }
 
-/// What a member says of a class.
+/// What a member says about a class.
 pub(super) enum Said<'a> {
-    /// Below [`IS_NAME`].
+    /// An index below [`IS_NAME`].
     Index(u32),
     Name(Cow<'a, str>),
 }
@@ -40,7 +40,7 @@ impl ClassField {
         let value = Value::of(bytes, self.pointer.as_ref())?;
         let index = value.to_i64().and_then(|index| u32::try_from(index).ok()).filter(|index| *index < IS_NAME);
         if self.pointer.is_none() {
-            // As it is written, since a name may have zeros in front.
+            // The text as it is written, because a name may begin with zeros.
             let text = super::value::text(bytes)?.trim();
             return Ok(match index.filter(|index| index.to_string() == text) {
                 Some(index) => Said::Index(index),

@@ -11,23 +11,23 @@ use crate::schema::{Role, TensorSpec};
 use super::class::{IS_NAME, NO_CLASS, Said, number_of};
 use super::index::ArchiveIndex;
 
-/// Most classes of a one-hot tensor that are not listed.
+/// Most classes of a one-hot tensor if they are not listed.
 const MAX_ONE_HOT: u32 = 1 << 16;
 
 /// The classes that there are.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
-    /// In the order of their indices, if they have names.
+    /// The names in the order of the indices, if classes have names.
     names: Option<Arc<[String]>>,
-    /// Whether an integer may be the index of a class itself, not its name.
+    /// Whether an integer may be the index of a class instead of its name.
     has_indices: bool,
     /// One more than the largest index that occurs.
     count: u32,
 }
 
 impl Classes {
-    /// Makes the labels of all archives indices: into the `listed` names, into those that are found, sorted, or if one of the
-    /// samples tells its class by a number, those numbers.
+    /// Turns the labels of all archives into indices: into the `listed` names, or into the names that are found,
+    /// sorted. If a sample has a number as its class, numbers are the indices.
     pub(super) fn settle<'a>(indexes: impl Iterator<Item = &'a mut ArchiveIndex>, listed: Option<&[String]>) -> Self {
         let mut indexes: Vec<&mut ArchiveIndex> = indexes.collect();
         let by_number = |index: &&mut ArchiveIndex| {
@@ -81,7 +81,7 @@ impl Classes {
         codes.get(name).copied().or_else(|| number().filter(within)).unwrap_or(NO_CLASS)
     }
 
-    /// In the order of their indices; none if classes are indices alone.
+    /// The names in the order of the indices; none if classes only have indices.
     pub(super) fn names(&self) -> &[String] {
         self.names.as_deref().unwrap_or_default()
     }
@@ -110,7 +110,7 @@ impl Classes {
         Ok(tensor)
     }
 
-    /// Why what a member says is no class.
+    /// Why what a member says is not a class.
     #[cold]
     pub(super) fn fault(&self, said: &Said<'_>) -> Error {
         let message = match (said, &self.names) {

@@ -19,7 +19,7 @@ use super::{TarOptions, TarReader, Worker};
 pub(super) struct TarMembers {
     reader: TarReader,
     fields: Vec<FieldInfo>,
-    /// The number of the member among those that are read, and a place in it.
+    /// The number of the member among those that are read, and a pointer into it.
     found: Vec<(usize, Option<Pointer>)>,
     extensions: Vec<String>,
 }

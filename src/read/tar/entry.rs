@@ -47,12 +47,12 @@ impl Format for Tar {
     const NAME: &'static str = "tar";
     type Options = TarOptions;
 
-    /// A header of ustar or GNU tar; the one before it has no mark, and goes by its name.
+    /// A header of ustar or GNU tar. The format before these has no mark; it is recognised by the file's name.
     fn sniff(&self, head: &[u8], path: &Path) -> bool {
         head.get(257..262) == Some(b"ustar") || is_tar_name(path)
     }
 
-    /// What a path stands for is found out here, so that `inspect` and the saved index are those of all archives.
+    /// Patterns and folders are resolved here, so that `inspect` and the saved index cover all archives.
     fn takes_whole(&self, _: &Files, _: &Path) -> bool {
         true
     }

@@ -16,12 +16,12 @@ use super::index::Wanted;
 use super::member::Member;
 use super::value::{Pointer, Value, text};
 
-/// A field that is decoded here, in place of by way of values.
+/// A field that is decoded here, without going through values.
 #[derive(Clone, Debug)]
 pub(super) struct OwnField {
     name: String,
     role: Role,
-    /// `None` for the only one with the extension of an image.
+    /// `None` for the only member with the extension of an image.
     extension: Option<String>,
     pointer: Option<String>,
     becomes: Becomes,
@@ -39,13 +39,13 @@ enum Becomes {
 type NamedFields = Vec<(String, Field)>;
 
 impl Becomes {
-    /// Whether it is found in a place of a JSON member, too.
+    /// Whether it can also be found inside a JSON member.
     fn takes_json(&self) -> bool {
         matches!(self, Self::Class { .. } | Self::Number(_))
     }
 }
 
-/// The fields that are decoded here, and the others, which come by way of values.
+/// Splits the fields into those that are decoded here, and the others, which go through values.
 ///
 /// # Errors
 ///
@@ -83,14 +83,14 @@ pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedF
     Ok((own, others))
 }
 
-/// Whether other pictures come from the same member: they are read together, by way of its bytes.
+/// Whether other pictures come from the same member. They are then read together, through its bytes.
 fn is_view(fields: &[(String, Field)], name: &str, field: &Field) -> bool {
     let is_picture = |of: &Field| matches!(of.codec, Codec::Image(_));
     let same = |(other, of): &&(String, Field)| is_picture(of) && of.columns(other) == field.columns(name);
     is_picture(field) && fields.iter().filter(same).count() > 1
 }
 
-/// What becomes of a field if it is decoded here: at most one image, and one class.
+/// What a field becomes if it is decoded here: at most one image and one class.
 fn own_kind(field: &Field, own: &[OwnField]) -> Result<Option<Becomes>> {
     let config = |message: String| Err(Error::new(ErrorKind::Config, message));
     Ok(Some(match &field.codec {
@@ -131,7 +131,7 @@ pub(super) struct Fields {
     pub(super) image: Option<ImageField>,
     pub(super) class: Option<ClassField>,
     pub(super) values: Vec<ValueField>,
-    /// Of each wanted member whether it is read with the sample: one that only says the class is not.
+    /// For each wanted member, whether it is read with the sample. A member that only holds the class is not.
     pub(super) is_read: Vec<bool>,
 }
 
@@ -139,7 +139,7 @@ pub(super) struct Fields {
 #[derive(Debug)]
 pub(super) struct ImageField {
     pub(super) member: usize,
-    /// Behind it comes its mask.
+    /// The tensor of the image; its mask follows.
     pub(super) tensor: usize,
     pub(super) options: ImageOptions,
 }
@@ -234,7 +234,7 @@ impl Fields {
         Ok(tensors)
     }
 
-    /// The extension of a wanted member; `None` for any image's.
+    /// The extension of a wanted member; `None` for an image with any extension.
     pub(super) fn extension(&self, member: usize) -> Option<&str> {
         match &self.wanted[member] {
             Wanted::AnyImage => None,
@@ -243,8 +243,7 @@ impl Fields {
     }
 }
 
-/// What samples with these members become where nobody says what they should: their image as it is, and their class if they
-/// have a `cls`.
+/// The default fields of samples with these members: their image as it is, and their class if they have a `cls`.
 ///
 /// # Errors
 ///
@@ -271,7 +270,7 @@ pub(super) fn usual_fields(extensions: &[String]) -> Result<Vec<(String, Field)>
     Err(Error::new(ErrorKind::Config, message))
 }
 
-/// Members by their extensions, as text of no length that matters: enough to find and to fetch them.
+/// Fields that only serve to find and fetch these members; the length of their texts does not matter.
 pub(super) fn any_fields(extensions: &[String]) -> Vec<OwnField> {
     let text = |extension: &String| OwnField {
         name: extension.clone(),
@@ -326,7 +325,7 @@ fn kept(text: &str, max_len: usize) -> &str {
     &text[..end.unwrap_or(0)]
 }
 
-/// `None` if the value is no number of the tensor's type.
+/// `None` if the tensor's type has no such number.
 fn write_number(value: &Value<'_>, tensor: &mut TensorMut<'_>) -> Option<Result<()>> {
     match (value, tensor.dtype()) {
         (Value::Float(text), DType::F64) => {

@@ -10,7 +10,7 @@ use crate::storage::Input;
 use super::class::{ClassField, IS_NAME, NO_CLASS, Said};
 use super::walk::{BLOCK, Member, Walk};
 
-/// A member of each sample that some field is made of.
+/// A member of each sample that a field is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Wanted {
     /// The only one with the extension of an image.
@@ -28,20 +28,20 @@ impl Wanted {
     }
 }
 
-/// Most bytes of a member that only says the class: what is read while an archive is indexed.
+/// Most bytes of a member that only holds the class. It is read while the archive is indexed.
 const MAX_CLASS_BYTES: u64 = 1 << 20;
 
 /// Where the bytes of a member lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
-    /// In blocks from the archive's beginning; 0 for a member that the sample does not have, or only as a hard link.
+    /// In blocks from the archive's beginning. 0 if the sample has no such member, or only a hard link.
     pub(super) block: u32,
     /// In bytes; `u32::MAX` for 4 GiB or more.
     pub(super) size: u32,
 }
 
 impl Place {
-    /// Of a member that is a hard link.
+    /// The place of a hard link.
     pub(super) const LINK: Self = Self { block: 0, size: 1 };
 
     fn of(member: Member) -> Result<Self> {
@@ -60,20 +60,20 @@ impl Place {
     }
 }
 
-/// The samples of one archive: their keys, places and classes. Some 8 bytes a sample and wanted member, 8 more, and the
-/// keys themselves.
+/// The samples of one archive: their keys, places and classes. Takes some 8 bytes per sample and wanted member, 8 more
+/// per sample, and the keys themselves.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ArchiveIndex {
     pub(super) keys: Vec<u8>,
     /// Where each key ends in `keys`.
     pub(super) key_ends: Vec<u32>,
-    /// For each sample as many as there are wanted members.
+    /// For each sample, a place for each wanted member.
     pub(super) places: Vec<Place>,
-    /// The class of each sample; empty without such a field. With [`IS_NAME`], the number of a name.
+    /// The class of each sample; empty without such a field. With [`IS_NAME`], the position of a name in `names`.
     pub(super) labels: Vec<u32>,
-    /// Names of classes, as they were met.
+    /// Names of classes, in the order in which they were met.
     pub(super) names: Vec<String>,
-    /// Members that belong to no sample: no ordinary files, without extension, or a dataset's description.
+    /// Members that belong to no sample: special files, files without extension, or descriptions of the data set.
     pub(super) ignored: u64,
 }
 
@@ -100,7 +100,7 @@ impl ArchiveIndex {
             + names) as u64
     }
 
-    /// Reads the headers of an archive, and the members that say a class.
+    /// Reads the headers of an archive, and the members that hold a class.
     ///
     /// # Errors
     ///
@@ -137,7 +137,7 @@ pub(super) fn first_sample(input: &Input) -> Result<Vec<String>> {
             break;
         }
         let extension = extension.to_ascii_lowercase();
-        // One that is there twice is an error once the place of both is known.
+        // A member that occurs twice is reported later, when the places of both are known.
         if !extensions.contains(&extension) {
             extensions.push(extension);
         }
@@ -145,8 +145,9 @@ pub(super) fn first_sample(input: &Input) -> Result<Vec<String>> {
     Ok(extensions)
 }
 
-/// A member's name as WebDataset takes it apart: up to the first dot of its last part, and behind it. `None` for names
-/// without either, and for descriptions of the whole set, whose folder or file is called `__like_this__`.
+/// Splits a member's name as WebDataset does: up to the first dot of its last part, and what follows the dot. `None`
+/// for names without one of them, and for descriptions of the whole set, whose folder or file is called
+/// `__like_this__`.
 pub(super) fn split(name: &[u8]) -> Option<(&[u8], &str)> {
     let first = name.split(|byte| *byte == b'/').next().unwrap_or_default();
     if first.len() >= 4 && first.starts_with(b"__") && first.ends_with(b"__") {
@@ -162,7 +163,7 @@ struct Building<'a> {
     wanted: &'a [Wanted],
     class: Option<&'a ClassField>,
     index: ArchiveIndex,
-    /// The extensions of the sample so far.
+    /// The extensions of the current sample.
     extensions: HashSet<String>,
     /// A sample for each hash of a key.
     seen: HashMap<u64, u32>,
@@ -198,7 +199,7 @@ impl Building<'_> {
                 index.labels[sample] = NO_CLASS;
                 if member.size <= MAX_CLASS_BYTES && !member.is_link {
                     let bytes = walk.contents(member)?;
-                    // What is wrong with it is said when the sample is read.
+                    // What is wrong with it is reported when the sample is read.
                     index.labels[sample] = match class.read(bytes) {
                         Ok(Said::Index(class)) => class,
                         Ok(Said::Name(name)) => match self.names.get(&*name) {

@@ -1,7 +1,7 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::ColumnRef;
 
-/// A member of each sample by its extension, and a place in it if it is JSON.
+/// A member of each sample by its extension, and a pointer into it if it is JSON.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Member {
     pub(super) extension: String,
@@ -14,7 +14,7 @@ impl Member {
         Self { extension: extension.to_owned(), pointer: None }
     }
 
-    /// A member by its extension, and a place in it if it is JSON: `json:/objects/0/class`.
+    /// A member by its extension, with a pointer into it if it is JSON: `json:/objects/0/class`.
     ///
     /// # Errors
     ///

@@ -44,8 +44,8 @@ pub use options::TarOptions;
 pub(super) use paths::is_tar_name;
 pub use summary::{MemberCount, TarRecord, TarSummary};
 
-/// How many archives are kept open. Others are opened for each read, as the files of a folder are: systems limit how
-/// many files a process may have open, often to 1024.
+/// How many archives are kept open. Others are opened for each read, like the files of a folder. Systems limit the
+/// number of open files per process, often to 1024.
 const KEPT_OPEN: usize = 256;
 
 /// Random access to samples in tar archives, which WebDataset calls shards.
@@ -83,7 +83,7 @@ pub struct TarReader {
     sizes: ImageSizes,
     #[expect(dead_code, reason = "held until the reader drops")]
     reservation: Reservation,
-    /// What decoders draw on.
+    /// The budget that decoders use.
     budget: MemoryBudget,
 }
 
@@ -163,7 +163,8 @@ impl TarReader {
         Self::open_all(&Files::local(), &first, paths, own, options, &MemoryBudget::unlimited())
     }
 
-    /// These archives, in this order, with what is usual if there are no fields; their index is saved as that of `root`.
+    /// These archives, in this order, with the default fields if none are given. Their index is saved as that of
+    /// `root`.
     fn open_all(
         files: &Files,
         root: &Path,
@@ -188,7 +189,7 @@ impl TarReader {
         for (path, index) in paths.into_iter().zip(indexes) {
             let first = count;
             count += index.len() as u64;
-            // Those of a storage hold no descriptor, and are known by the number that they were given.
+            // Archives in a storage have no file descriptor; they are known by their numbers.
             let keep = options.access != Access::Read || archives.len() < KEPT_OPEN || !files.are_local();
             let input = keep.then(|| files.open(&path, options.access)).transpose()?;
             archives.push(Archive { path, input, first, index });
@@ -252,7 +253,7 @@ impl TarReader {
         (archive, (sample - archive.first) as usize)
     }
 
-    /// The class of a sample; `None` if it has none that can be used.
+    /// The class of a sample; `None` if there is none that can be used.
     fn class(&self, archive: &Archive, nth: usize) -> Option<u32> {
         archive.index.labels.get(nth).copied().filter(|class| *class != NO_CLASS)
     }
@@ -261,7 +262,7 @@ impl TarReader {
         archive.index.places[nth * self.fields.wanted.len() + member]
     }
 
-    /// Adds to an error what member of which sample it is about.
+    /// Adds the sample and its member to an error.
     #[cold]
     fn located(&self, error: Error, sample: u64, member: usize) -> Error {
         let (archive, nth) = self.find(sample);
@@ -271,13 +272,13 @@ impl TarReader {
             None => key.into_owned(),
         };
         let place = self.place_of(archive, nth, member);
-        // Who read the archive says where in it; who decoded the member, where in that.
+        // Errors of reading already have a position in the archive; errors of decoding get one in the member.
         let error = if error.path().is_none() { error.in_part_at(place.start()) } else { error };
         let error = error.at_path(&archive.path).at_record(sample).at_member(name);
         if place.block == 0 { error } else { error.at_byte(place.start()) }
     }
 
-    /// Reads the first `wanted` bytes of a member into `buffer`; gives the length of all of it.
+    /// Reads the first `wanted` bytes of a member into `buffer`; returns the length of the whole member.
     fn read(&self, sample: u64, member: usize, buffer: &mut Vec<u8>, wanted: u64) -> Result<u64> {
         let (archive, nth) = self.find(sample);
         let place = self.place_of(archive, nth, member);
@@ -314,7 +315,7 @@ impl TarReader {
     }
 }
 
-/// The extensions of the first sample of all.
+/// The extensions of the first sample in the data set.
 fn first_extensions(files: &Files, paths: &[PathBuf]) -> Result<Vec<String>> {
     for path in paths {
         let extensions = index::first_sample(&files.open(path, Access::Read)?)?;
@@ -340,9 +341,9 @@ fn own_fields(root: &Path, fields: &[(String, Field)]) -> Result<Vec<OwnField>> 
 /// A worker's buffers.
 #[derive(Default)]
 struct Worker {
-    /// One a position in the job and wanted member.
+    /// For each record of the job and each wanted member, its bytes.
     members: Vec<Vec<u8>>,
-    /// The beginning of an image that is measured, apart from what is fetched.
+    /// The first bytes of an image that is measured; kept apart from the bytes that are fetched.
     start: Vec<u8>,
 }
 
@@ -445,7 +446,7 @@ impl RecordReader for TarReader {
         Location { path: Some(archive.path.clone()), record: Some(sample), member: Some(member), ..Location::default() }
     }
 
-    /// The archive's own name and the key: archives may use the same keys.
+    /// The archive's own name and the key, because several archives may use the same key.
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
         let (archive, nth) = self.find(sample);
         name.extend_from_slice(archive.path.file_name().unwrap_or_default().as_encoded_bytes());

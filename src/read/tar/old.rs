@@ -9,7 +9,7 @@ use crate::read::{ColumnRef, Longer};
 use crate::schema::Role;
 use crate::tree::{Fault, Node};
 
-/// What stood in the options.
+/// The options of an earlier version.
 #[derive(Deserialize)]
 #[serde(default)]
 #[derive(Default)]
@@ -28,7 +28,7 @@ enum OldField {
         #[serde(default = "cls")]
         extension: String,
         pointer: Option<String>,
-        // Names or indices: which of them is found out.
+        // Names or indices: the reader finds out which.
         #[serde(default, rename = "by")]
         _by: Option<String>,
     },
@@ -54,7 +54,7 @@ fn cls() -> String {
     "cls".to_owned()
 }
 
-/// What to write in place of options that say what members become.
+/// What to write instead of options that say what members become.
 ///
 /// # Errors
 ///

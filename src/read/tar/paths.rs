@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::read::paths::{files_at, is_hidden};
 use crate::storage::Files;
 
-/// The archives that a path stands for: itself, those in a folder, or those of a pattern; see [`files_at`].
+/// The archives that a path stands for: the file itself, those in a folder, or those that match a pattern; see
+/// [`files_at`].
 pub(super) fn archives(files: &Files, path: &Path) -> Result<Vec<PathBuf>> {
     Ok(files_at(files, path, &is_tar)?.files)
 }
@@ -13,7 +14,7 @@ pub(super) fn is_tar(name: &str) -> bool {
     name.ends_with(".tar")
 }
 
-/// Whether a file is called as an archive, and is not hidden.
+/// Whether a file's name is that of an archive, and not hidden.
 pub(in crate::read) fn is_tar_name(path: &Path) -> bool {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
     is_tar(&name) && !is_hidden(&name)

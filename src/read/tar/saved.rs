@@ -13,7 +13,7 @@ use super::fields::Fields;
 use super::index::{ArchiveIndex, Place};
 use super::options::TarOptions;
 
-/// The saved indexes of these archives, or new ones, which are then saved.
+/// The saved indexes of these archives; if there are none, new ones, which are then saved.
 pub(super) fn indexes(
     files: &Files,
     root: &Path,
@@ -22,7 +22,7 @@ pub(super) fn indexes(
     options: &TarOptions,
     reservation: &mut Reservation,
 ) -> Result<Vec<ArchiveIndex>> {
-    // What a storage keeps may change without a time of modification that tells.
+    // Objects in a storage may change without a modification time that shows it.
     let Some(file) = options.saved_index.path(root).filter(|_| files.are_local()) else {
         return index_all(files, paths, fields, reservation);
     };
@@ -61,7 +61,7 @@ fn index_all(
     Ok(indexes)
 }
 
-/// The archives as they are now, and what of them is indexed.
+/// The current state of the archives, and which of their members are indexed.
 fn guard(paths: &[PathBuf], fields: &Fields) -> Result<Guard> {
     let mut guard = Guard::new("members of tar archives 3").and(format!("{:?}", fields.wanted).as_bytes());
     let class = fields.class.as_ref().map(|class| (class.member, &class.pointer));
@@ -88,7 +88,7 @@ fn pack(indexes: &[ArchiveIndex]) -> Vec<u8> {
     packer.finish()
 }
 
-/// `None` for anything that can't be used without looking again.
+/// `None` if the bytes can't be used as they are.
 fn unpack(bytes: &[u8], count: usize, fields: &Fields) -> Option<Vec<ArchiveIndex>> {
     let mut unpacker = Unpacker::new(bytes);
     let mut indexes = Vec::new();

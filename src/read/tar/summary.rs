@@ -86,7 +86,7 @@ impl TarSummary {
         let extensions = super::first_extensions(&Files::local(), &paths)?;
         let usual = usual_fields(&extensions).and_then(|usual| split_fields(&usual));
         let (is_usual, archives) = (usual.is_ok(), paths.len() as u64);
-        // Any member will do to count samples.
+        // Any member is enough to count samples.
         let fields = usual.map_or_else(|_| any_fields(&extensions[..extensions.len().min(1)]), |(own, _)| own);
         let (files, budget) = (Files::local(), MemoryBudget::unlimited());
         let reader = TarReader::open_all(&files, path.as_ref(), paths, fields, &options, &budget)?;
@@ -104,7 +104,7 @@ impl TarSummary {
     }
 }
 
-/// Count and bytes of an archive's members by extension.
+/// Number and bytes of an archive's members, by extension.
 fn members_of(path: &Path) -> Result<BTreeMap<String, (u64, u64)>> {
     let input = Input::open(path, Access::Read, None)?;
     let mut walk = Walk::new(&input)?;

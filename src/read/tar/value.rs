@@ -9,7 +9,7 @@ use crate::decode::compare_decimals;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::json::{Wanted, inner_of, steps, unescape};
 
-/// A way into JSON, taken apart: RFC 6901.
+/// A parsed JSON pointer (RFC 6901).
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Pointer {
     text: String,
@@ -24,7 +24,7 @@ impl Pointer {
         Self { text: text.to_owned(), wanted }
     }
 
-    /// The JSON that it leads to, if anything is there.
+    /// The JSON that the pointer leads to, if there is any.
     ///
     /// # Errors
     ///
@@ -39,13 +39,13 @@ impl Pointer {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
     Integer(i64),
-    /// A finite number, as it is written, so that it is rounded only once.
+    /// A finite number as it is written, so that it is rounded only once.
     Float(&'a str),
     Text(Cow<'a, str>),
 }
 
 impl<'a> Value<'a> {
-    /// The value that `pointer` leads to, or without one the whole of a text: a number if it reads as one.
+    /// The value that `pointer` leads to. Without a pointer, the whole text: a number if it looks like one.
     ///
     /// # Errors
     ///
@@ -96,7 +96,7 @@ impl<'a> Value<'a> {
     pub(super) fn to_i64(&self) -> Option<i64> {
         match self {
             Self::Integer(integer) => Some(*integer),
-            // 3.0 and 3e0 are how some writers put 3.
+            // Some writers put 3.0 or 3e0 for 3.
             Self::Float(text) => {
                 let whole = text.trim_end_matches('0').strip_suffix('.').and_then(|whole| whole.parse().ok());
                 whole.or_else(|| {

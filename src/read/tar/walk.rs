@@ -9,19 +9,19 @@ use crate::storage::Input;
 /// Headers are one block, and everything begins at a block.
 pub(super) const BLOCK: u64 = 512;
 
-/// Most bytes of a long name or a pax header: names end at 4 KiB on any system, but pax headers hold attributes too.
+/// Most bytes of a long name or a pax header. Names end at 4 KiB on any system, but pax headers also hold attributes.
 const MAX_EXTENSION: u64 = 1 << 20;
 
-/// What is read at once where the next header is less than `GAP` away, and where it is farther: some more than a header,
-/// as small members often lie between large ones.
+/// Number of bytes that are read at once: `NEAR` if the next header is less than `GAP` away, otherwise `FAR`, which is
+/// more than a header, because small members often lie between large ones.
 const NEAR: usize = 64 << 10;
 const FAR: usize = 2 << 10;
 const GAP: u64 = 4 << 10;
 
-/// An ordinary file in an archive. Of one that was packed before under another name there is only a hard link.
+/// An ordinary file in an archive. A file that was packed before under another name is only a hard link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Member {
-    /// Where its header begins, long names and pax headers before it included.
+    /// Where its header begins, including long names and pax headers before it.
     pub(super) header: u64,
     /// Where its bytes begin: always a multiple of [`BLOCK`], never 0.
     pub(super) data: u64,
@@ -33,18 +33,18 @@ pub(super) struct Member {
 /// The members of one archive, in order.
 pub(super) struct Walk<'a> {
     input: &'a Input,
-    /// A part of the file, if it is not in memory anyway.
+    /// The part of the file that is in memory, unless all of it is.
     window: Vec<u8>,
     window_start: u64,
     /// Where the next header is.
     at: u64,
-    /// The name of the member found last.
+    /// The name of the member that was found last.
     name: Vec<u8>,
-    /// Members that are no ordinary files: folders, symbolic links, devices.
+    /// Number of members that are not ordinary files: folders, symbolic links, devices.
     others: u64,
 }
 
-/// What extension headers say of the member behind them.
+/// What extension headers say about the member after them.
 #[derive(Default)]
 struct Extended {
     header: Option<u64>,
@@ -81,12 +81,12 @@ impl<'a> Walk<'a> {
         self.others
     }
 
-    /// The bytes of a member, which the caller knows to be few.
+    /// The bytes of a member. The caller knows that they are few.
     pub(super) fn contents(&mut self, member: Member) -> Result<&[u8]> {
         self.bytes(member.data, member.size)
     }
 
-    /// The next ordinary file; `None` behind the last.
+    /// The next ordinary file; `None` after the last one.
     ///
     /// # Errors
     ///
@@ -126,7 +126,7 @@ impl<'a> Walk<'a> {
         }
         check_sum(&block)?;
         let kind = block[156];
-        // The size in a pax header is that of the member alone, not of further headers before it.
+        // The size in a pax header is that of the member itself, not of further headers before it.
         let own_size = number(&block[124..136], "size")?;
         let is_extension = matches!(kind, b'L' | b'K' | b'x' | b'X' | b'g');
         let size = if is_extension { own_size } else { extended.size.unwrap_or(own_size) };
@@ -135,7 +135,7 @@ impl<'a> Walk<'a> {
             self.name.clear();
             short_name(&block, &mut self.name);
         }
-        // Links, devices and folders have no bytes, whatever their size says.
+        // Links, devices and folders have no bytes, whatever size the header gives.
         let size = if matches!(kind, b'1'..=b'6') { 0 } else { size };
         let end = data.checked_add(size).filter(|end| *end <= len).ok_or_else(|| {
             let name = String::from_utf8_lossy(if is_extension { b"its header" } else { &self.name });
@@ -185,7 +185,7 @@ impl<'a> Walk<'a> {
         Ok(Step::Next)
     }
 
-    /// Behind the block of zeros that ends an archive there are only zeros.
+    /// Checks that only zeros follow the block of zeros that ends an archive.
     fn check_end(&mut self, mut at: u64) -> Result<()> {
         while at < self.input.len() {
             let rest = self.bytes(at, (self.input.len() - at).min(NEAR as u64))?;
@@ -230,14 +230,15 @@ enum Step {
     End,
 }
 
-/// The sum of a header's bytes, its own field taken as spaces. Some old programs summed signed bytes.
+/// Compares the checksum of a header, in which the field of the sum counts as spaces. Some old programs added signed
+/// bytes.
 fn check_sum(block: &[u8; BLOCK as usize]) -> Result<()> {
     let promised = number(&block[148..156], "checksum")?;
     let (before, behind) = (&block[..148], &block[156..]);
     let spaces = 8 * u64::from(b' ');
     let unsigned = before.iter().chain(behind).map(|byte| u64::from(*byte)).sum::<u64>() + spaces;
     let high = before.iter().chain(behind).filter(|byte| **byte >= 0x80).count() as u64;
-    // A signed byte counts for 256 less from 128 on.
+    // As a signed byte, a value of 128 or more counts 256 less.
     if promised == unsigned || unsigned.checked_sub(256 * high) == Some(promised) {
         return Ok(());
     }
@@ -246,7 +247,8 @@ fn check_sum(block: &[u8; BLOCK as usize]) -> Result<()> {
     Err(Error::new(ErrorKind::Format, message))
 }
 
-/// A number of a header: octal digits with spaces before and a space or zero behind, or for large ones base 256.
+/// A number in a header: octal digits with spaces before them and a space or zero after them; base 256 for large
+/// numbers.
 fn number(field: &[u8], what: &str) -> Result<u64> {
     let number = match field {
         [0x80, high @ .., _, _, _, _, _, _, _, _] if high.iter().all(|byte| *byte == 0) => {
@@ -272,7 +274,7 @@ fn until_zero(bytes: &[u8]) -> &[u8] {
 }
 
 fn short_name(block: &[u8; BLOCK as usize], name: &mut Vec<u8>) {
-    // GNU's own format has other things in the place of ustar's prefix.
+    // GNU's own format uses the place of ustar's prefix for other values.
     if &block[257..263] == b"ustar\0" && block[345] != 0 {
         name.extend_from_slice(until_zero(&block[345..500]));
         name.push(b'/');
@@ -280,10 +282,10 @@ fn short_name(block: &[u8; BLOCK as usize], name: &mut Vec<u8>) {
     name.extend_from_slice(until_zero(&block[..100]));
 }
 
-/// Reads the records `LENGTH KEY=VALUE\n` of a pax header, where the length counts the whole record.
+/// Reads the records `LENGTH KEY=VALUE\n` of a pax header. The length counts the whole record.
 fn pax(mut records: &[u8], global: bool, extended: &mut Extended, name: &mut Vec<u8>) -> Result<()> {
     let malformed = || Error::new(ErrorKind::Format, "a damaged pax header: a record is no `LENGTH KEY=VALUE`");
-    // Some writers fill the block up.
+    // Some writers fill up the block.
     while !until_zero(records).is_empty() {
         let space = memchr::memchr(b' ', records).ok_or_else(malformed)?;
         let digits = std::str::from_utf8(&records[..space]).ok();

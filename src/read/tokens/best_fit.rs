@@ -7,19 +7,20 @@ use crate::memory::{MemoryBudget, Reservation};
 use super::documents::{WHAT, Windows, each_end};
 use super::file::TokenFile;
 
-/// Windows of whole documents from all over the file: twelve bytes a document and eight a window.
+/// Windows of whole documents from anywhere in the file: twelve bytes per document and eight per window.
 #[derive(Debug)]
 pub(super) struct Bins {
-    /// Documents and parts of those that are longer than a window, those of a window together, in the file's order.
+    /// Documents, and parts of those that are longer than a window. The pieces of a window stand together, in the
+    /// file's order.
     pieces: Windows,
-    /// The first piece of each window, and at last the number of pieces.
+    /// The first piece of each window, and at the end the number of pieces.
     firsts: Vec<u64>,
     #[expect(dead_code, reason = "held until the windows drop")]
     reservation: Reservation,
 }
 
 impl Bins {
-    /// As [`Windows::find`], for documents in any order.
+    /// Like [`Windows::find`], with documents in any order.
     pub(super) fn find(file: &TokenFile, end: u32, span: u64, overlap: u64, budget: &MemoryBudget) -> Result<Self> {
         let mut found = Windows::new(budget)?;
         let mut begin = 0;
@@ -36,7 +37,7 @@ impl Bins {
             let message = format!("{} documents; at most 2^32 can be sorted by length", found.len());
             return Err(Error::new(ErrorKind::Limit, message));
         };
-        // What sorting takes, beside the pieces before and after.
+        // Memory for sorting, in addition to the pieces before and after.
         let _sorting = budget.reserve(u64::from(count) * 2 * size_of::<u32>() as u64, WHAT)?;
         let (window_of, windows) = fit(&found, count, span);
         let mut reservation = budget.reserve(2 * (u64::from(windows) + 1) * size_of::<u64>() as u64, WHAT)?;
@@ -70,7 +71,7 @@ impl Bins {
     }
 }
 
-/// For each piece its window, and how many windows there are.
+/// The window of each piece, and the number of windows.
 fn fit(pieces: &Windows, count: u32, span: u64) -> (Vec<u32>, u32) {
     let len = |piece: u32| {
         let Range { start, end } = pieces.window(piece.into());
@@ -79,7 +80,7 @@ fn fit(pieces: &Windows, count: u32, span: u64) -> (Vec<u32>, u32) {
     let mut longest_first: Vec<u32> = (0..count).collect();
     longest_first.sort_unstable_by_key(|piece| (std::cmp::Reverse(len(*piece)), *piece));
     let mut window_of = vec![0; count as usize];
-    // The windows that have room, by how much.
+    // The windows that have room left, by how much.
     let mut open: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     let mut windows = 0;
     for piece in longest_first {

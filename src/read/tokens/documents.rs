@@ -6,23 +6,23 @@ use crate::read::parallel::{in_order, thread_count};
 
 use super::file::TokenFile;
 
-/// Where each window of whole documents lies: twelve bytes a window.
+/// Where each window of whole documents lies: twelve bytes per window.
 #[derive(Debug)]
 pub(super) struct Windows {
     starts: Vec<u64>,
-    /// How many tokens each one holds.
+    /// Number of tokens in each.
     lens: Vec<u32>,
     reservation: Reservation,
 }
 
-/// What the budget's errors call it.
+/// Its name in the budget's errors.
 pub(super) const WHAT: &str = "the index of the documents";
 
-/// Tokens that are looked through at a time.
+/// Number of tokens that are searched at a time.
 const PART: u64 = 1 << 20;
 
-/// Gives the end of each document to `visit`, in order: where the token `end` was, and at last the end of the file. Several
-/// threads look.
+/// Gives the end of each document to `visit`, in order: the positions of the token `end`, and last the end of the file.
+/// Several threads search.
 pub(super) fn each_end(file: &TokenFile, end: u32, mut visit: impl FnMut(u64) -> Result<()>) -> Result<()> {
     let mut last = 0;
     in_order(
@@ -43,13 +43,13 @@ pub(super) fn each_end(file: &TokenFile, end: u32, mut visit: impl FnMut(u64) ->
             Ok(())
         },
     )?;
-    // Nothing ends what follows the last of those tokens.
+    // What follows the last of these tokens has no end.
     if last < file.tokens { visit(file.tokens) } else { Ok(()) }
 }
 
 impl Windows {
-    /// Finds the documents of `file`, which end with `end`, and lays them into windows of `span` tokens. Of a document
-    /// longer than that, each window begins with the last `overlap` tokens of the one before.
+    /// Finds the documents of `file`, which end with `end`, and puts them into windows of `span` tokens. If a document
+    /// is longer, each of its windows begins with the last `overlap` tokens of the window before.
     pub(super) fn find(file: &TokenFile, end: u32, span: u64, overlap: u64, budget: &MemoryBudget) -> Result<Self> {
         let mut packer = Packer::new(span, overlap);
         let mut windows = Self::new(budget)?;
@@ -65,7 +65,7 @@ impl Windows {
     pub(super) fn push(&mut self, window: Range<u64>) -> Result<()> {
         if self.starts.len() == self.starts.capacity() {
             let more = self.starts.len().max(1024);
-            // Growing holds the old list and the new one.
+            // While it grows, there are two lists: the old one and the new one.
             let bytes = (2 * self.starts.len() + more) * (size_of::<u64>() + size_of::<u32>());
             self.reservation.grow_to(bytes as u64, WHAT)?;
             self.starts.reserve_exact(more);
@@ -86,13 +86,13 @@ impl Windows {
     }
 }
 
-/// Lays documents into windows, in their order, as they become known.
+/// Puts documents into windows, in their order, as they are found.
 struct Packer {
     span: u64,
     overlap: u64,
-    /// Where the window begins that is being filled.
+    /// Where the current window begins.
     start: u64,
-    /// Where the last document ends that is in it.
+    /// Where the last document in it ends.
     filled: u64,
 }
 
@@ -101,13 +101,13 @@ impl Packer {
         Self { span, overlap, start: 0, filled: 0 }
     }
 
-    /// Takes in the document that ends at `end`.
+    /// Adds the document that ends at `end`.
     fn end(&mut self, end: u64, mut window: impl FnMut(Range<u64>) -> Result<()>) -> Result<()> {
         if end - self.start > self.span && self.filled > self.start {
             window(self.start..self.filled)?;
             self.start = self.filled;
         }
-        // A document longer than a window has its windows to itself, but for the last, where others may follow.
+        // A document longer than a window has its own windows; only in the last of them may others follow.
         while end - self.start > self.span {
             window(self.start..self.start + self.span)?;
             self.start += self.span - self.overlap;

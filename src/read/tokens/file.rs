@@ -50,13 +50,13 @@ impl TokenFile {
         self.start + token * self.stored.kind.bytes() as u64
     }
 
-    /// The bytes of these tokens, where memory holds the file.
+    /// The bytes of these tokens, if the file is in memory.
     pub(super) fn held(&self, tokens: &Range<u64>) -> Option<&[u8]> {
         let range = usize::try_from(self.byte(tokens.start)).ok()?..usize::try_from(self.byte(tokens.end)).ok()?;
         self.input.slice()?.get(range)
     }
 
-    /// The tokens' bytes: those that memory holds, or read into `buffer`.
+    /// The tokens' bytes: from memory, or read into `buffer`.
     pub(super) fn bytes<'a>(&'a self, tokens: &Range<u64>, buffer: &'a mut Vec<u8>) -> Result<&'a [u8]> {
         if let Some(bytes) = self.held(tokens) {
             return Ok(bytes);
@@ -66,7 +66,7 @@ impl TokenFile {
         Ok(buffer)
     }
 
-    /// Gives the index of each token in `bytes` that is `wanted` to `visit`.
+    /// Gives the index of each token in `bytes` that equals `wanted` to `visit`.
     pub(super) fn find(&self, bytes: &[u8], wanted: u32, visit: impl FnMut(usize)) {
         match self.stored.kind {
             StoredType::U8 => find::<u8, 1>(self.stored, bytes, u8::try_from(wanted).ok(), visit),
@@ -85,7 +85,7 @@ impl TokenFile {
     }
 }
 
-/// Tokens that are looked at together, so that the compiler compares many at once.
+/// Tokens that are compared together, so that the compiler uses vector instructions.
 const BLOCK: usize = 64;
 
 fn find<T: FileNumber<N> + PartialEq, const N: usize>(

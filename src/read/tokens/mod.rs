@@ -66,7 +66,7 @@ pub struct TokenReader {
 /// Where the windows are.
 #[derive(Debug)]
 enum Cut {
-    /// At this distance from each other.
+    /// At equal distances.
     Even(u64),
     /// Documents that follow each other.
     Whole(Windows),
@@ -74,8 +74,8 @@ enum Cut {
     BestFit(Bins),
 }
 
-/// A worker's buffers: the bytes of its job's windows, put together where documents come from anywhere, and where the
-/// documents in one of them end.
+/// A worker's buffers: the bytes of its job's windows, put together if documents come from anywhere, and the ends of
+/// the documents in one of them.
 #[derive(Default)]
 struct Worker {
     fetched: Fetched,
@@ -169,7 +169,7 @@ impl TokenReader {
         Ok(Self { file, options: options.clone(), tensors, windows, samples })
     }
 
-    /// How many samples there will be, where the file's length tells, and their tensors.
+    /// The number of samples, if the file's length tells it, and their tensors.
     fn foretold(
         path: &Path,
         fields: &[(String, Field)],
@@ -212,11 +212,11 @@ impl TokenReader {
         self.file.tokens
     }
 
-    /// The tokens of a sample; the first of those that follow each other, if they come from anywhere.
+    /// The tokens of a sample; if documents come from anywhere, the first tokens that follow each other.
     fn window(&self, sample: u64) -> Range<u64> {
         match &self.windows {
             Cut::Even(stride) => {
-                // Beyond the last sample, nothing.
+                // Empty beyond the last sample.
                 let start = sample.saturating_mul(*stride).min(self.file.tokens);
                 start..self.file.tokens.min(start + self.options.span() as u64)
             }
@@ -235,7 +235,7 @@ impl TokenReader {
         self.options.span() * self.file.stored.kind.bytes()
     }
 
-    /// Whether all tokens are in the vocabulary.
+    /// Checks that all tokens are in the vocabulary.
     fn check(&self, sample: u64, bytes: &[u8]) -> Result<()> {
         let Some(vocabulary) = self.options.vocabulary else { return Ok(()) };
         let Some((index, token)) = self.file.beyond(bytes, vocabulary) else { return Ok(()) };
@@ -244,7 +244,7 @@ impl TokenReader {
         Err(Error::new(ErrorKind::Data, message).at_byte(byte))
     }
 
-    /// Where in the file token `index` of a sample is.
+    /// The position in the file of token `index` of a sample.
     fn token_at(&self, sample: u64, mut index: u64) -> u64 {
         if let Cut::BestFit(bins) = &self.windows {
             for piece in bins.pieces(sample) {
@@ -258,14 +258,14 @@ impl TokenReader {
         self.window(sample).start + index
     }
 
-    /// Writes `tokens`, and zeros behind them.
+    /// Writes `tokens`, followed by zeros.
     fn put(&self, tokens: &[u8], mut tensor: TensorMut<'_>) -> Result<()> {
         let written = tokens.len() / self.file.stored.kind.bytes() * tensor.dtype().bytes();
         tensor.bytes_mut()[written..].fill(0);
         self.file.stored.write(tokens, 0, &mut tensor)
     }
 
-    /// Writes segments, positions and mask of the documents that end at `ends`, and zeros behind the last.
+    /// Writes segments, positions and mask of the documents that end at `ends`, followed by zeros.
     fn put_documents(&self, ends: &[usize], row: &mut RowMut<'_>) -> Result<()> {
         let documents = || ends.iter().scan(0, |begin, end| Some(std::mem::replace(begin, *end)..*end));
         let padding = ends.last().copied().unwrap_or(0)..usize::MAX;
@@ -302,7 +302,7 @@ impl TokenReader {
     }
 }
 
-/// The part of `range` that `slice` has.
+/// The part of `range` that lies in `slice`.
 fn clamped<T>(slice: &mut [T], range: Range<usize>) -> &mut [T] {
     let end = range.end.min(slice.len());
     &mut slice[range.start.min(end)..end]

@@ -10,7 +10,7 @@ use super::options::TokenOptions;
 use super::tensors::{Part, natural};
 use super::text_options::TextTokenOptions;
 
-/// What to write in place of a type among the options.
+/// What to write instead of a type among the options.
 ///
 /// # Errors
 ///

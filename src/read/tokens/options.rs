@@ -114,17 +114,17 @@ impl TokenOptions {
         (self.cut == TokenCut::Random).then(|| starts.div_ceil(self.window.max(1) as u64))
     }
 
-    /// Tokens of a sample, that is of a window and its last target.
+    /// Tokens of a sample: those of a window, and the last target.
     pub(super) fn span(&self) -> usize {
         self.window + self.overlap()
     }
 
-    /// Tokens that a window shares with one that goes on behind it: a target here is an input there.
+    /// Tokens that a window shares with the next one of the same document: a target here is an input there.
     pub(super) fn overlap(&self) -> usize {
         usize::from(self.targets != TokenTargets::None)
     }
 
-    /// Tokens from one window's beginning to the next, where that is always the same.
+    /// Tokens from the beginning of one window to that of the next, if this never varies.
     pub(super) fn stride(&self) -> Option<usize> {
         match self.cut {
             TokenCut::Contiguous { stride } => Some(stride.unwrap_or(self.window)),
@@ -134,7 +134,7 @@ impl TokenOptions {
         }
     }
 
-    /// What is wrong with them, found without the file.
+    /// What is wrong with the options, without looking at the file.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if !(1..=1 << 30).contains(&self.window) {

@@ -10,10 +10,10 @@ use crate::schema::{Role, TensorSpec};
 
 use super::options::{TokenCut, TokenOptions, TokenTargets};
 
-/// What a window gives.
+/// A part of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Part {
-    /// All tokens of a window that has no targets beside it, or those before the last.
+    /// All tokens of a window if there are no targets, otherwise all but the last.
     Inputs,
     Targets,
     Segments,
@@ -21,7 +21,7 @@ pub(super) enum Part {
     Mask,
 }
 
-/// The tensors of a sample, and which part of a window each is.
+/// The tensors of a sample, and which part of a window each of them is.
 #[derive(Debug)]
 pub(super) struct Tensors {
     pub(super) specs: Vec<TensorSpec>,
@@ -29,7 +29,8 @@ pub(super) struct Tensors {
 }
 
 impl Tensors {
-    /// The tensors that fields ask for, or without any all that there are, of windows of `stored` tokens if that is known.
+    /// The tensors for these fields, or all tensors if there are no fields, of windows of `stored` tokens if that is
+    /// known.
     ///
     /// # Errors
     ///
@@ -88,7 +89,7 @@ impl Tensors {
         let role = field.role.unwrap_or(spec.role);
         self.parts.push(*part);
         self.specs.push(TensorSpec { name: name.to_owned(), role, dtype: *dtype, ..spec.clone() });
-        // The mask is that of what is to be answered.
+        // The mask is that of the targets.
         if let Some((mask, of)) = own.iter().find(|own| own.0 == Part::Mask)
             && of.name.strip_suffix("_mask") == Some(&spec.name)
         {
@@ -104,7 +105,7 @@ impl Tensors {
     }
 }
 
-/// All that windows have, by its own name.
+/// All parts of windows, by their own names.
 pub(super) fn natural(options: &TokenOptions) -> Vec<(Part, TensorSpec)> {
     let window = options.window;
     let tokens = |name, role, len| TensorSpec::new(name, role, DType::I64, &[len]);

@@ -27,25 +27,25 @@ use super::options::TokenOptions;
 use super::tensors::Tensors;
 use super::text_options::TextTokenOptions;
 
-/// Documents that a thread tokenises before it takes the next ones.
+/// Number of documents that a thread takes at a time.
 const DOCUMENTS_AT_ONCE: u64 = 64;
 
-/// What a kept file of tokens begins with: this, what it is made of, the bytes of a token, and how many bytes of tokens follow. Raw
-/// tokens without any of it would be a file like any other.
+/// A saved file of tokens begins with this mark, a hash of what it is made of, the bytes of a token, and the number of
+/// bytes that follow. Without this header, raw tokens could not be told from any other file.
 const MAGIC: [u8; 8] = *b"rftokens";
 const HEADER: usize = 32;
 
-/// Windows of tokens that were made of text.
+/// Windows of tokens that were made from text.
 pub(super) struct TextTokens {
     reader: TokenReader,
     source: PathBuf,
     fingerprint: Fingerprint,
-    /// Removed behind the reader.
+    /// Removed when the reader drops.
     #[expect(dead_code, reason = "held until the reader drops")]
     temporary: Option<TempPath>,
 }
 
-/// The text that a row of tokens is made of.
+/// The text that a file of tokens is made from.
 struct Corpus {
     container: Box<dyn Container>,
     /// The number of the field of text, and its name.
@@ -84,14 +84,14 @@ impl Corpus {
         Ok(Self { container, field: (number, name), tokenizer, end, stored, special_tokens: options.special_tokens })
     }
 
-    /// Whether size and times of these files tell documents from changed ones: not where a storage has them, or where what is
-    /// named is a folder or an index, and the documents lie in other files.
+    /// Whether the sizes and times of these files would show a change of the documents. They do not in a storage, or if
+    /// a folder or an index is named whose documents lie in other files.
     fn is_told_by(&self, paths: &[PathBuf], files: &Files) -> bool {
         let first = if self.container.is_empty() { None } else { self.container.place(0).path };
         files.are_local() && first.is_some_and(|first| paths.contains(&first))
     }
 
-    /// What the row of tokens depends on.
+    /// What the tokens depend on.
     fn guard(&self, paths: &[PathBuf]) -> Result<u64> {
         let Fingerprint { count, names, sizes } = self.container.fingerprint();
         let mut guard = Guard::new("tokens 1");
@@ -104,7 +104,7 @@ impl Corpus {
         Ok(guard.and(&own.to_le_bytes()).number())
     }
 
-    /// The tokens of one record as they are stored, with the one that ends it.
+    /// The tokens of one record as they are stored, including the one that ends it.
     fn tokens_of(&self, record: u64, scratch: &mut Scratch, into: &mut Vec<u8>) -> Result<()> {
         let mut tokens = Vec::new();
         let read = self.container.fetch(&[record], 0, scratch).and_then(|()| {
@@ -164,7 +164,7 @@ impl Corpus {
         write_at(file, &header(guard, self.stored, bytes)).map_err(written)
     }
 
-    /// Whether the file at `path` holds this row.
+    /// Whether the file at `path` holds these tokens.
     fn is_kept(&self, path: &Path, guard: u64) -> bool {
         let Ok(mut file) = files::open(path) else { return false };
         let len = file.metadata().map_or(0, |metadata| metadata.len());
@@ -225,7 +225,7 @@ impl TextTokens {
             ..options.of_tokens(corpus.end)
         };
         let reader = TokenReader::open_fields_in(&Files::local(), &path, at.fields, &tokens, at.budget);
-        // A file that nobody named says nothing to anybody.
+        // The temporary file has no name that the user knows.
         let reader = reader
             .map_err(|error| Error::new(error.kind(), format!("as tokens, {}", error.message())).at_path(at.path))?;
         let fingerprint = corpus.container.fingerprint().and(Fingerprint {
@@ -234,7 +234,7 @@ impl TextTokens {
         });
         let fingerprint = Fingerprint { count: Some(reader.len()), ..fingerprint };
         #[cfg(unix)]
-        // The open file is all that is needed, and nothing is left behind by a process that is killed.
+        // The open file is enough, and a process that is killed leaves nothing behind.
         drop(temporary.take());
         Ok(Self { reader, source: at.path.to_owned(), fingerprint, temporary })
     }

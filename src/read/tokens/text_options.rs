@@ -89,7 +89,7 @@ impl Default for TextTokenOptions {
 }
 
 impl TextTokenOptions {
-    /// How the row of tokens is read, of which `end` ends each document.
+    /// The options for reading the tokens, in which `end` ends each document.
     pub(super) fn of_tokens(&self, end: u32) -> TokenOptions {
         let documents = |packing| TokenCut::Documents { end, packing };
         let cut = match self.cut {

@@ -11,9 +11,9 @@ use crate::stats::StatsHandle;
 use super::MetricsAddress;
 use super::text::to_text;
 
-/// How often a server looks whether its iterator is still there.
+/// How often a server checks whether its iterator still exists.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// How long an address is waited for that is in use: that of an iterator which has just been dropped is free soon.
+/// How long to wait for an address that is in use: that of an iterator which was just dropped is free soon.
 const IN_USE: Duration = Duration::from_secs(3);
 
 /// Serves the figures of a run at `/metrics`, in Prometheus' text format, until its iterator drops. Gives the address, of which the port
@@ -84,6 +84,6 @@ fn answer(request: Request, figures: &StatsHandle) {
     if let Ok(header) = Header::from_bytes("Content-Type", "text/plain; version=0.0.4; charset=utf-8") {
         response.add_header(header);
     }
-    // Whoever asked may be gone.
+    // The client may be gone.
     let _ = request.respond(response);
 }

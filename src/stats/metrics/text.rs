@@ -4,8 +4,8 @@ use std::fmt::{self, Display, Write};
 
 use crate::stats::{Stats, Times};
 
-/// Upper bounds of the buckets of histograms, in seconds: from a microsecond to a minute, in factors of four. They are those of
-/// octaves, so that no finer bucket of ours lies in two of them.
+/// Upper bounds of histogram buckets, in seconds: from a microsecond to a minute, in factors of four. They are bounds
+/// of octaves, so that each of our finer buckets lies in only one of them.
 fn bounds() -> impl Iterator<Item = f64> {
     (10..=36).step_by(2).map(|power| f64::exp2(f64::from(power)) / 1e9)
 }
@@ -29,7 +29,7 @@ impl Text {
     fn value(&mut self, name: &str, labels: &[(&str, &str)], value: impl Display) -> fmt::Result {
         write!(self.0, "ringfeed_{name}")?;
         for (nth, (label, of)) in labels.iter().enumerate() {
-            // Ours are words: there is nothing to escape.
+            // Our labels are words, so nothing has to be escaped.
             write!(self.0, "{}{label}=\"{of}\"", if nth == 0 { '{' } else { ',' })?;
         }
         writeln!(self.0, "{} {value}", if labels.is_empty() { "" } else { "}" })

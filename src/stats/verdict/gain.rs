@@ -2,55 +2,55 @@
 
 use crate::stats::{StageStats, Stats, share};
 
-/// How many times as many workers are foretold at most, and where it is not known how reading goes with more.
+/// Most times as many workers that are advised, and the same if it is not known how reading behaves with more.
 const MOST_TIMES: usize = 4;
 const MOST_TIMES_UNKNOWN: usize = 2;
 
-/// What is waited less for, beside a core, is no reason to think that workers wait for one another.
+/// If less than this share is spent waiting without a core, workers are not assumed to wait for one another.
 const WAITS: f64 = 0.2;
-/// How many run the transforms' code at the same time, in the mean, where it is hardly ever two.
+/// If on average not more than this many threads run the transforms' code, two hardly ever do at the same time.
 const ALONE: f64 = 1.25;
-/// Where so much of the transforms' time is waited to begin them, they run one at a time.
+/// If this share of the transforms' time is spent waiting to begin them, they run one at a time.
 const TURNS: f64 = 0.02;
-/// From this share of the work on, waiting for their turn is what keeps workers.
+/// From this share of the work on, waiting for their turn is what limits workers.
 const LOCKED: f64 = 0.25;
 
-/// How work goes when more do it at the same time.
+/// How the work behaves when more threads do it at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scaling {
-    /// Nothing shared is in the way, as far as it was seen.
+    /// Nothing shared is in the way, as far as was seen.
     Free,
-    /// Reading takes longer in proportion: what is read from gives no more.
+    /// Reading takes longer in proportion: the storage is used up.
     Shared,
     /// The transforms' code runs one at a time.
     Locked,
-    /// Bytes are asked for ahead of the workers, as many as may be: it is the storage that is waited for.
+    /// As many bytes as possible are requested ahead, and the storage is waited for.
     Ahead,
-    /// It was never otherwise than now.
+    /// There was never another number of threads.
     Unknown,
 }
 
-/// What more workers would give, and why no more.
+/// What more workers would give, and what limits it.
 #[derive(Debug)]
 pub(super) struct Gain {
-    /// The smallest number that gives it.
+    /// The smallest number that reaches the limit.
     pub(super) workers: usize,
-    /// As many times as many samples a second.
+    /// How many times as many samples per second.
     pub(super) factor: f64,
     /// Share of the workers' work in which they could have run but had no core.
     pub(super) queued: f64,
-    /// This process is on nearly all cores all the time.
+    /// This process uses nearly all cores all the time.
     pub(super) uses_all_cores: bool,
     /// Most of the work is waiting, which needs no core.
     pub(super) waits: bool,
     /// Share of the workers' work in which they waited for their turn.
     pub(super) locked: f64,
     pub(super) scaling: Scaling,
-    /// What then is the limit.
+    /// The limit that would be reached.
     pub(super) bound: Bound,
 }
 
-/// What no number of workers can be faster than.
+/// Limits that no number of workers can exceed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Bound {
     Cores,
@@ -58,16 +58,16 @@ pub(super) enum Bound {
     Planning,
     /// The transforms' code, which runs one at a time.
     Lock,
-    /// Samples that there is room for.
+    /// The samples that there is room for.
     Ring,
 }
 
 impl Gain {
-    /// By what a sample costs on a core and beside one: the workers' rate is bounded by the cores that the rest of the process
-    /// leaves, by planning, and by the trainer.
+    /// From what a sample costs on a core and outside of it. The workers' rate is limited by the cores that the rest of
+    /// the process leaves, by planning, and by the trainer.
     pub(super) fn of(stats: &Stats) -> Self {
         let (workers, seconds) = (&stats.workers, stats.trainer.seconds());
-        // What is counted of stages, and not what goes through the ring: they run ahead of the trainer.
+        // The counts of stages, not of the ring, because stages run ahead of the trainer.
         let decoded = stats.stage("decode").map_or(0, |stage| stage.samples).max(1) as f64;
         let busy = workers.busy_seconds;
         let on_core: f64 = stats.stages[1..].iter().map(|stage| stage.cpu_seconds.unwrap_or(stage.busy_seconds)).sum();
@@ -99,13 +99,13 @@ impl Gain {
         .filter(|(rate, _)| *rate > 0.0)
         .fold((f64::INFINITY, Bound::Cores), |least, next| if next.0 < least.0 { next } else { least });
         let reach = |times: usize| {
-            // Not one worker for the last hundredth.
+            // No additional worker for the last two percent.
             let needed = (0.98 * most * sample_seconds).ceil().clamp(1.0, (times * workers.threads) as f64) as usize;
             (needed, most.min(needed as f64 / sample_seconds.max(f64::MIN_POSITIVE)))
         };
         let (mut needed, mut reachable) = reach(MOST_TIMES);
         let mut scaling = if is_locked { Scaling::Locked } else { Self::scaling(stats) };
-        // Code that was hardly ever run by two at the same time, and then would be, may hold a lock.
+        // Code that hardly ever ran twice at the same time, but would then, may hold a lock.
         if scaling == Scaling::Free && share(transforms, seconds) < ALONE && transforms / decoded * reachable > ALONE {
             scaling = Scaling::Unknown;
         }
@@ -124,7 +124,8 @@ impl Gain {
         }
     }
 
-    /// How many samples can be worked on at the same time: those of the batches that may be ahead, or that there are slots for.
+    /// Number of samples that can be worked on at the same time: those of the batches that may be ahead, or that have
+    /// slots.
     fn room(stats: &Stats) -> f64 {
         let rows = share(stats.samples as f64, stats.batches as f64);
         let queue = &stats.queue;
@@ -133,12 +134,12 @@ impl Gain {
         rows * if is_held { there_were } else { (queue.prefetch + 1) as f64 }
     }
 
-    /// Work on a core is bounded by cores, and nothing else. What is waited for beside one may be shared: of reading it is known
-    /// how it goes with more, of other work it is not.
+    /// Work on a core is limited only by cores. Waiting may be for something shared: for reading, it is known how this
+    /// behaves with more threads; for other work it is not.
     fn scaling(stats: &Stats) -> Scaling {
         let queued = stats.workers.queued_seconds.unwrap_or(0.0);
         let off_core = |stage: &StageStats| {
-            // Where the system does not tell, only reading is taken to wait.
+            // If the system does not tell, only reading is assumed to wait.
             let unknown = if stage.name == "read" { 0.0 } else { stage.busy_seconds };
             (stage.name, stage.busy_seconds - stage.cpu_seconds.unwrap_or(unknown))
         };
@@ -152,7 +153,7 @@ impl Gain {
         }
     }
 
-    /// From few that read at the same time to many: how the time of a sample grew.
+    /// How the time per sample grew from few threads that read at the same time to many.
     fn reading(stats: &Stats) -> Scaling {
         let all: u64 = stats.reads.iter().map(|level| level.samples).sum();
         let mut seen =
@@ -162,11 +163,11 @@ impl Gain {
         if jobs < 1.5 {
             return Scaling::Unknown;
         }
-        // 0 where each takes as long as alone, 1 where they share what there is.
+        // 0 if each takes as long as alone, 1 if they share what there is.
         let slope = share(many.sample_seconds, few.sample_seconds).max(f64::MIN_POSITIVE).ln() / jobs.ln();
         match slope {
             slope if slope <= 0.3 => Scaling::Free,
-            // Longer by more than that are other samples, or another time.
+            // If it grew by more than that, the samples were different, or the conditions were.
             0.6..=1.5 => Scaling::Shared,
             _ => Scaling::Unknown,
         }

@@ -3,13 +3,25 @@
 mod gain;
 mod judge;
 mod kinds;
+mod planning;
 #[cfg(test)]
 mod tests;
+mod trainer;
+mod upload;
+mod waits;
+mod workers;
 
 use super::Stats;
+use super::show::{Seconds, Things};
 use gain::{Gain, Scaling};
-use judge::{Judge, PEOPLE, TUNING};
+use judge::{Judge, PEOPLE, SATURATED, TUNING};
 pub use kinds::{Change, Limit, Verdict};
+
+/// If less than this was seen, nothing can be said.
+const FEWEST_BATCHES: u64 = 3;
+const SHORTEST_SECONDS: f64 = 0.005;
+/// With fewer batches, a single one that was waited for may just be the first.
+const FEW_BATCHES: u64 = 16;
 
 impl Stats {
     /// What limits the run, by these figures. Give the difference of two snapshots to judge the time between them, without the
@@ -46,13 +58,13 @@ impl Stats {
         verdict
     }
 
-    /// The same for who acts upon it: by finer measures, and with the number of workers.
+    /// The same for tuning: with finer thresholds, and with the number of workers.
     pub(crate) fn finding(&self) -> Finding {
         let judge = Judge::of(self, TUNING);
         let verdict = judge.verdict();
         let gain = Gain::of(self);
         let workers = self.workers.threads;
-        // Nothing shared is used up, and yet that many are not enough: samples differ.
+        // Nothing shared is used up, but this number is not enough, because samples differ.
         let is_short = verdict.limit == Limit::Workers
             && !matches!(gain.scaling, Scaling::Shared | Scaling::Locked | Scaling::Ahead)
             && !gain.uses_all_cores
@@ -68,12 +80,55 @@ impl Stats {
     }
 }
 
-/// What limits a run, for who acts upon it.
+/// What limits a run, for tuning.
 #[derive(Debug)]
 pub(crate) struct Finding {
     pub(crate) limit: Limit,
     pub(crate) change: Option<Change>,
-    /// As many workers as can be of use.
+    /// The largest useful number of workers.
     pub(crate) workers: usize,
     pub(crate) evidence: String,
+}
+
+impl Judge<'_> {
+    fn verdict(&self) -> Verdict {
+        let trainer = &self.stats.trainer;
+        let batches = Things(trainer.batches, "batch");
+        if trainer.batches < FEWEST_BATCHES || self.seconds < SHORTEST_SECONDS {
+            let evidence = format!("{batches} in {}", Seconds(self.seconds));
+            return self.said(Limit::TooLittleSeen, None, evidence, "let it run for longer");
+        }
+        let is_one = trainer.batches - trainer.ready.min(trainer.batches) == 1;
+        if is_one && trainer.batches < FEW_BATCHES {
+            let evidence = format!("one of {batches} was waited for, which is usual for the first");
+            return self.said(Limit::TooLittleSeen, None, evidence, "let it run for longer");
+        }
+        if let Some(verdict) = self.upload() {
+            return verdict;
+        }
+        if self.waited < self.measure.waits {
+            return self.fed();
+        }
+        if self.stats.workers.threads == 0 {
+            return self.shield();
+        }
+        if is_one && self.stats.upload.is_none() {
+            let evidence = format!("all of that for one of {batches}, which is usual for the first");
+            let advice = "a faster loader would gain nothing after it: judge the difference of two snapshots";
+            return self.said(Limit::Trainer, None, evidence, advice);
+        }
+        if let Some(verdict) = self.epoch_edges() {
+            return verdict;
+        }
+        if self.busy >= SATURATED {
+            return self.workers();
+        }
+        if let Some(busy) = self.busy_when_waited().filter(|busy| *busy >= SATURATED) {
+            return self.workers_at_times(busy);
+        }
+        if self.rested >= 0.25 && self.busy + self.rested >= SATURATED {
+            return self.capped();
+        }
+        self.idle_workers()
+    }
 }

@@ -9,8 +9,8 @@ use super::super::{
 };
 use super::*;
 
-/// Ten seconds of a trainer that was given 100 batches of 10 samples and waited `waited` seconds, by two workers on four
-/// cores that were busy for `busy` of their time: a tenth reading, the rest decoding.
+/// Ten seconds of a trainer that got 100 batches of 10 samples and waited `waited` seconds. Two workers on four cores
+/// were busy for `busy` of their time: a tenth reading, the rest decoding.
 fn run(waited: f64, busy: f64) -> Stats {
     let busy_seconds = busy * 20.0;
     let stage = |name, threads, busy_seconds, on_core: f64| StageStats {
@@ -62,20 +62,20 @@ fn run(waited: f64, busy: f64) -> Stats {
     }
 }
 
-/// So many times that long.
+/// Times of these lengths, each with its number.
 fn times(all: &[(f64, u64)]) -> Times {
     let histogram = Histogram::new();
     all.iter().for_each(|(seconds, count)| histogram.record(Duration::from_secs_f64(*seconds), *count));
     Times::read(&histogram)
 }
 
-/// A run with something else in it.
+/// The verdict on a run after `change`.
 fn with(mut stats: Stats, change: impl FnOnce(&mut Stats)) -> Verdict {
     change(&mut stats);
     stats.verdict()
 }
 
-/// The workers read for nine tenths of their time, asleep.
+/// The workers spend nine tenths of their time reading, without a core.
 fn mostly_reads(stats: &mut Stats) {
     let busy = stats.workers.busy_seconds;
     (stats.stages[1].busy_seconds, stats.stages[1].cpu_seconds) = (0.9 * busy, Some(0.0));

@@ -28,10 +28,11 @@ use shared::Shared;
 
 pub use pieces::AheadStats;
 
-/// Needs that lie no farther apart than this are one request: so many bytes take less time than another request.
+/// Needs that are no farther apart than this become one request, because so many bytes take less time than another
+/// request.
 const GAP_BYTES: u64 = 64 << 10;
 
-/// The requests to one storage. Dropping it ends its threads as soon as their requests end.
+/// The requests to one storage. When it drops, its threads end as soon as their requests end.
 pub(crate) struct Ahead(Arc<Shared>);
 
 /// Byte ranges of files that will be needed together: those of a batch.
@@ -51,7 +52,7 @@ struct Need {
     range: Range<u64>,
 }
 
-/// Pieces that a batch needs: they stay until this drops.
+/// Pieces that a batch needs. They are kept until this drops.
 #[derive(Default)]
 pub(crate) struct Requested(Vec<(Arc<Shared>, Vec<Key>)>);
 
@@ -78,7 +79,7 @@ impl Ahead {
         &*self.0.storage
     }
 
-    /// A number for a file, or the first of `count` numbers for as many files.
+    /// A number for a file, or the first of `count` numbers for `count` files.
     pub(super) fn number_files(&self, count: u64) -> u64 {
         let mut state = self.0.state.lock();
         let first = state.next_file;
@@ -86,7 +87,7 @@ impl Ahead {
         first
     }
 
-    /// Says that `range` of a file will be needed; of a whole file that is `0..u64::MAX`.
+    /// Announces that `range` of a file will be needed; `0..u64::MAX` for a whole file.
     pub(super) fn need(&self, file: u64, path: &Arc<Path>, range: Range<u64>, needs: &mut Needs) {
         if !range.is_empty() {
             needs.0.push(Need { shared: self.0.clone(), file, path: path.clone(), range });
@@ -116,7 +117,7 @@ impl Ahead {
         Ok(())
     }
 
-    /// Puts the first `wanted` bytes of a file into `buffer`; gives the file's length.
+    /// Copies the first `wanted` bytes of a file to `buffer`; returns the file's length.
     pub(super) fn read_file(&self, file: u64, path: &Path, buffer: &mut Vec<u8>, wanted: u64) -> Result<u64> {
         let Some((_, piece)) = self.0.piece(file, 0) else {
             self.0.state.lock().counts.unforeseen += 1;
@@ -152,8 +153,8 @@ impl Needs {
         self.0.is_empty()
     }
 
-    /// Asks for everything that nobody has asked for yet. What is asked for in vain is not an error here: the read that
-    /// needs it has it.
+    /// Requests everything that was not requested yet. If a request fails, this is not an error here, but of the read
+    /// that needs its bytes.
     pub(crate) fn request(mut self) -> Requested {
         self.0.sort_by_key(|need| (Arc::as_ptr(&need.shared).addr(), need.file, need.range.start));
         let mut requested = Requested::default();
@@ -191,7 +192,7 @@ impl Needs {
 }
 
 impl Requested {
-    /// Whether more may be asked for while this and what came before it is under way.
+    /// Whether more may be requested while this and earlier requests are under way.
     pub(crate) fn has_room(&self) -> bool {
         self.0.iter().all(|(shared, _)| {
             let state = shared.state.lock();
@@ -208,7 +209,8 @@ impl Drop for Requested {
                 state.release(key);
             }
             drop(state);
-            // Whoever waits for a piece that only this batch had asked for, and that nobody has begun to read, reads by itself.
+            // Whoever waits for a piece that only this batch had requested, and that nobody has begun to read, reads it
+            // directly.
             shared.arrived.notify_all();
         }
     }
@@ -223,7 +225,7 @@ mod tests {
     use crate::error::{Error, ErrorKind};
     use crate::watchdog;
 
-    /// A file whose bytes are their own offsets, and what was read of it.
+    /// A file whose bytes are their own offsets, and a record of what was read.
     #[derive(Default)]
     struct Offsets {
         reads: Mutex<Vec<Range<u64>>>,
@@ -342,7 +344,7 @@ mod tests {
 
     #[test]
     fn who_waits_for_what_nobody_needs_any_more_reads_by_itself() {
-        /// Hangs where it is asked ahead.
+        /// Hangs when bytes are requested ahead.
         struct Hanging(std::sync::Mutex<mpsc::Receiver<()>>);
         impl Storage for Hanging {
             fn file_len(&self, _: &Path) -> Result<u64> {

@@ -23,7 +23,7 @@ pub(super) struct State {
     /// Of all pieces, whether they have come or not; the budget's share is as large.
     pub(super) bytes: u64,
     pub(super) reservation: Reservation,
-    /// Mean length of whole files so far.
+    /// Mean length of the whole files so far.
     pub(super) file_bytes: u64,
     /// Buffers that were used before.
     pub(super) spare: Vec<Vec<u8>>,
@@ -37,9 +37,9 @@ pub(super) type Key = (u64, u64);
 pub(super) struct Piece {
     pub(super) end: u64,
     pub(super) path: Arc<Path>,
-    /// How many batches need it.
+    /// Number of batches that need it.
     pub(super) needed_by: usize,
-    /// What it counts for in `State::bytes`.
+    /// Its part of `State::bytes`.
     pub(super) counted: u64,
     pub(super) content: Content,
 }
@@ -89,8 +89,8 @@ impl State {
         }
     }
 
-    /// Adds the pieces of `range` that are not there yet, and holds on to those that are. Says whether the memory budget had room
-    /// for them.
+    /// Adds the pieces of `range` that are not there yet, and keeps those that are. Returns whether the memory budget
+    /// had room for them.
     pub(super) fn add(&mut self, file: u64, path: &Arc<Path>, range: Range<u64>, keys: &mut Vec<Key>) -> bool {
         let mut at = range.start;
         if let Some(((_, start), piece)) =
@@ -157,7 +157,7 @@ impl State {
         }
     }
 
-    /// A request has ended: with these bytes of a file of that length, or in vain.
+    /// A request has ended: with these bytes of a file of this length, or without success.
     pub(super) fn arrive(&mut self, key: Key, read: Option<u64>, bytes: Vec<u8>) {
         self.counts.requests += 1;
         self.counts.bytes += bytes.len() as u64;
@@ -171,7 +171,8 @@ impl State {
                 piece.content = Content::Here(Arc::new(Loaded { bytes, file_len }));
                 if whole {
                     self.file_bytes = (7 * self.file_bytes + real).div_ceil(8);
-                    // A file longer than was thought is here already: it is counted as far as the budget goes.
+                    // A file that is longer than was assumed is here already: it is counted as far as the budget
+                    // allows.
                     let _ = self.reservation.grow_to(self.bytes, "bytes asked for ahead");
                     self.reservation.shrink_to(self.bytes);
                 }

@@ -17,15 +17,15 @@ pub(super) struct Shared {
     pub(super) in_flight: usize,
     pub(super) most_bytes: u64,
     pub(super) state: Mutex<State>,
-    /// For whoever waits for bytes.
+    /// Notifies threads that wait for bytes.
     pub(super) arrived: Condvar,
-    /// For the threads.
+    /// Notifies the threads that read.
     pub(super) queued: Condvar,
 }
 
 impl Shared {
-    /// The piece that holds byte `at` of a file, and where it begins. Waits until it is there; `None` if nobody asked for it,
-    /// or in vain.
+    /// The piece with byte `at` of a file, and where it begins. Waits until it has come; `None` if it was not
+    /// requested, or could not be read.
     pub(super) fn piece(&self, file: u64, at: u64) -> Option<(u64, Arc<Loaded>)> {
         let mut state = self.state.lock();
         let mut waits = false;
@@ -78,7 +78,7 @@ impl Shared {
         }
         self.queued.notify_all();
         if state.threads == 0 {
-            // Without a thread nobody would ever answer: those who come for the bytes read them.
+            // If there is no thread, nobody would ever answer: whoever needs the bytes reads them.
             while let Some(key) = state.queue.pop_front() {
                 if let Some(piece) = state.pieces.get_mut(&key) {
                     piece.content = Content::Failed;
@@ -114,12 +114,12 @@ impl Shared {
             let read = catch_unwind(AssertUnwindSafe(|| self.storage.read(&path, key.1..end, &mut buffer)))
                 .unwrap_or_else(|panic| {
                     let error = Error::from_panic(&*panic);
-                    // It is the user's, too: if it panicked as it drops, nobody would answer those who wait.
+                    // It is the user's, too: if dropping it panicked, nobody would answer those who wait.
                     std::mem::forget(panic);
                     Err(error)
                 });
             let file_len = read.as_ref().ok().copied();
-            // What listens to events, and what an error carries, is the user's: somebody waits for this thread's answer.
+            // A subscriber and an error's content are the user's, and somebody waits for this thread's answer.
             let told = catch_unwind(AssertUnwindSafe(|| {
                 if let Err(error) = read {
                     tracing::debug!(path = %path.display(), %error, "a request ahead failed; it is made again when needed");

@@ -8,7 +8,7 @@ use super::values::IsClass;
 use super::{Operation, Part};
 use crate::transform::Tensors;
 
-/// Bad samples are told before the device works on them: those whose class is none.
+/// Finds samples whose class is not valid, before the device works on them.
 #[derive(Clone)]
 pub(in crate::transform) struct Check {
     tensor: String,
@@ -22,13 +22,13 @@ impl Check {
 }
 
 impl Operation {
-    /// Whether it is for training alone.
+    /// Whether it is only for training.
     pub(crate) fn is_augmentation(&self) -> bool {
         use Operation::{Cutmix, Masking, Mixup, Noise, Scale};
         matches!(self, Noise { .. } | Masking { .. } | Scale { .. } | Mixup { .. } | Cutmix { .. })
     }
 
-    /// The tensor that it changes or removes, if it is a single one.
+    /// The tensor that it changes or removes, if there is only one.
     pub(crate) fn tensor(&self) -> Option<&str> {
         match self {
             Self::Cast { tensor, .. }
@@ -49,7 +49,7 @@ impl Operation {
         }
     }
 
-    /// The tensors that it names beside that one.
+    /// Other tensors that it names.
     pub(crate) fn beside(&self) -> impl Iterator<Item = &str> {
         let (first, second) = match self {
             Self::Flip { by, .. } => (Some(by), None),
@@ -59,7 +59,7 @@ impl Operation {
         first.into_iter().chain(second).map(String::as_str)
     }
 
-    /// What the host looks at where a device does the work, which can't say that a sample is bad.
+    /// What the host must check if a device does the work, because a device can't report bad samples.
     pub(in crate::transform) fn check(&self) -> Option<Check> {
         match self {
             Self::OneHot { tensor, classes, .. } => Some(Check { tensor: tensor.clone(), classes: *classes }),
@@ -67,7 +67,7 @@ impl Operation {
         }
     }
 
-    /// The file that its parameters are in.
+    /// The file with its parameters.
     pub(crate) fn path_mut(&mut self) -> Option<&mut PathBuf> {
         match self {
             Self::Normalise { normaliser: NormaliserConfig::File(path), .. } => Some(path),

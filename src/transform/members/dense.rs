@@ -9,7 +9,7 @@ use crate::memory::Scope;
 use crate::schema::{Dim, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 
-/// Makes sure that a tensor holds one of these types.
+/// Checks that a tensor has one of these element types.
 pub(crate) fn expect_type(spec: &TensorSpec, dtypes: &[DType]) -> Result<()> {
     if dtypes.contains(&spec.dtype) {
         return Ok(());
@@ -19,7 +19,7 @@ pub(crate) fn expect_type(spec: &TensorSpec, dtypes: &[DType]) -> Result<()> {
     Err(Error::new(ErrorKind::Schema, message).at_column(&spec.name))
 }
 
-/// The same of one that is read beside another, and has this shape.
+/// The same for a tensor that is read beside another, and must have this shape.
 pub(crate) fn expect(spec: &TensorSpec, dtypes: &[DType], shape: &[Dim]) -> Result<()> {
     expect_type(spec, dtypes)?;
     if spec.shape == shape {
@@ -32,7 +32,7 @@ pub(crate) fn expect(spec: &TensorSpec, dtypes: &[DType], shape: &[Dim]) -> Resu
 /// Element types of the columns of entries.
 pub(crate) const INDEX_TYPES: [DType; 3] = [DType::U32, DType::I32, DType::I64];
 
-/// A sparse row's values as the whole row.
+/// Writes a sparse row's values as the whole row.
 pub(super) struct Dense {
     spec: TensorSpec,
     indices: String,

@@ -8,7 +8,7 @@ use crate::schema::{Dim, Role, Rows, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 use crate::view::TensorView;
 
-/// Numbers that hold fractions.
+/// Floating point numbers.
 pub(super) trait Float: Element {
     fn to_f64(self) -> f64;
     fn from_f64(value: f64) -> Self;
@@ -49,7 +49,7 @@ floats! {
     f64: |x| x, Self::from;
 }
 
-/// Calls a function with the type that an element type stands for, if that holds fractions.
+/// Calls a function with the Rust type of an element type, if that is floating point.
 macro_rules! with_float {
     ($dtype:expr, $type:ident => $call:expr, else $other:expr) => {
         match $dtype {
@@ -75,17 +75,17 @@ macro_rules! with_float {
 }
 pub(super) use with_float;
 
-/// Which tensor says where another one holds data, and how its elements lie over that.
+/// The tensor that says where another one holds data, and how its elements correspond to that tensor's.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Mask {
     name: String,
-    /// The dimension of the tensor that the mask's first one stands for.
+    /// The dimension of the tensor that corresponds to the mask's first one.
     axis: usize,
     rank: usize,
 }
 
 impl Mask {
-    /// The mask of a tensor: called the same with `_mask` behind it, or `features_mask`.
+    /// The mask of a tensor: its name ends in `_mask`, or it is `features_mask`.
     pub(super) fn of(spec: &TensorSpec, tensors: &Tensors) -> Option<Self> {
         let own = format!("{}_mask", spec.name);
         [own.as_str(), "features_mask"].into_iter().find_map(|name| {
@@ -100,7 +100,7 @@ impl Mask {
         mask.map_or(Ok(()), |mask| tensors.read(&mask.name))
     }
 
-    /// Which elements of a tensor of `shape` hold data.
+    /// The elements of a tensor of `shape` that hold data.
     pub(super) fn present<'a>(mask: Option<&Self>, row: &'a Row<'_>, shape: &[usize]) -> Result<Present<'a>> {
         let Some(mask) = mask else { return Ok(Present { mask: None, run: 1 }) };
         let run = shape[mask.axis + mask.rank..].iter().product();
@@ -108,17 +108,17 @@ impl Mask {
     }
 }
 
-/// Which elements of a tensor hold data; all of them without a mask.
+/// The elements of a tensor that hold data; without a mask, all of them.
 #[derive(Clone, Copy)]
 pub(super) struct Present<'a> {
     mask: Option<TensorView<'a>>,
-    /// How many neighbouring elements one element of the mask stands for.
+    /// Number of neighbouring elements for each element of the mask.
     run: usize,
 }
 
 impl Present<'_> {
-    /// Calls `work` with each run of data among `values`, which have `width` numbers for each element, and the index of its
-    /// first number.
+    /// Calls `work` with each run of data among `values`, which have `width` numbers per element, and with the index of
+    /// its first number.
     pub(super) fn each_run<T>(self, values: &mut [T], width: usize, mut work: impl FnMut(usize, &mut [T])) {
         let Some(mask) = self.mask else { return work(0, values) };
         let run = (self.run * width).max(1);
@@ -132,10 +132,10 @@ impl Present<'_> {
     }
 }
 
-/// What is wrong with a tensor whose padding nothing tells from data.
+/// The error for a tensor whose padding can't be told from data.
 const NO_MASK: &str = "varies in length and has no mask to tell data from padding";
 
-/// The elements of one sample that are changed where they are.
+/// The elements of one sample, to be changed in place.
 pub(super) struct Elements<'a, T> {
     pub(super) values: &'a mut [T],
     pub(super) shape: &'a [usize],
@@ -143,12 +143,12 @@ pub(super) struct Elements<'a, T> {
 }
 
 impl<T: Float> Elements<'_, T> {
-    /// Replaces each one that is data.
+    /// Replaces each element that is data.
     pub(super) fn map(self, to: impl Fn(T) -> T) {
         self.present.each_run(self.values, 1, |_, values| map_in_place(values, &to));
     }
 
-    /// Calls `work` with each one that is data, and how many came before.
+    /// Calls `work` with each element that is data, and with the number of such elements before it.
     pub(super) fn for_each(self, mut work: impl FnMut(u64, &mut T)) {
         let mut nth = 0;
         self.present.each_run(self.values, 1, |_, values| {
@@ -159,7 +159,7 @@ impl<T: Float> Elements<'_, T> {
         });
     }
 
-    /// Replaces each one that is data by a function of its index along `axis`.
+    /// Replaces each element that is data by a function of its index along `axis`.
     pub(super) fn map_by(self, axis: usize, to: impl Fn(usize, T) -> T) {
         let (len, inner): (usize, usize) = (self.shape[axis], self.shape[axis + 1..].iter().product());
         let inner = inner.max(1);
@@ -175,12 +175,12 @@ impl<T: Float> Elements<'_, T> {
     }
 }
 
-/// What is done to each element of a tensor of fractions.
+/// What is done to each element of a floating point tensor.
 pub(super) trait Elementwise: Send + Sync {
     fn run<T: Float>(&self, row: &Row<'_>, elements: Elements<'_, T>) -> Result<()>;
 }
 
-/// Changes a tensor of fractions where it is; its padding stays.
+/// Changes a floating point tensor in place, without its padding.
 pub(super) struct InPlace<E> {
     tensor: String,
     mask: Option<Mask>,
@@ -194,7 +194,7 @@ impl<E: Elementwise> InPlace<E> {
         Ok(made)
     }
 
-    /// One that may turn out not to be needed.
+    /// The same for a transform that may turn out not to be needed.
     pub(super) fn unchecked(tensor: &str, tensors: &Tensors, work: E) -> Result<Self> {
         let mask = Mask::of(tensors.get(tensor)?, tensors);
         Ok(Self { tensor: tensor.to_owned(), mask, work })
@@ -233,14 +233,14 @@ impl<E: Elementwise> Transform for InPlace<E> {
     }
 }
 
-/// What a tensor of another type or shape is made of: each number by itself.
+/// Converts a tensor to another type or shape, number by number.
 pub(super) trait Mapping: Send + Sync {
-    /// How many numbers each one becomes.
+    /// How many numbers each number becomes.
     fn width(&self) -> usize {
         1
     }
 
-    /// Writes what becomes of `from` to the bytes of its numbers, which are zeros.
+    /// Writes the result for `from` to the bytes of its numbers, which are zeros.
     ///
     /// # Errors
     ///
@@ -248,7 +248,7 @@ pub(super) trait Mapping: Send + Sync {
     fn write(&self, from: TensorView<'_>, index: usize, into: &mut [u8]) -> Result<(), String>;
 }
 
-/// Replaces a tensor by one of another type or shape; padding stays zeros.
+/// Replaces a tensor by one of another type or shape; padding stays zero.
 pub(super) struct Replace<M> {
     spec: TensorSpec,
     mask: Option<Mask>,

@@ -4,7 +4,7 @@ use crate::tree::under;
 
 use super::Operation;
 
-/// Most classes that a one-hot row is made for.
+/// Most classes of a one-hot row.
 const MOST_CLASSES: usize = 1 << 24;
 
 impl Operation {

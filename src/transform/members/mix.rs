@@ -9,12 +9,12 @@ use crate::transform::{BatchMut, BatchTransform, Tensors};
 
 use super::elements::{Float, with_float};
 
-/// Each sample with the one before it in the batch, the first with the last.
+/// Mixes each sample with the one before it in the batch, and the first with the last.
 pub(super) struct Mix {
     pub(super) how: How,
     pub(super) alpha: f64,
     pub(super) probability: f64,
-    /// What is mixed by number, or in one box; and what says by how much.
+    /// The tensors that are mixed as numbers, or in one box, and those that say how much.
     pub(super) features: Vec<String>,
     pub(super) labels: Vec<String>,
 }
@@ -27,7 +27,7 @@ pub(super) enum How {
     Cutmix,
 }
 
-/// The tensors that are meant where none is named: all of this role.
+/// The tensors of this role, if none is named.
 pub(super) fn chosen(named: &[String], role: Role, tensors: &Tensors) -> Result<Vec<String>> {
     if !named.is_empty() {
         named.iter().try_for_each(|name| tensors.get(name).map(drop))?;
@@ -89,7 +89,7 @@ impl BatchTransform for Mix {
     }
 }
 
-/// Each row becomes `own` of itself and the rest of the row before it.
+/// Each row becomes `own` times itself plus the rest of the row before it.
 fn mix_tensor(batch: &mut BatchMut<'_>, name: &str, own: f64, scope: &Scope<'_>) -> Result<()> {
     let (rows, dtype) = (batch.len(), batch.tensor(name)?.dtype());
     with_float!(dtype, T => {
@@ -105,7 +105,7 @@ pub(super) fn mix_rows<T: Float>(values: &mut [T], rows: usize, own: f64, scope:
         DType::F64 => T::from_f64(before.to_f64() * (1.0 - own) + x.to_f64() * own),
         _ => T::from_f32(before.to_f32() * (1.0 - own) as f32 + x.to_f32() * own as f32),
     };
-    // From the last row on, so that each row before is still what it was.
+    // Backwards from the last row, so that each earlier row is still unchanged.
     for row in (1..rows).rev() {
         let (before, row) = values[(row - 1) * width..(row + 1) * width].split_at_mut(width);
         row.iter_mut().zip(before).for_each(|(x, before)| *x = mixed(*x, *before));
@@ -113,7 +113,7 @@ pub(super) fn mix_rows<T: Float>(values: &mut [T], rows: usize, own: f64, scope:
     values[..width].iter_mut().zip(last).for_each(|(x, before)| *x = mixed(*x, *before));
 }
 
-/// How an image lies in a row: so many planes of pixels of so many bytes.
+/// How an image is stored in a row: planes, pixels, and bytes per pixel.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Image {
     planes: usize,
@@ -122,7 +122,7 @@ pub(super) struct Image {
     pixel_bytes: usize,
 }
 
-/// The image that a tensor is, with channels where there are 1 to 4 of them.
+/// The image in a tensor. Its channels are where there are 1 to 4 of them.
 pub(super) fn image(spec: &TensorSpec) -> Option<Image> {
     let [Dim::Fixed(a), Dim::Fixed(b), Dim::Fixed(c)] = *spec.shape.as_slice() else { return None };
     let is_channels = |n: usize| (1..=4).contains(&n);
@@ -137,7 +137,7 @@ pub(super) fn image(spec: &TensorSpec) -> Option<Image> {
 }
 
 impl Image {
-    /// Rows and columns of the box that leaves `own` of the image, where it does not reach over the edge.
+    /// Rows and columns of the box that leaves `own` of the image, unless the box goes beyond the edge.
     fn cut(&self, own: f64, key: RandomKey) -> [Range<usize>; 2] {
         let (x, y) = (key.below(0, self.width as u64) as usize, key.below(1, self.height as u64) as usize);
         self.cut_at(own, x, y)
@@ -153,7 +153,7 @@ impl Image {
     }
 }
 
-/// The box of each row becomes that of the row before.
+/// The box of each row is replaced by that of the row before.
 fn cut_tensor(
     batch: &mut BatchMut<'_>,
     name: &str,
@@ -188,10 +188,10 @@ pub(super) fn cut_rows(bytes: &mut [u8], rows: usize, image: Image, cut: &[Range
     }
 }
 
-/// A number from the beta distribution with both parameters `alpha`, by two gamma draws.
+/// A number from the beta distribution with both parameters equal to `alpha`, from two gamma draws.
 pub(super) fn beta(alpha: f64, key: RandomKey) -> f64 {
     let (x, y) = (key.with(0).gamma(alpha), key.with(1).gamma(alpha));
-    // Of tiny parameters, both may be too small for a number: then it is one end or the other.
+    // With tiny parameters, both draws may round to 0: then the number is 0 or 1.
     if x + y > 0.0 { x / (x + y) } else { f64::from(u8::from(key.unit(2) < 0.5)) }
 }
 

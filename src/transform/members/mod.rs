@@ -256,7 +256,7 @@ pub enum Operation {
     },
 }
 
-/// What works on samples or batches.
+/// A transform of samples or of batches.
 #[derive(Clone)]
 pub(super) enum Part {
     Row(Arc<dyn Transform>),
@@ -272,7 +272,7 @@ fn always() -> f64 {
 }
 
 impl Operation {
-    /// What works on `tensors`; `before` are the operations that come before it in the list.
+    /// The parts for `tensors`; `before` are the operations before it in the list.
     pub(super) fn parts<'a>(&self, tensors: &Tensors, before: impl Iterator<Item = &'a Self>) -> Result<Vec<Part>> {
         let nth = before.filter(|other| self.is_like(other)).count() as u64;
         let random = |tensor: &str, what| Randomly::new(tensor, nth, what, tensors).map(row);
@@ -328,7 +328,7 @@ impl Operation {
     }
 }
 
-/// Whether padding of this tensor is told from data by a mask, or its length varies.
+/// Whether a mask tells padding of this tensor from data, or its length varies.
 pub(crate) fn has_padding(spec: &TensorSpec, schema: &Schema) -> bool {
     spec.is_variable() || Mask::of(spec, &Tensors::of_source(schema.tensors())).is_some()
 }
@@ -337,7 +337,7 @@ fn row(transform: impl Transform + 'static) -> Part {
     Part::Row(Arc::new(transform))
 }
 
-/// One-hot rows of the labels that are classes, and then what mixes them.
+/// Makes one-hot rows of those labels that are classes, and then mixes.
 fn mix(
     how: How,
     (alpha, probability): (f64, f64),
@@ -374,7 +374,7 @@ impl Transform for SetLength {
     }
 }
 
-/// A tensor that is not delivered.
+/// Removes a tensor before delivery.
 struct Remove(String);
 
 impl Transform for Remove {

@@ -18,8 +18,8 @@ fn fault(spec: &TensorSpec, message: impl Into<Cow<'static, str>>) -> Error {
     Error::new(ErrorKind::Schema, message).at_column(&spec.name)
 }
 
-/// The order of an image's dimensions, and how many channels it has. If the order is not given, channels are where there are
-/// as many as an image may have.
+/// The order of an image's dimensions, and its number of channels. If the order is not given, the dimension that may be
+/// channels decides.
 ///
 /// # Errors
 ///
@@ -43,7 +43,7 @@ pub(crate) fn pixel_order(spec: &TensorSpec, given: Option<PixelOrder>) -> Resul
     }
 }
 
-/// The shape of an image in another order of dimensions.
+/// The shape of an image after changing the order of its dimensions.
 pub(crate) fn relaid(shape: &[Dim], from: PixelOrder, to: PixelOrder) -> Vec<Dim> {
     match (from, to, shape) {
         (PixelOrder::Nchw, PixelOrder::Nhwc, [c, h, w]) => vec![*h, *w, *c],
@@ -60,7 +60,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    /// `None` if the images are in this order already.
+    /// `None` if the images have this order already.
     pub(super) fn new(
         tensor: &str,
         order: PixelOrder,
@@ -107,7 +107,7 @@ impl Transform for Layout {
     }
 }
 
-/// Left and right changed, where another tensor says so.
+/// Exchanges left and right if another tensor says so.
 pub(super) struct Flip {
     tensor: String,
     by: String,

@@ -5,12 +5,13 @@ use crate::transform::{Row, Tensors};
 
 use super::elements::{Elements, Elementwise, Float, InPlace};
 
-/// The kinds' numbers, apart from those of images. These never change.
+/// The numbers of kinds, which differ from those of images. These never change.
 pub(super) const NOISE: u64 = 1001;
 pub(super) const MASKING: u64 = 1002;
 pub(super) const SCALING: u64 = 1003;
 
-/// What a random operation draws under: kind, how many of that kind came before on the same tensor, and its name.
+/// What an operation's random choices depend on: its kind, how many of this kind came before on the same tensor, and
+/// its name.
 pub(super) struct Draws {
     kind: u64,
     nth: u64,
@@ -27,7 +28,7 @@ impl Draws {
     }
 }
 
-/// What is done at random.
+/// The random operations.
 pub(super) enum Random {
     Noise { deviation: f64, probability: f64 },
     Masking { probability: f64, value: f64 },

@@ -14,11 +14,11 @@ use crate::transform::{Outputs, Row, Tensors, Transform};
 
 use super::log_mel::{LogBase, LogMel, MelScale};
 
-/// A spectrogram of sounds of one length.
+/// A spectrogram of sounds that all have the same length.
 pub(super) struct Spectrogram {
     options: LogMel,
     spec: TensorSpec,
-    /// The mask of samples, and that of frames.
+    /// The mask of samples, and the mask of frames.
     mask: Option<(String, TensorSpec)>,
     samples: usize,
     frames: usize,
@@ -27,7 +27,7 @@ pub(super) struct Spectrogram {
     filters: Vec<Filter>,
 }
 
-/// A triangle of the mel scale: the weights of some neighbouring frequencies.
+/// A triangle of the mel scale: the weights of neighbouring frequencies.
 struct Filter {
     first: usize,
     weights: Vec<f32>,
@@ -56,7 +56,7 @@ fn filters(options: &LogMel) -> Vec<Filter> {
     let (low, high) = (options.scale.of_hertz(options.low), options.scale.of_hertz(options.high()));
     let steps = (options.mels + 1) as f64;
     let place = |nth: usize| options.scale.to_hertz(low + (high - low) * nth as f64 / steps);
-    // Half of an odd rate is rounded down, as torchaudio does.
+    // Half of an odd rate is rounded down, as in torchaudio.
     let step = f64::from(options.rate / 2) / (count - 1) as f64;
     (0..options.mels)
         .map(|nth| {
@@ -114,7 +114,7 @@ impl Spectrogram {
         })
     }
 
-    /// Writes the samples of a frame under the window.
+    /// Multiplies the samples of a frame by the window.
     fn cut(&self, sound: &[f32], frame: usize, into: &mut [f32]) {
         let start = frame * self.options.hop;
         let reach = if self.options.centre { self.options.n_fft / 2 } else { 0 };
@@ -164,7 +164,7 @@ impl Spectrogram {
     }
 }
 
-/// Frames of a sound with so many samples; `None` if there are too few.
+/// Number of frames of a sound with so many samples; `None` if there are too few.
 fn frames_of(options: &LogMel, samples: usize) -> Option<usize> {
     match options.centre {
         true => (samples > options.n_fft / 2).then(|| samples / options.hop + 1),

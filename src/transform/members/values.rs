@@ -30,7 +30,7 @@ impl Elementwise for Log1p {
     }
 }
 
-/// What is below or above becomes the bound; what is no number stays so.
+/// A value below or above the bounds becomes the bound; NaN stays.
 pub(super) struct Clip {
     pub(super) low: f64,
     pub(super) high: f64,
@@ -52,7 +52,7 @@ impl Elementwise for Clip {
     }
 }
 
-/// The share of the training data's values that are below, by straight lines between the quantiles.
+/// The share of the training data's values that are smaller, interpolated linearly between the quantiles.
 pub(super) struct Quantile {
     pub(super) quantiles: Vec<f64>,
 }
@@ -67,7 +67,7 @@ impl Quantile {
         if x >= quantiles[last] {
             return 1.0;
         }
-        // Where several quantiles are the same, the middle of their shares.
+        // If several quantiles are equal, the middle of their shares.
         let share = |at: usize| at as f64 / last as f64;
         let (from, to) = (quantiles.partition_point(|q| *q < x), quantiles.partition_point(|q| *q <= x));
         if from < to {
@@ -85,7 +85,7 @@ impl Elementwise for Quantile {
     }
 }
 
-/// A normaliser: applied while the tensor is decoded, if nothing has looked at it before.
+/// A normaliser. It is applied while the tensor is decoded, if no transform has read the tensor before.
 pub(super) struct Normalise {
     affine: Affine,
     tensor: String,
@@ -97,7 +97,7 @@ struct Scaled(Affine);
 impl Normalise {
     pub(super) fn new(tensor: &str, normaliser: &Normaliser, tensors: &Tensors) -> Result<Self> {
         let spec = tensors.get(tensor)?;
-        // What it was decoded by is no reason against another one behind it.
+        // A tensor that was decoded with one normaliser may still get another one.
         let affine = match tensors.is_untouched(tensor) {
             true => normaliser.affine(spec)?,
             false => normaliser.affine(&TensorSpec { affine: None, ..spec.clone() })?,
@@ -136,7 +136,7 @@ impl Elementwise for Scaled {
     }
 }
 
-/// Another element type. Zeros stay zeros, so that padding needs no mask.
+/// Another element type. Zeros stay zero, so that padding needs no mask.
 pub(super) struct Cast(TensorSpec);
 
 impl Cast {
@@ -168,7 +168,7 @@ impl Transform for Cast {
     }
 }
 
-/// Whole numbers up to here are exact in f64.
+/// Whole numbers up to this one are exact in f64.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn to_whole<T: Element + TryFrom<i64>>(numbers: Numbers<'_>, tensor: &mut TensorMut<'_>) -> Result<()> {
@@ -189,7 +189,7 @@ fn to_whole<T: Element + TryFrom<i64>>(numbers: Numbers<'_>, tensor: &mut Tensor
     Ok(())
 }
 
-/// How many classes there are: so many, or as many as have names.
+/// Number of classes: the given one, or the number of names.
 fn classes_of(tensor: &str, classes: Option<usize>, tensors: &Tensors) -> Result<usize> {
     let spec = tensors.get(tensor)?;
     let fault = |message: String| Err(Error::new(ErrorKind::Schema, message).at_column(tensor));
@@ -203,13 +203,13 @@ fn classes_of(tensor: &str, classes: Option<usize>, tensors: &Tensors) -> Result
     }
 }
 
-/// The place of element `index`, if it is a class.
+/// The position of the 1 for element `index`, if it is a class.
 fn class(numbers: Numbers<'_>, index: usize, classes: usize) -> Result<usize, String> {
     let class = numbers.at(index);
     if (0.0..classes as f64).contains(&class) { Ok(class as usize) } else { Err(format!("class {class} of {classes}")) }
 }
 
-/// Whether all numbers of a tensor are classes: what `OneHot` would object to. Changes nothing.
+/// Checks that all numbers of a tensor are classes, as `OneHot` would. Changes nothing.
 pub(super) struct IsClass {
     tensor: String,
     classes: usize,
@@ -237,7 +237,7 @@ impl Transform for IsClass {
     }
 }
 
-/// 1 at the class's place, 0 elsewhere.
+/// Writes 1 at the class's position, and 0 elsewhere.
 pub(super) struct OneHot {
     classes: usize,
     one: [u8; 8],
@@ -290,7 +290,7 @@ impl Mapping for OneHot {
     }
 }
 
-/// The number of edges at or below: `numpy.digitize`.
+/// The number of edges that are less than or equal to the value: `numpy.digitize`.
 pub(super) struct Bins {
     edges: Vec<f64>,
 }
