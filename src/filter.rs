@@ -269,9 +269,13 @@ impl Parser {
     fn compare(&mut self, subject: usize, comparison: Comparison, values: Vec<Literal>) -> Result<Condition> {
         for value in &values {
             let is_text = matches!(value, Literal::Text(_));
+            let is_blank = matches!(value, Literal::Text(text) if text.trim().is_empty());
             let Subject { field, is_length, is_text: known } = &mut self.subjects[subject];
             let message = match known {
                 _ if *is_length && is_text => format!("len({field}) is compared with a text; a length is a number"),
+                _ if is_blank && comparison == Comparison::Is => {
+                    format!("{field} is compared with blanks, which are a missing value: write {field} == missing")
+                }
                 Some(known) if *known != is_text => {
                     format!("{field} is compared with numbers and with texts; it is one of them")
                 }
@@ -393,6 +397,8 @@ mod tests {
             ("a not in [1, 2]", true),
             ("`my width` == -2.5", true),
             ("kind < 'dog'", true),
+            ("kind != '' and kind not in ['', 'dog'] and kind > ''", true),
+            ("b != ''", false),
             ("b == missing and a != missing", true),
             ("b == 1", false),
             ("b != 1", false),
@@ -478,6 +484,8 @@ mod tests {
             ("len(a)", "a comparison is missing"),
             ("size(a) > 3", "character 1: size is no function; there is len"),
             ("len(a) == 'x'", "len(a) is compared with a text; a length is a number"),
+            ("a == ''", "a is compared with blanks, which are a missing value: write a == missing"),
+            ("a in ['x', \"  \"]", "write a == missing"),
         ] {
             let error = Filter::parse(text).unwrap_err();
             assert!(error.message().contains(part), "{part} in {error}");

@@ -98,6 +98,8 @@ def _numbers(value: Any) -> tuple[Any, str]:
     """An array, and the element type that its numbers get."""
     import numpy
 
+    if numpy.ma.is_masked(value):
+        raise ValueError("an array with masked numbers, and what stands behind the mask is none: fill it")
     array = numpy.asarray(value)
     if array.dtype == bool:
         array = array.astype(numpy.uint8)

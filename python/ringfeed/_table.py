@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from . import _ringfeed
@@ -21,7 +22,9 @@ class Table:
     def default_fields(self) -> dict[str, Any]:
         """What tensors are made of without being told: the numbers that there are."""
         fields = self.table.fields()
-        numbers = {name: {"numbers": kind} for name, kind in fields if kind not in ("text", "bytes", "other")}
+        # The unnamed index of a frame of pandas numbers its rows.
+        data = [(name, kind) for name, kind in fields if not re.fullmatch(r"__index_level_\d+__", name)]
+        numbers = {name: {"numbers": kind} for name, kind in data if kind not in ("text", "bytes", "other")}
         if not numbers:
             there = ", ".join(f"{name} ({kind})" for name, kind in fields)
             raise ValueError(

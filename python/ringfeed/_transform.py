@@ -99,6 +99,9 @@ def call(
         if unknown:
             raise KeyError(f"there is no tensor {sorted(unknown)[0]!r} to be replaced among {sorted(arrays)}")
         arrays |= made
+    for name, _, _ in wanted:
+        if numpy.ma.is_masked(arrays[name]):
+            raise ValueError(f"{name}: an array with masked numbers, and what stands behind the mask is none: fill it")
     return [_bytes(numpy.asarray(arrays[name]), name, _dtype(dtype), shape) for name, dtype, shape in wanted]
 
 

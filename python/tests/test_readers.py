@@ -79,6 +79,20 @@ def test_all_settings_hold() -> None:
     assert loader.plan()["samples"] == 100 and loader.verify()["samples"] == 100
 
 
+def test_a_masked_number_is_no_number() -> None:
+    class Masked(Rows):
+        def read(self, i: int) -> dict[str, Any]:
+            return {"x": np.ma.array([1.0, 2.0, 3.0], mask=[False, i == 2, False])}
+
+    seen = []
+    with pytest.raises(ringfeed.DataError, match="masked numbers"):
+        for batch in ringfeed.from_reader(Masked(3), batch_size=1):
+            seen += batch["x"].tolist()
+    assert seen == [[1, 2, 3], [1, 2, 3]]
+    with pytest.raises(ringfeed.Error, match="x: an array with masked numbers"):
+        next(iter(ringfeed.from_reader(Rows(2), transform=lambda sample: {"x": np.ma.masked_less(sample["x"], 0.5)})))
+
+
 class Photos:
     """Files, as bytes."""
 

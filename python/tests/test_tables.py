@@ -19,6 +19,8 @@ import ringfeed
 from ringfeed import Class, Image, Numbers, Text
 
 pa = pytest.importorskip("pyarrow")
+pytest.importorskip("pyarrow.feather")
+pytest.importorskip("pyarrow.parquet")
 
 PHOTOS = sorted((FIXTURES / "photos").glob("*.*"))
 COUNT = 1000
@@ -211,6 +213,45 @@ def test_frames_of_pandas() -> None:
             classes = batch[name].classes
             said = [classes[code] for code in batch[name].tolist()]
             assert said == kept[name].iloc[batch.sample_ids].tolist()
+
+
+def test_a_null_in_place_of_a_list_makes_a_bad_record() -> None:
+    kind = pa.list_(pa.list_(pa.float64()))
+    for bad in ([None], [[1.0, 2.0], None, [3.0]]):
+        table = pa.table({"x": pa.array([[[1.0], [2.0, None]], [], None, bad], kind)})
+        batches = iter(ringfeed.open(table, fields={"x": Numbers("f64", max_len=4, missing="nan")}, batch_size=1))
+        assert [sum(next(batches)["x_mask"].tolist()[0]) for _ in range(3)] == [3, 0, 0]
+        with pytest.raises(ringfeed.DataError, match="a list is missing among lists"):
+            next(batches)
+
+
+def test_nan_is_missing_to_inspect_whatever_holds_it(tmp_path: Path) -> None:
+    numbers = np.array([1.0, np.nan, 3.0, np.nan])
+    pa.parquet.write_table(pa.table({"x": numbers}), tmp_path / "x.parquet")
+    pa.feather.write_feather(pa.table({"x": pa.array([*numbers[:3], None], from_pandas=False)}), tmp_path / "x.feather")
+    np.save(tmp_path / "x.npy", numbers)
+    np.savez(tmp_path / "x.npz", x=numbers)
+    for path in sorted(tmp_path.iterdir()):
+        (found,) = ringfeed.inspect(path)["fields"]
+        figures = [found[name] for name in ("count", "missing", "sum", "mean")]
+        assert figures == [2, 2, 4.0, 2.0], f"{path.name}: {found}"
+    # A list of NaN is a list.
+    pa.parquet.write_table(pa.table({"x": [[np.nan], [2.0], None]}), tmp_path / "lists.parquet")
+    (found,) = ringfeed.inspect(tmp_path / "lists.parquet")["fields"]
+    assert (found["count"], found["missing"], found["mean"]) == (2, 1, 2.0)
+
+
+def test_the_unnamed_index_of_a_frame_is_no_feature(tmp_path: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": np.arange(10.0), "y": np.arange(10) ** 2})
+    some = frame.take([1, 2, 5])
+    some.to_parquet(tmp_path / "some.parquet")
+    assert [tensor["name"] for tensor in ringfeed.open(some).tensors] == ["x", "y"]
+    for source in (some, tmp_path / "some.parquet"):
+        found = gathered(ringfeed.open(source, fields={"features": Numbers("f64", from_="*")}))
+        np.testing.assert_array_equal(found["features"], some.to_numpy())
+        found = gathered(ringfeed.open(source, fields={"row": Numbers("i64", from_="__index_level_0__")}))
+        np.testing.assert_array_equal(found["row"], some.index)
 
 
 def test_frames_of_polars() -> None:

@@ -41,17 +41,22 @@ impl Number {
         }
     }
 
+    /// The bits of the nearest f64: of the same number the same, and of all that are missing.
+    fn bits(self) -> u64 {
+        if self.near.is_nan() { f64::NAN.to_bits() } else { (self.near + 0.0).to_bits() }
+    }
+
     /// The same for equal numbers, and different for different ones.
     pub(super) fn group(self) -> u64 {
         match self.rest {
-            0 => self.near.to_bits(),
+            0 => self.bits(),
             _ => hash_bytes(&self.integer().to_le_bytes()),
         }
     }
 
     /// Sorts like the numbers.
     pub(super) fn rank(self) -> (u64, i16) {
-        let bits = self.near.to_bits();
+        let bits = self.bits();
         (if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }, self.rest)
     }
 }
@@ -144,6 +149,16 @@ mod tests {
         assert!(numbers.is_sorted_by(|one, next| one.rank() < next.rank()));
         let groups: std::collections::HashSet<u64> = numbers.iter().map(|number| number.group()).collect();
         assert_eq!(groups.len(), all.len());
+    }
+
+    #[test]
+    fn equal_numbers_are_one_group_however_they_are_stored() {
+        let number = |near: f64| number(Value::F64(near)).unwrap();
+        for (one, other) in [(0.0, -0.0), (f64::NAN, -f64::NAN), (f64::NAN, f64::from_bits(f64::NAN.to_bits() + 1))] {
+            let [one, other] = [number(one), number(other)];
+            assert_eq!((one.group(), one.rank()), (other.group(), other.rank()), "{one:?} {other:?}");
+        }
+        assert!(number(-5e-324).rank() < number(-0.0).rank() && number(0.0).rank() < number(5e-324).rank());
     }
 
     #[test]

@@ -15,9 +15,10 @@ pub struct FieldSummary {
     pub dtype: String,
     /// Shape of one record's value; `[]` for a single value, 0 for a length that differs from record to record.
     pub shape: Vec<usize>,
-    /// Number of values; for an image folder, whose pixels are not read, of files.
+    /// Number of values; of lists, and of the arrays of an archive, that of the records that have one; for an image
+    /// folder, whose pixels are not read, of files.
     pub count: u64,
-    /// Number of missing values.
+    /// Number of missing values, NaN among them.
     pub missing: u64,
     /// Sum of the values; `None` if there is no number.
     #[serde(serialize_with = "as_figure")]
@@ -28,7 +29,7 @@ pub struct FieldSummary {
     /// Largest value.
     #[serde(serialize_with = "as_figure")]
     pub max: Option<f64>,
-    /// Sum divided by count.
+    /// Sum divided by the number of summands: all numbers in arrays and lists, but for those that are missing.
     #[serde(serialize_with = "as_figure")]
     pub mean: Option<f64>,
 }

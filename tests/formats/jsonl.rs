@@ -212,6 +212,41 @@ fn a_null_in_a_list_is_one_of_its_numbers_whatever_else_is_in_the_batch() {
 }
 
 #[test]
+fn what_stands_in_place_of_a_list_makes_a_bad_record() {
+    let (null, number) = ("a list is missing among lists", "a number and a list side by side");
+    for (record, fault) in [
+        ("[[1, 2], [3, 4]]", None),
+        ("[[1], [], [2, 3]]", None),
+        ("[[1, null], [3]]", None),
+        ("[1, null]", None),
+        ("[]", None),
+        ("null", None),
+        ("[[1, 2], null, [3, 4]]", Some(null)),
+        ("[null, [5]]", Some(null)),
+        ("[[[1], null], [[2]]]", Some(null)),
+        ("[[1, 2], 3]", Some(number)),
+        ("[3, [1, 2]]", Some(number)),
+        ("[[], 3]", Some(number)),
+    ] {
+        let missing = || Numbers::f32().missing(Missing::Value(-7.0));
+        for field in [missing().max_len(8), missing().ragged()] {
+            match (fault, last_of(&format!("{{\"x\": {record}}}\n"), field)) {
+                (None, read) => read.unwrap(),
+                (Some(fault), read) => assert!(read.unwrap_err().message().contains(fault), "{record}"),
+            }
+        }
+    }
+}
+
+/// Whether the last of the records in a text can be read.
+fn last_of(text: &str, field: Numbers) -> Result<()> {
+    let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
+    std::fs::write(file.path(), text).unwrap();
+    let batches = Loader::open(file.path()).unwrap().field("x", field).batch_size(1).build().unwrap();
+    batches.last().unwrap().map(|_| ())
+}
+
+#[test]
 #[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn settings_open_lines_that_name_pictures() {
     let folder = tempfile::tempdir().unwrap();

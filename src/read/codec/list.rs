@@ -35,6 +35,8 @@ struct ListCodec {
     /// Whether lists follow each other without padding.
     ragged: bool,
     pad: f64,
+    /// How deep lists lie within lists, by what the container says.
+    depth: usize,
 }
 
 /// Lists of the shape that is requested or that all have; or lists of any length. These are padded to `[max_len]` or to
@@ -67,6 +69,7 @@ pub(super) fn make(
         most: usize::MAX,
         ragged: numbers.ragged,
         pad: numbers.pad,
+        depth: infos.first().copied().flatten().map_or(0, |info| info.shape.len()),
     };
     if let (Some(asked), Some(info)) = (&numbers.shape, infos.first().copied().flatten())
         && !may_become(&info.shape, asked)
@@ -141,6 +144,14 @@ const MOST_DEEP: usize = 12;
 struct Dims {
     lens: [Option<u64>; MOST_DEEP],
     is_uneven: bool,
+    /// How deep lists lie at most.
+    lists: Option<usize>,
+    /// The same of those whose values come one by one.
+    loose: Option<usize>,
+    /// How deep a missing value lies at least.
+    missing: Option<usize>,
+    /// The same of a single number.
+    number: Option<usize>,
 }
 
 impl Dims {
@@ -149,6 +160,31 @@ impl Dims {
             Some(known) => self.is_uneven |= *known.get_or_insert(len) != len,
             None => self.is_uneven = true,
         }
+    }
+
+    fn see_single(&mut self, depth: usize, value: Value<'_>) {
+        let least = match value {
+            Value::Missing => &mut self.missing,
+            // A step of a TFRecord may be one text or several.
+            Value::Bytes(_) => return,
+            _ => &mut self.number,
+        };
+        *least = Some(least.map_or(depth, |known| known.min(depth)));
+    }
+
+    /// Whether something stands where others have lists, so that the numbers behind it would move.
+    fn check(&self) -> Result<()> {
+        let is_beside = |single: Option<usize>, lists| single.is_some_and(|depth| Some(depth) <= lists);
+        let fault = match self {
+            Self { missing, lists, .. } if is_beside(*missing, *lists) => {
+                "a list is missing among lists, and it is unknown how many numbers it would have"
+            }
+            Self { number, loose, .. } if is_beside(*number, *loose) => {
+                "a number and a list side by side; a list is of numbers or of lists"
+            }
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Data, fault))
     }
 
     /// Whether such lists have the shape of this tensor. Lists with a single dimension fit any shape, and a tensor with
@@ -187,13 +223,19 @@ fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(V
                 walk(value, depth + 1, dims, visit)
             })?;
             dims.see(depth, len);
+            dims.lists = dims.lists.max(Some(depth));
+            dims.loose = dims.loose.max(Some(depth));
             Ok(())
         }
         Value::Numbers(numbers) => {
             dims.see(depth, numbers.len() as u64);
+            dims.lists = dims.lists.max(Some(depth));
             visit(value)
         }
-        value => visit(value),
+        value => {
+            dims.see_single(depth, value);
+            visit(value)
+        }
     }
 }
 
@@ -218,7 +260,7 @@ impl Decode for ListCodec {
             (0..elements).try_for_each(|at| write_number(&mut tensor, at, Value::Missing, self.missing))?;
             return Ok(());
         }
-        let mut dims = Dims::default();
+        let mut dims = Dims { lists: self.depth.checked_sub(1), ..Dims::default() };
         if !matches!(value, Value::Missing) {
             walk(value, 0, &mut dims, &mut |value| {
                 if let Value::Numbers(numbers) = value {
@@ -234,6 +276,7 @@ impl Decode for ListCodec {
                 Ok(())
             })?;
         }
+        dims.check()?;
         if self.elements.is_some_and(|elements| elements != at) {
             let message = format!("a list of {at} numbers; the tensor has {room} elements");
             return Err(Error::new(ErrorKind::Data, message));

@@ -261,7 +261,7 @@ impl Numbers {
 
     /// The field that the numbers come from, which adds no dimension; or a list of fields, in the order of the elements, which gives the
     /// dimension `[fields]`, even for a list of one. `"*"` means all fields of single numbers that no other tensor uses, without
-    /// [those that are named](Field::except).
+    /// [those that are named](Field::except), and without the unnamed index of a frame of pandas (`__index_level_0__`).
     pub fn from(self, fields: impl Into<Origin>) -> Field {
         let Origin { from, several } = fields.into();
         Field { from, several, ..self.into() }

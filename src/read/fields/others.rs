@@ -32,6 +32,12 @@ impl Field {
     }
 }
 
+/// Whether a column is an index of pandas without a name, which numbers the rows of the frame that was written.
+fn is_pandas_index(name: &str) -> bool {
+    let level = name.strip_prefix("__index_level_").and_then(|rest| rest.strip_suffix("__"));
+    level.is_some_and(|level| !level.is_empty() && level.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
 /// The fields that `fields` name, without `"*"`.
 pub(crate) fn taken(fields: &[(String, Field)]) -> Vec<ColumnRef> {
     let named = fields.iter().filter(|(_, field)| !field.is_of_others());
@@ -56,7 +62,10 @@ pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Re
             !taken.iter().chain(&field.except).any(is_it)
         };
         let numbers = infos.iter().enumerate().filter(|(at, info)| {
-            matches!(info.kind, FieldKind::Numbers(_)) && info.shape.is_empty() && is_free(*at, info)
+            matches!(info.kind, FieldKind::Numbers(_))
+                && info.shape.is_empty()
+                && is_free(*at, info)
+                && !is_pandas_index(&info.name)
         });
         let from: Vec<ColumnRef> = numbers.map(|(_, info)| info.name.as_str().into()).collect();
         if from.is_empty() {
@@ -67,4 +76,22 @@ pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Re
         (field.from, field.several, field.except) = (from, true, Vec::new());
     }
     Ok(fields)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::dtype::DType;
+    use crate::read::fields::Numbers;
+
+    #[test]
+    fn the_index_of_a_frame_of_pandas_is_no_feature() {
+        let names = ["x", "__index_level_0__", "__index_level__", "__index_level_x__"];
+        let infos = names.map(|name| FieldInfo::new(name, FieldKind::Numbers(DType::I64)));
+        let found = |fields: &[(String, Field)]| with_others(fields, &infos).unwrap()[0].1.from.clone();
+        let others = ("x".to_owned(), Numbers::f32().from(ALL_OTHERS));
+        assert_eq!(found(&[others]), ["x", "__index_level__", "__index_level_x__"].map(ColumnRef::from));
+        let named = ("row".to_owned(), Numbers::i64().from("__index_level_0__"));
+        assert_eq!(found(&[named]), ["__index_level_0__"].map(ColumnRef::from));
+    }
 }

@@ -261,6 +261,7 @@ impl Inspection {
         let counted = find_others(&mut *container, &numbers);
         let places = Places::new(&numbers, &counted);
         let container = &*container;
+        let is_single = |place: usize| container.fields()[place].shape.is_empty();
         let records = container.len();
         let mut sums = vec![Sums::default(); numbers.len()];
         parallel::in_order(
@@ -272,6 +273,8 @@ impl Inspection {
                     container.fetch(&[record], 0, scratch)?;
                     container.read(record, 0, scratch, &mut |number, value| {
                         match places.of(number) {
+                            // As in CSV and NPY files, and as pandas has it.
+                            Some((place, true)) if is_single(place) && is_nan(value) => {}
                             Some((place, true)) => found[place].add(value)?,
                             Some((place, false)) => found[place].count(value),
                             None => {}
@@ -360,6 +363,14 @@ impl Places {
 
     fn of(&self, number: usize) -> Option<(usize, bool)> {
         self.0.get(&number).copied()
+    }
+}
+
+fn is_nan(value: Value<'_>) -> bool {
+    match value {
+        Value::F64(number) => number.is_nan(),
+        Value::Numbers(numbers) => numbers.len() == 1 && numbers.at(0).is_nan(),
+        _ => false,
     }
 }
 
