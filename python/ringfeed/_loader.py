@@ -527,10 +527,9 @@ def from_table(table: Any, **settings: Any) -> Loader:
 
     Columns are read where they lie, without a copy where the library keeps them as Arrow does; pandas converts what it
     keeps otherwise, once. ``fields`` names them as those of Arrow and Parquet files: ``image.bytes`` is field ``bytes``
-    of column ``image``. Without ``fields``, tensors are made of the columns of numbers, but for an index of pandas without
-    a name. A missing value is what the
-    library hands over as one, such as NaN of pandas. Formats and transforms of a data set of Hugging Face are not
-    asked. A table must not be changed in place as long as a loader reads it."""
+    of column ``image``. Without ``fields``, tensors are made of the columns of numbers, without an unnamed index of
+    pandas. A missing value is what the library hands over as one, such as NaN of pandas. Formats and transforms of a
+    data set of Hugging Face are not asked. A table must not be changed in place as long as a loader reads it."""
     return Loader(table=table, **settings)
 
 

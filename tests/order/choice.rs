@@ -139,7 +139,7 @@ fn what_is_missing_is_missing_to_every_condition_and_to_recipes() {
             ("v == missing or v > 1e9", &gone),
             ("v == missing or v == 'x'", &gone),
             ("v != 'x'", there),
-            ("v == 'NA' or v == 'null' or v == ' '", &[]),
+            ("v == 'NA' or v == 'null'", &[]),
         ] {
             assert_eq!(of_loader(&loader().filter(condition)), expected, "{condition}");
             let recipe = Recipe::new().filter(condition).column("i", number());
