@@ -22,7 +22,7 @@ from slice join thread_track on slice.track_id = thread_track.id join thread usi
 
 
 def run(path: Path, **settings: object) -> Path:
-    settings = {"batch_size": 10, "workers": 2, "across_epochs": False, "trace": path, **settings}
+    settings = {"batch_size": 10, "workers": 2, "prefetch": 2, "across_epochs": False, "trace": path, **settings}
     with ringfeed.open(FIXTURES / "iris.csv", **settings) as loader:
         for _ in range(EPOCHS):
             assert sum(1 for _ in loader) == BATCHES
