@@ -3,7 +3,7 @@
 
 pub mod watchdog;
 
-use std::sync::{Arc, Condvar, Mutex};
+use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
 use ringfeed::order::RandomKey;
@@ -243,4 +243,17 @@ pub fn xs(batch: &DataSet) -> Vec<i64> {
 /// A file of the repository's fixtures.
 pub fn fixture(name: &str) -> std::path::PathBuf {
     std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
+}
+
+/// Runs what must end, and fails if it has not ended long after it should have.
+pub fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    let (done, ended) = mpsc::channel();
+    let worker = std::thread::spawn(move || done.send(work()));
+    match ended.recv_timeout(Duration::from_secs(250)) {
+        Ok(value) => value,
+        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for ever"),
+        Err(mpsc::RecvTimeoutError::Disconnected) => {
+            std::panic::resume_unwind(worker.join().expect_err("the sender dropped unsent"))
+        }
+    }
 }

@@ -2,11 +2,11 @@
 //! batch is lost, reordered or handed out half filled.
 
 use std::ops::Range;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use crate::common::{Flaky, Trouble, Waves, workspace, xs};
+use crate::common::{Flaky, Trouble, Waves, ends, workspace, xs};
 use ringfeed::memory::{AnonymousPages, Block, MemoryBudget, PageSource, TempFilePages};
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Array, Fingerprint, Job, RowMut, RowsMut, SampleStream, Scratch};
@@ -33,19 +33,6 @@ fn a_test_that_hangs_is_named_and_ended() {
     assert!(!output.status.success(), "{output:?}");
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(said.contains("the test hostile::a_test_that_hangs_is_named_and_ended hangs"), "{said}");
-}
-
-/// Runs what must end, and fails if it has not ended long after it should have.
-fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, ended) = mpsc::channel();
-    let worker = std::thread::spawn(move || done.send(work()));
-    match ended.recv_timeout(Duration::from_secs(250)) {
-        Ok(value) => value,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for ever"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(worker.join().expect_err("the sender dropped unsent"))
-        }
-    }
 }
 
 fn numbers(len: u64) -> ReaderSource {

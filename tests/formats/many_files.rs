@@ -4,9 +4,9 @@
 use std::path::Path;
 
 use crate::common::{Seen, see, see_all};
-use ringfeed::formats::{Format, Formats, Open, Opened};
+use crate::own_format::Shouting;
+use ringfeed::formats::Formats;
 use ringfeed::inspect::verify_with;
-use ringfeed::read::Lines;
 use ringfeed::{ErrorKind, Loader, LoaderConfig, Part, Result, Shard};
 use tempfile::TempDir;
 
@@ -309,21 +309,6 @@ fn parquet_and_arrow_files_are_read_by_a_pattern_or_a_list() {
         are_one(&of("p"), &of(&format!("p/train-*.{extension}")));
         let list: ringfeed::settings::Paths = names.iter().map(|name| folder.path().join(name)).collect();
         are_one(&of("p"), &read_as(Formats::new().detect_all(&list).unwrap()));
-    }
-}
-
-struct Shouting;
-
-impl Format for Shouting {
-    const NAME: &'static str = "shouting";
-    type Options = ();
-
-    fn sniff(&self, head: &[u8], _: &Path) -> bool {
-        head.starts_with(b"SHOUT")
-    }
-
-    fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
-        Lines::index(at, |line| line.to_ascii_uppercase())
     }
 }
 

@@ -12,7 +12,7 @@ use ringfeed::settings::SourceConfig;
 use ringfeed::{DType, DataSet, ErrorKind, Loader, LoaderConfig, Location, Result, Role, Shard, TensorSpec};
 
 /// Lines that are shouted.
-struct Shouting;
+pub(crate) struct Shouting;
 
 impl Format for Shouting {
     const NAME: &'static str = "shouting";

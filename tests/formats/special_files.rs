@@ -3,8 +3,6 @@
 
 use std::fmt::Debug;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
-use std::time::Duration;
 
 use ringfeed::arrays::{IdxOptions, IdxReader, NpyOptions, NpyReader, RawOptions, RawReader};
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
@@ -19,18 +17,7 @@ use ringfeed::{
     BadLimits, BadRecords, ErrorKind, Loader, LoaderConfig, Normaliser, ReaderSource, Result, Workspace, wrap,
 };
 
-/// Runs what must end, and fails if it has not ended long after it should have.
-fn ends<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
-    let (done, ended) = mpsc::channel();
-    let worker = std::thread::spawn(move || done.send(work()));
-    match ended.recv_timeout(Duration::from_secs(250)) {
-        Ok(value) => value,
-        Err(mpsc::RecvTimeoutError::Timeout) => panic!("it waits for ever"),
-        Err(mpsc::RecvTimeoutError::Disconnected) => {
-            std::panic::resume_unwind(worker.join().expect_err("the sender dropped unsent"))
-        }
-    }
-}
+use crate::common::ends;
 
 fn pipe(path: PathBuf) -> PathBuf {
     assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
