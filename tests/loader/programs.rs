@@ -6,9 +6,9 @@ use std::path::Path;
 
 use ringfeed::field::{Boxes, Class, Image, Numbers, Tokens};
 use ringfeed::images::{AugmentRecipe, ResizeFilter, horizontal_flip, random_resized_crop};
-use ringfeed::prepare::{DatePart, Median, Prepared, Recipe, category, date, number};
+use ringfeed::prepare::{DatePart::Month, Median, Prepared, Recipe, category, date, number};
 use ringfeed::read::TensorMut;
-use ringfeed::transform::mixup;
+use ringfeed::transform::{LogMel, Operation, mixup};
 use ringfeed::{DataSet, DataSetIterator, Loader, LoaderConfig, Result, Shard, Split, TensorSpec};
 
 fn settings(folder: &Path, text: &str) -> Result<Loader> {
@@ -247,7 +247,7 @@ fn a_table_is_fitted_trained_on_and_served() -> Result<()> {
     let recipe = Recipe::new()
         .column("age", number().impute(Median).mask().standardise())
         .column("city", category().unknown())
-        .column("joined", date().cyclic(DatePart::Month));
+        .column("joined", date().cyclic(Month));
     let rows = Loader::open(&table)?.split(Split::train(0.8)).group("id");
     let prepared = recipe.fit(&rows)?; // one pass, over the training part alone
     prepared.save(&path)?;
@@ -322,6 +322,42 @@ fn a_function_of_samples_and_one_of_batches() -> Result<()> {
         }
         assert_ne!(found, plain.f32("spectrogram")?);
     }
+    Ok(())
+}
+
+/// Settings can't hold a function; they have the spectrogram that most want, and the same mixture.
+#[test]
+#[cfg_attr(not(feature = "audio"), ignore = "makes spectrograms")]
+fn a_spectrogram_and_a_mixture_by_name() -> Result<()> {
+    let folder = tempfile::tempdir()?;
+    std::fs::copy("fixtures/transforms/audio.npy", folder.path().join("audio.npy"))?;
+    let said = settings(
+        folder.path(),
+        r#"
+            batch_size = 4
+            shuffle = 42
+            source = { path = "audio.npy" }
+            fields = { audio = "f32" }
+            [[transforms]]
+            kind = "log_mel"
+            tensor = "audio"
+            rate = 8000
+            n_fft = 200
+            mels = 12
+            [[transforms]]
+            kind = "mixup"
+            alpha = 0.2
+        "#,
+    )?;
+    let spectrogram = LogMel { n_fft: 200, mels: 12, ..LogMel::new("audio", 8000) };
+    let loader = Loader::open(folder.path().join("audio.npy"))?
+        .field("audio", Numbers::f32())
+        .batch_size(4)
+        .shuffle(42)
+        .transform(Operation::LogMel(spectrogram));
+    let (mixed, plain) = (loader.clone().transform(mixup(0.2)), loader);
+    assert_eq!(first(&said)?, first(&mixed)?);
+    assert_ne!(first(&said)?, first(&plain)?);
     Ok(())
 }
 
