@@ -103,6 +103,8 @@ impl RecipeFit {
             fetch_limit,
             shield,
             memory,
+            // Nothing is read of a second epoch, which nobody waits for.
+            across_epochs: false,
             ..LoaderConfig::default()
         };
         let loader = Loader { config, transforms: Transforms::new(), named: fields, ..rows.clone() };

@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use ringfeed::field::Numbers;
@@ -9,8 +11,8 @@ use ringfeed::prepare::{
     Derive, Mean, Median, Prepared, PreparedRow, Recipe, RecipeFit, category, days, difference, join, log_ratio,
     number, pair, product, ratio, same, sum,
 };
-use ringfeed::read::Value;
-use ringfeed::{BadLimits, BadRecords, ErrorKind, Loader, LoaderConfig, Shard, Split};
+use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit};
+use ringfeed::{BadLimits, BadRecords, DType, ErrorKind, Loader, LoaderConfig, Location, Result, Shard, Split};
 
 /// Houses in a folder, as CSV and as JSON Lines, and a table of cities.
 fn houses(folder: &Path, records: usize) -> (Vec<String>, Vec<String>) {
@@ -123,6 +125,56 @@ fn a_server_sees_what_training_saw_and_says_what_training_left_out() {
     }
     assert!(left_out > 60 && left_out + seen.len() == 300, "{left_out}");
     assert_eq!(prepared.records(), seen.len() as u64);
+}
+
+/// Records that count how often each is read.
+struct Counted {
+    reads: Arc<Vec<AtomicU64>>,
+    fields: [FieldInfo; 2],
+}
+
+impl Container for Counted {
+    fn len(&self) -> u64 {
+        self.reads.len() as u64
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.fields
+    }
+
+    fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> Result<()> {
+        Ok(())
+    }
+
+    fn read(&self, record: u64, _: usize, _: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        self.reads[record as usize].fetch_add(1, Ordering::Relaxed);
+        visit(0, if record.is_multiple_of(3) { Value::Missing } else { Value::F64(record as f64) })?;
+        visit(1, Value::Text(["Oslo", "Bonn", "Rome"][record as usize % 3]))
+    }
+
+    fn place(&self, record: u64) -> Location {
+        Location { record: Some(record), ..Location::default() }
+    }
+}
+
+/// Whatever is fitted: medians that stand in for missing values, quantiles of what they then are, names by how often they occur.
+#[test]
+fn fitting_reads_each_record_of_its_part_once_and_no_other() {
+    let reads = Arc::new((0..500).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());
+    let own = reads.clone();
+    let rows = Loader::from(LoaderConfig::default()).workers(2).container(move |_| {
+        let fields = [("x", FieldKind::Numbers(DType::F64)), ("city", FieldKind::Text)];
+        Ok(Counted { reads: own.clone(), fields: fields.map(|(name, kind)| FieldInfo::new(name, kind)) })
+    });
+    let recipe = Recipe::new()
+        .derive("half", ratio("x", 2.0))
+        .column("x", number().impute(Median).mask().quantile(10))
+        .column("half", number().impute(Mean).standardise())
+        .column("city", category().unknown().by_frequency().most(2));
+    let prepared = recipe.fit(&rows.split(Split::train(0.8))).unwrap();
+    let count = |times: u64| reads.iter().filter(|reads| reads.load(Ordering::Relaxed) == times).count() as u64;
+    assert!((350..450).contains(&prepared.records()), "{}", prepared.records());
+    assert_eq!((count(0), count(1)), (500 - prepared.records(), prepared.records()));
 }
 
 #[test]
@@ -281,7 +333,7 @@ fn faults_of_the_steps_are_all_named() {
     assert_eq!(Recipe::new().derive("a", ratio("a", 10.0)).column("a", number()).faults(), [""; 0]);
 }
 
-fn fitted(recipe: &Recipe, values: &[Value<'_>]) -> ringfeed::Result<Prepared> {
+fn fitted(recipe: &Recipe, values: &[Value<'_>]) -> Result<Prepared> {
     let mut fit = RecipeFit::new(recipe)?;
     fit.observe(values)?;
     fit.finish()
