@@ -6,10 +6,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{Seen, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::csv::CsvOptions;
-use ringfeed::field::Numbers;
+use ringfeed::field::{Numbers, Text};
 use ringfeed::order::{RandomKey, Subset};
 use ringfeed::prepare::{Recipe, number};
-use ringfeed::read::MemoryReader;
+use ringfeed::read::{Lines, MemoryReader};
+use ringfeed::storage::Files;
 use ringfeed::{
     AsyncDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig, Part, ReaderSource, Role, Shard, Split,
     Strata,
@@ -299,6 +300,8 @@ fn weights_of_chosen_samples_are_their_own() {
     assert_eq!(drawn.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([0, 3]));
     let error = rows.build().err().unwrap();
     assert!(error.location().record == Some(1) && error.message().contains("no weight"), "{error}");
+    let error = rows.filter("n > 3").samples_per_epoch(50).build().err().unwrap();
+    assert!(error.message().contains("there are no samples"), "{error}");
 }
 
 #[test]
@@ -637,6 +640,10 @@ fn weights_that_do_not_fit_the_sources_are_faults() {
         let faults = settings(more).faults();
         assert!(faults.iter().any(|fault| fault.contains(expected)), "{more}: {faults:?}");
     }
+    let paths = LoaderConfig::from_json(r#"{"mix": {"web.csv": 1}}"#).unwrap();
+    let lines = |budget: &_| Lines::open(&Files::local(), "fixtures/iris.csv".as_ref(), &Default::default(), budget);
+    let error = Loader::from(paths).container(lines).field("line", Text::new(80)).build().err().unwrap();
+    assert!(error.message().contains("samples of your own; leave the sources out"), "{error}");
     // What is not mixed stands side by side, and then fields are those of one source.
     assert!(settings(r#""shuffle": 1"#).faults()[0].contains("there are several"));
     std::fs::write(folder.path().join("many.csv"), "x,kind\n1,even\n2,red\n").unwrap();
