@@ -29,9 +29,9 @@ def serve(
         image = served.apply(image=request.body)["image"]  # f32 [3, 224, 224]
 
     Labels are left out, and so are transforms of labels. Random operations are a :class:`ConfigError`, and so is what
-    only the data tell, such as names of categories that are not listed. Lists of numbers need a ``shape``, a
-    ``max_len`` or ``ragged``, or a tensor that ``bucket`` or the transform ``pad`` pads. They are as long as in a batch
-    of their own; ragged ones have their offsets, 0 and their length.
+    only the data tell, such as names of categories that are not listed. Lists of numbers need ``list``, ``ragged``,
+    a ``max_len`` or a ``shape``, or a tensor that ``bucket`` or the transform ``pad`` pads. They are as long as in a
+    batch of their own; ragged ones have their offsets, 0 and their length.
     """
     if isinstance(config, (str, os.PathLike)):
         config = _ringfeed.load_settings(config)

@@ -236,6 +236,7 @@ class Numbers(Field):
     """Numbers: of one field a single one, of several ``[fields]``, or another ``shape`` of as many elements; and
     lists of numbers, of one shape, or padded with ``pad`` to ``max_len`` with a mask beside them.
 
+    ``list``: lists of any length, padded to the longest of their batch, also where no data show that there are lists.
     ``ragged``: lists lie one behind another without padding, ``[all numbers]``; where each begins and the last one
     ends is i64 ``[samples + 1]``, called the same with ``_offsets`` behind. ``max_len`` then bounds one list.
     ``missing``: what stands for a missing value, a number or ``"nan"``; without it, that makes a bad record.
@@ -251,6 +252,7 @@ class Numbers(Field):
         missing: float | str | None = None,
         max_len: int | None = None,
         pad: float | None = None,
+        list: bool | None = None,
         ragged: bool | None = None,
         longer: str | None = None,
         from_: _From = None,
@@ -259,23 +261,27 @@ class Numbers(Field):
         role: str | None = None,
     ) -> None:
         self.table = {"numbers": dtype, "shape": shape, "missing": missing, "max_len": max_len, "pad": pad}
-        self.table |= {"ragged": ragged, "longer": longer, "from": from_, "file": file, "role": role}
-        self.table |= {"except": list(except_) if except_ is not None else None}
+        self.table |= {"list": list, "ragged": ragged, "longer": longer, "from": from_, "file": file, "role": role}
+        self.table |= {"except": [*except_] if except_ is not None else None}
 
 
 class Tokens(Field):
-    """Lists of tokens: i64 ``[max_len]`` with ``pad`` behind them, and a mask called the same with ``_mask`` behind."""
+    """Lists of tokens: i64 ``[max_len]`` with ``pad`` behind them, and a mask called the same with ``_mask`` behind.
+
+    Without ``max_len``, lists of any length: as long as the longest of their batch, or as the bound of their bucket.
+    """
 
     def __init__(
         self,
-        max_len: int,
+        max_len: int | None = None,
         *,
         pad: float | None = None,
         longer: str | None = None,
         from_: _From = None,
         role: str | None = None,
     ) -> None:
-        self.table = {"tokens": max_len, "pad": pad, "longer": longer, "from": from_, "role": role}
+        kind = {"numbers": "i64", "list": True} if max_len is None else {"tokens": max_len}
+        self.table = {**kind, "pad": pad, "longer": longer, "from": from_, "role": role}
 
 
 class Array(Field):

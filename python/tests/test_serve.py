@@ -14,7 +14,7 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Category, Class, Image, Numbers
+from ringfeed import Category, Class, Image, Numbers, Tokens
 
 FIELDS = {"image": Image(48, 64), "label": Class()}
 NORMALISE = {"image": {"kind": "channels", "mean": [0.485, 0.456, 0.406], "deviation": [0.229, 0.224, 0.225]}}
@@ -97,7 +97,8 @@ def test_lists_are_served_as_in_a_batch_of_their_own(tmp_path: Path) -> None:
     path.write_text("".join(json.dumps({"ids": ids}) + "\n" for ids in lists))
     ragged: dict[str, Any] = {"fields": {"ids": Numbers("i64", ragged=True)}}
     padded: dict[str, Any] = {"fields": {"ids": Numbers("i64")}, "bucket": {"by": "ids", "bounds": [2, 4, 8]}}
-    for settings, name in ((ragged, "ids_offsets"), (padded, "ids_mask")):
+    plain: dict[str, Any] = {"fields": {"ids": Tokens()}}
+    for settings, name in ((ragged, "ids_offsets"), (padded, "ids_mask"), (plain, "ids_mask")):
         served = ringfeed.serve(settings)
         alone = {
             int(batch.sample_ids[0]): (batch["ids"].numpy().copy(), batch[name].numpy().copy())
@@ -108,7 +109,7 @@ def test_lists_are_served_as_in_a_batch_of_their_own(tmp_path: Path) -> None:
             assert row["ids"].tolist() == alone[at][0].flatten().tolist()
             assert row[name].tolist() == alone[at][1].flatten().tolist()
     assert ringfeed.serve(ragged).apply(ids=[7, 8])["ids_offsets"].tolist() == [0, 2]
-    with pytest.raises(ringfeed.DataError, match="give it `shape`, `max_len` or `ragged`"):
+    with pytest.raises(ringfeed.DataError, match="give it `list`, `ragged`, `max_len` or `shape`"):
         ringfeed.serve(fields={"ids": Numbers("i64")}).apply(ids=[7, 8])
 
 

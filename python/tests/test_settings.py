@@ -185,6 +185,8 @@ def test_fields_are_short_for_tables() -> None:
         (Numbers("f32", ragged=True, max_len=9), {"numbers": "f32", "max_len": 9, "ragged": True}),
         (Numbers(missing="nan"), {"numbers": "f32", "missing": "nan"}),
         (Tokens(8, pad=0), {"tokens": 8, "pad": 0}),
+        (Tokens(from_="ids"), {"from": "ids", "numbers": "i64", "list": True}),
+        (Numbers("f32", list=True), {"numbers": "f32", "list": True}),
         (Array(), {"array": []}),
         (Array((2, 3), dtype="f16", file=True), {"file": {"array": [2, 3], "dtype": "f16"}}),
         (Array((), stored="u16", endian="big"), {"array": [], "stored": "u16", "endian": "big"}),

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::sync::Arc;
 
+use serde::Serialize;
+
 use crate::dataset::Buckets;
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result};
@@ -11,8 +13,8 @@ use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::read::fields::Field;
 use crate::read::{
-    GivenFields, Images, JsonMemory, OneJson, Sample, Scratch, SourceConfig, Value, Visit, named_geometries,
-    usual_fields,
+    CsvMemory, GivenFields, Images, JsonMemory, OneJson, Sample, Scratch, SourceConfig, StructMemory, Value, Visit,
+    named_geometries, usual_fields,
 };
 use crate::row::RowMut;
 use crate::schema::{Extents, Role, Rows, TensorSpec};
@@ -49,6 +51,8 @@ pub struct ServedRow {
     memory: Vec<u64>,
     scratch: Scratch,
     json: JsonMemory,
+    csv: CsvMemory,
+    structs: StructMemory,
     transforms: ChainMemory,
 }
 
@@ -68,10 +72,9 @@ impl Loader {
     /// batches are errors, because they are for training, and so are windows, which consist of several records.
     ///
     /// A list is as long as in a batch of its own: not padded, unless there are [buckets](Self::bucket) or a transform
-    /// that pads. A [ragged](crate::field::Numbers::ragged) list has its offsets, 0 and its length. Only the data
-    /// distinguish lists of numbers from single numbers; without them, a field holds lists if it has a `shape` or a
-    /// `max_len`, if it is ragged, or if buckets or the transform [`pad`](crate::transform::Operation::Pad) are for its
-    /// tensor.
+    /// that pads. A [ragged](crate::field::Numbers::ragged) list has its offsets, 0 and its length. Without data,
+    /// a field holds lists if it says so ([`list`](crate::field::Numbers::list), a `shape`, a `max_len`, ragged), or if buckets
+    /// or the transform [`pad`](crate::transform::Operation::Pad) are for its tensor.
     ///
     #[cfg_attr(feature = "images", doc = "```")]
     #[cfg_attr(not(feature = "images"), doc = "```ignore")]
@@ -171,6 +174,8 @@ impl Served {
             memory: vec![0; words],
             scratch: Scratch::default(),
             json: JsonMemory::default(),
+            csv: CsvMemory::default(),
+            structs: StructMemory::default(),
             transforms: ChainMemory::default(),
         }
     }
@@ -223,6 +228,41 @@ impl Served {
         let mut json = std::mem::take(&mut row.json);
         let applied = self.apply_read(row, &mut |visit| self.0.json.read(text, &mut json, visit));
         row.json = json;
+        applied
+    }
+
+    /// Makes the tensors of a record that is a line of CSV with these columns in `header`, both separated by commas,
+    /// semicolons, tabs or bars. Missing values are recognised as in files by default. The header is parsed once per row,
+    /// as long as it stays the same.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply`](Self::apply), and [`ErrorKind::NotFound`] for a field that the header does not have.
+    ///
+    /// # Panics
+    ///
+    /// As [`apply`](Self::apply).
+    pub fn apply_csv(&self, header: &str, line: &str, row: &mut ServedRow) -> Result<()> {
+        let mut csv = std::mem::take(&mut row.csv);
+        let applied = self.apply_read(row, &mut |visit| csv.read(header, self.field_names(), line, visit));
+        row.csv = csv;
+        applied
+    }
+
+    /// Makes the tensors of a record that is a struct or a map: anything that is an object in JSON. It is converted to
+    /// JSON first.
+    ///
+    /// # Errors
+    ///
+    /// As [`apply_json`](Self::apply_json), and [`ErrorKind::Data`] for values that JSON can't hold.
+    ///
+    /// # Panics
+    ///
+    /// As [`apply`](Self::apply).
+    pub fn apply_struct(&self, record: &impl Serialize, row: &mut ServedRow) -> Result<()> {
+        let mut written = std::mem::take(&mut row.structs);
+        let applied = written.write(record).and_then(|text| self.apply_json(text, row));
+        row.structs = written;
         applied
     }
 

@@ -241,7 +241,7 @@ impl Category {
         self
     }
 
-    /// Keeps only this many names, those that occur most often; the others are unknown.
+    /// Keeps only this many names, those that occur most often, as the vocabulary; the others are unknown.
     #[must_use]
     pub fn most(mut self, names: usize) -> Self {
         self.most = Some(names);

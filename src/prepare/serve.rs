@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::dtype::Element;
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::read::{JsonMemory, OneCsv, Staged, Value, Visit};
+use crate::read::{CsvMemory, JsonMemory, Staged, StructMemory, Value, Visit};
 use crate::row::RowMut;
 use crate::view::TensorView;
 
@@ -21,13 +21,10 @@ pub struct PreparedRow {
     prepared: Prepared,
     tensors: Written,
     json: JsonMemory,
-    /// A struct in its JSON form.
-    written: Vec<u8>,
+    structs: StructMemory,
+    csv: CsvMemory,
     /// The bytes of a request so far.
     body: String,
-    /// The last header, and where its columns belong.
-    csv: Option<(String, OneCsv)>,
-    unquoted: Vec<u8>,
 }
 
 /// The tensors of a row, and which of its fields were given.
@@ -91,10 +88,9 @@ impl Prepared {
             prepared: self.clone(),
             tensors: Written { memory, given, staged: Staged::default() },
             json: JsonMemory::default(),
-            written: Vec::new(),
+            structs: StructMemory::default(),
+            csv: CsvMemory::default(),
             body: String::new(),
-            csv: None,
-            unquoted: Vec::new(),
         }
     }
 
@@ -150,12 +146,8 @@ impl Prepared {
     /// As [`apply_json`](Self::apply_json), and [`ErrorKind::NotFound`] for a column that the header does not have.
     pub fn apply_csv(&self, header: &str, line: &str, row: &mut PreparedRow) -> Result<()> {
         self.check(row)?;
-        let PreparedRow { tensors, csv, unquoted, .. } = row;
-        let known = match csv {
-            Some((known, columns)) if known == header => columns,
-            _ => &mut csv.insert((header.to_owned(), OneCsv::new(header, self.field_names())?)).1,
-        };
-        self.write_all(tensors, |visit| known.read(line, unquoted, visit))
+        let PreparedRow { tensors, csv, .. } = row;
+        self.write_all(tensors, |visit| csv.read(header, self.field_names(), line, visit))
     }
 
     /// Prepares a record from values with the names of their columns. All other columns are missing.
@@ -183,16 +175,9 @@ impl Prepared {
     ///
     /// As [`apply_json`](Self::apply_json), and [`ErrorKind::Data`] for values that JSON can't hold.
     pub fn apply_struct(&self, record: &impl Serialize, row: &mut PreparedRow) -> Result<()> {
-        let mut written = std::mem::take(&mut row.written);
-        written.clear();
-        let applied = match serde_json::to_writer(&mut written, record) {
-            Ok(()) => match std::str::from_utf8(&written) {
-                Ok(text) => self.apply_json(text, row),
-                Err(error) => Err(Error::new(ErrorKind::Data, error.to_string())),
-            },
-            Err(error) => Err(Error::new(ErrorKind::Data, error.to_string()).with_source(error)),
-        };
-        row.written = written;
+        let mut written = std::mem::take(&mut row.structs);
+        let applied = written.write(record).and_then(|text| self.apply_json(text, row));
+        row.structs = written;
         applied
     }
 

@@ -105,7 +105,7 @@ pub(crate) use mds::Mds;
 pub use memory::MemoryReader;
 pub(crate) use npy::{Npy, NpyOptions};
 pub(crate) use npz::Npz;
-pub(crate) use one::{JsonMemory, OneCsv, OneJson};
+pub(crate) use one::{CsvMemory, JsonMemory, OneJson, StructMemory};
 pub(crate) use outside::{Outside, OutsideCodec};
 pub(crate) use paths::{Paths, is_pattern};
 pub(crate) use raw::{Raw, RawOptions};

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use serde::Serialize;
+
 use crate::error::{Error, ErrorKind, Result, nearest};
 
 use super::container::{Value, Visit};
@@ -46,9 +48,56 @@ impl OneJson {
     }
 }
 
+/// What is kept from one struct to the next: its JSON form.
+#[derive(Debug, Default)]
+pub(crate) struct StructMemory(Vec<u8>);
+
+impl StructMemory {
+    /// Writes a record as JSON.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for values that JSON can't hold.
+    pub(crate) fn write(&mut self, record: &impl Serialize) -> Result<&str> {
+        self.0.clear();
+        serde_json::to_writer(&mut self.0, record)
+            .map_err(|error| Error::new(ErrorKind::Data, error.to_string()).with_source(error))?;
+        std::str::from_utf8(&self.0).map_err(|error| Error::new(ErrorKind::Data, error.to_string()))
+    }
+}
+
+/// What is kept from one line of CSV to the next.
+#[derive(Debug, Default)]
+pub(crate) struct CsvMemory {
+    /// The last header, and where its columns belong.
+    known: Option<(String, OneCsv)>,
+    unquoted: Vec<u8>,
+}
+
+impl CsvMemory {
+    /// Gives the fields of a line with these `names`, counted from 0.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`OneCsv::new`] and [`OneCsv::read`].
+    pub(crate) fn read<'n>(
+        &mut self,
+        header: &str,
+        names: impl Iterator<Item = &'n str>,
+        line: &str,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        let known = match &mut self.known {
+            Some((known, columns)) if known == header => columns,
+            known => &mut known.insert((header.to_owned(), OneCsv::new(header, names)?)).1,
+        };
+        known.read(line, &mut self.unquoted, visit)
+    }
+}
+
 /// Fields of a line of CSV, by the names in a header.
 #[derive(Debug)]
-pub(crate) struct OneCsv {
+struct OneCsv {
     line: CsvLine,
     /// For each column of the line, which field it is.
     fields: Vec<Option<usize>>,
@@ -60,7 +109,7 @@ impl OneCsv {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`] for one that the header does not have.
-    pub(crate) fn new<'n>(header: &str, names: impl Iterator<Item = &'n str>) -> Result<Self> {
+    fn new<'n>(header: &str, names: impl Iterator<Item = &'n str>) -> Result<Self> {
         let header = header.trim_start_matches('\u{feff}');
         let mut columns = Vec::new();
         // A word for a missing value may also be a name.
@@ -89,7 +138,7 @@ impl OneCsv {
     /// # Errors
     ///
     /// [`ErrorKind::Data`] for another number of fields than in the header, and those of `visit`.
-    pub(crate) fn read(&self, line: &str, unquoted: &mut Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
+    fn read(&self, line: &str, unquoted: &mut Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
         let mut count = 0;
         self.line.read(line.as_bytes(), unquoted, &mut |column, value| {
             count = column + 1;

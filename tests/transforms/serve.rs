@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use ringfeed::csv::Missing;
 use ringfeed::field::{Audio, Category, Class, Field, Image, Numbers, Text, Tokens};
 use ringfeed::formats::Images;
 use ringfeed::images::{CropFit, PixelOrder, ResizeFilter, horizontal_flip};
@@ -263,6 +264,8 @@ fn lists_are_served_as_in_a_batch_of_their_own() {
         lists().field("ids", Numbers::i64().pad(-1.0).from("/ids")).transform(pad_to_multiple("ids_mask", 1)),
         lists().field("ids", ids()).transform(pad_to("ids", 7)).map(sum(), move |row, out, _| sums(row, out)),
         lists().field("ids", Numbers::i64().max_len(6).from("/ids")),
+        lists().field("ids", Tokens::from("/ids")),
+        lists().field("ids", Numbers::i64().list().pad(-1.0).from("/ids")).field("x", Numbers::f32().list().from("/x")),
         lists().field("ids", Numbers::i64().ragged().from("/ids")).bucket("ids", [2, 6]),
     ]
     .into_iter()
@@ -293,6 +296,90 @@ fn lists_are_served_as_in_a_batch_of_their_own() {
 }
 
 #[test]
+fn a_line_of_csv_and_a_struct_are_served_as_the_table_is_loaded() {
+    #[derive(serde::Serialize)]
+    struct House<'h> {
+        size: Option<f64>,
+        rooms: Option<i64>,
+        city: Option<&'h str>,
+        note: &'h str,
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("houses.csv");
+    let header = "city;size;note;rooms";
+    let houses = [
+        (
+            "Oslo;0.1;\"a \"\"b\"\"; c\";3",
+            House { size: Some(0.1), rooms: Some(3), city: Some("Oslo"), note: "a \"b\"; c" },
+        ),
+        (
+            "Bonn;-1e3;æ;9007199254740993",
+            House { size: Some(-1e3), rooms: Some((1 << 53) + 1), city: Some("Bonn"), note: "æ" },
+        ),
+        ("Oslo; 2.50 ;x;", House { size: Some(2.5), rooms: None, city: Some("Oslo"), note: "x" }),
+        (";;y;0", House { size: None, rooms: Some(0), city: None, note: "y" }),
+    ];
+    let lines: String = houses.iter().map(|(line, _)| format!("{line}\n")).collect();
+    std::fs::write(&path, format!("{header}\n{lines}")).unwrap();
+    let rows = Loader::open(&path).unwrap();
+    let recipe =
+        Recipe::new().column("size", number().impute(Mean).mask()).column("city", category().unknown().impute("Rom"));
+    let loader = rows
+        .clone()
+        .prepare(&recipe.fit(&rows).unwrap())
+        .field("rooms", Numbers::i64().missing(Missing::Value(-1.0)))
+        .field("metres", Numbers::f32().missing(Missing::Nan).from("size"))
+        .field("note", Text::new(8));
+    let expected = loaded(&loader, &[]);
+    let served = loader.serve().unwrap();
+    let mut row = served.row();
+    for ((line, house), expected) in houses.iter().zip(&expected) {
+        served.apply_csv(header, line, &mut row).unwrap();
+        assert_eq!(tensors(&row), *expected, "{line}");
+        served.apply_struct(house, &mut row).unwrap();
+        assert_eq!(tensors(&row), *expected, "{line}");
+    }
+    // Other columns in another order.
+    served.apply_csv("rooms,price,city,note,size", "3,7,Oslo,\"a \"\"b\"\"; c\",0.1", &mut row).unwrap();
+    assert_eq!(tensors(&row), expected[0]);
+    let error = served.apply_csv("rooms,city,notes,size", "3,Oslo,x,1", &mut row).unwrap_err();
+    assert!(error.kind() == ErrorKind::NotFound && error.message().contains("did you mean \"notes\"?"), "{error}");
+    let error = served.apply_csv(header, "Oslo;1;x", &mut row).unwrap_err();
+    assert!(error.kind() == ErrorKind::Data && error.message().contains("3 fields; the header has 4"), "{error}");
+    let error = served.apply_csv(header, "Oslo;1;x;many", &mut row).unwrap_err();
+    assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Data, Some("rooms")), "{error}");
+    let error = served.apply_struct(&std::collections::HashMap::from([((1, 2), 3)]), &mut row).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Data, "{error}");
+}
+
+/// Whatever the data show: lists of one length, single numbers, nothing.
+#[test]
+fn a_field_that_says_it_holds_lists_is_loaded_and_served_so() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings =
+        r#"{ "source": { "path": "PATH" }, "fields": { "x": { "numbers": "f32", "list": true, "pad": -1 } } }"#;
+    for records in [["[1, 2]", "[3, 4]"], ["5", "6"], ["null", "null"]] {
+        let path = folder.path().join("lists.jsonl");
+        std::fs::write(&path, records.map(|x| format!("{{\"x\": {x}}}\n")).concat()).unwrap();
+        let loader = LoaderConfig::from_json(&settings.replace("PATH", path.to_str().unwrap())).unwrap();
+        assert_eq!(LoaderConfig::from_json(&serde_json::to_string(&loader).unwrap()).unwrap(), loader);
+        let loader = Loader::from(loader);
+        let served = loader.serve().unwrap();
+        let mut row = served.row();
+        for (record, expected) in records.into_iter().zip(loaded(&loader, &[])) {
+            served.apply_json(&format!("{{\"x\": {record}}}"), &mut row).unwrap();
+            assert_eq!(tensors(&row), expected);
+            assert_eq!(expected.iter().map(|(name, ..)| name.as_str()).collect::<Vec<_>>(), ["x", "x_mask"]);
+        }
+        served.apply_json("{\"x\": [7, 8, 9]}", &mut row).unwrap();
+        assert_eq!((row.f32("x").unwrap(), row.get::<u8>("x_mask").unwrap()), (&[7.0, 8.0, 9.0][..], &[1; 3][..]));
+    }
+    let shaped = Loader::csv("nowhere.csv").field("x", Numbers::f32().list().shape(&[2]));
+    let error = shaped.serve().unwrap_err();
+    assert!(error.message().contains("either a shape or list"), "{error}");
+}
+
+#[test]
 fn what_nothing_says_of_lists_is_asked_for_and_bad_lists_are_bad_records() {
     let lists = || Loader::csv("nowhere.csv").field("ids", Numbers::i64());
     let refused = |loader: Loader, record: &str, part: &str| {
@@ -302,7 +389,7 @@ fn what_nothing_says_of_lists_is_asked_for_and_bad_lists_are_bad_records() {
         assert!(error.message().contains(part), "{error}");
     };
     for record in [r#"{"ids": [1, 2]}"#, r#"{"ids": []}"#] {
-        refused(lists(), record, "give it `shape`, `max_len` or `ragged`");
+        refused(lists(), record, "give it `list`, `ragged`, `max_len` or `shape`");
     }
     let served = lists().serve().unwrap();
     let mut row = served.row();

@@ -18,6 +18,7 @@ pub(super) fn of_lists(numbers: &Numbers, several: bool, infos: &[Option<&FieldI
     let shaped = numbers.shape.as_ref().is_some_and(|shape| shape.iter().any(|dim| *dim != 1));
     !several
         && (numbers.max_len.is_some()
+            || numbers.list
             || numbers.ragged
             || infos.first().copied().flatten().is_some_and(|info| is_list(&info))
             || shaped)
@@ -57,8 +58,11 @@ pub(super) fn make(
         (Some(_), Some(_)) => {
             return Err(Error::new(ErrorKind::Config, "give either a shape or max_len, not both"));
         }
+        (Some(_), None) if numbers.list => {
+            return Err(Error::new(ErrorKind::Config, "give either a shape or list, which is of any length, not both"));
+        }
         (Some(shape), None) => Some(shape.as_slice()),
-        (None, None) => known.filter(|_| !numbers.ragged),
+        (None, None) => known.filter(|_| !numbers.ragged && !numbers.list),
         (None, Some(_)) => None,
     };
     let mut codec = ListCodec {

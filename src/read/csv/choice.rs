@@ -117,7 +117,7 @@ fn tensor_of(name: &str, field: &Field) -> Result<Option<ColumnTensor>> {
             _ => return field.check_others().map(|()| None),
         },
         _ if field.is_file => return Ok(None),
-        Codec::Numbers(Numbers { max_len: None, ragged: false, dtype, shape, missing, .. }) => {
+        Codec::Numbers(Numbers { max_len: None, list: false, ragged: false, dtype, shape, missing, .. }) => {
             let shape = shape.clone().or_else(|| (!field.is_several()).then(Vec::new));
             (ColumnValues::Numbers(*missing), Some(*dtype), shape)
         }

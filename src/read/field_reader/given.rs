@@ -80,7 +80,7 @@ impl GivenFields {
             }
             field.is_file = false;
             let open_dtype = match &field.codec {
-                Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) => {
+                Codec::Numbers(Numbers { dtype, shape: None, max_len: None, list: false, ragged: false, .. }) => {
                     Some(*dtype).filter(|_| !field.is_several())
                 }
                 _ => None,
@@ -191,7 +191,7 @@ fn is_list(value: &Value<'_>) -> bool {
 /// What is said of a list where the data alone would tell that there are lists.
 #[cold]
 fn no_list(tensor: &str) -> Error {
-    let message = "a list, where the field says nothing of lists, and there is no data to tell: give it `shape`, `max_len` \
-                   or `ragged`, or set the length of the tensor by `bucket` or the transform `pad`";
+    let message = "a list, where the field says nothing of lists, and there is no data to tell: give it `list`, \
+                   `ragged`, `max_len` or `shape`";
     Error::new(ErrorKind::Data, message).at_column(tensor)
 }

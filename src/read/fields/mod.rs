@@ -150,6 +150,7 @@ pub struct Numbers {
     pub(crate) max_len: Option<usize>,
     pub(crate) longer: Longer,
     pub(crate) pad: f64,
+    pub(crate) list: bool,
     pub(crate) ragged: bool,
 }
 
@@ -195,6 +196,7 @@ impl Numbers {
             max_len: None,
             longer: Longer::Error,
             pad: 0.0,
+            list: false,
             ragged: false,
         }
     }
@@ -243,6 +245,14 @@ impl Numbers {
         self
     }
 
+    /// Lists of any length, padded to the longest one of their batch, with a mask. Without it, the data decide whether a field holds
+    /// lists: of one length, of many, or single numbers. Where [single records are served](crate::Loader::serve), there are no data.
+    #[must_use]
+    pub fn list(mut self) -> Self {
+        self.list = true;
+        self
+    }
+
     /// Stores lists one after another, without padding: one tensor holds the numbers of all lists of a batch. In place of a mask there is
     /// a tensor with the suffix `_offsets`, `i64 [samples + 1]`, which says where each list begins and where the last one ends. For a
     /// sparse matrix in compressed rows (CSR), the offsets are `indptr`.
@@ -277,7 +287,7 @@ impl Tokens {
 
     /// Lists of any length, from this field: padded to the longest of their batch, or to the bound of its bucket.
     pub fn from(field: impl Into<Origin>) -> Field {
-        Numbers::i64().from(field)
+        Numbers::i64().list().from(field)
     }
 }
 

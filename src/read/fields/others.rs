@@ -4,7 +4,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::ColumnRef;
 use crate::read::container::{FieldInfo, FieldKind};
 
-use super::{Codec, Field};
+use super::{Codec, Field, Numbers};
 
 /// The name that stands for all other fields of numbers.
 pub(crate) const ALL_OTHERS: &str = "*";
@@ -22,7 +22,7 @@ impl Field {
     /// [`ErrorKind::Config`] if it can't.
     pub(crate) fn check_others(&self) -> Result<()> {
         match &self.codec {
-            Codec::Numbers(numbers) if !self.is_file && numbers.max_len.is_none() && !numbers.ragged => Ok(()),
+            Codec::Numbers(Numbers { max_len: None, list: false, ragged: false, .. }) if !self.is_file => Ok(()),
             _ => {
                 let message =
                     format!("{ALL_OTHERS:?} stands for fields of numbers; name the fields that this is made of");
@@ -82,7 +82,6 @@ pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Re
 mod tests {
     use super::*;
     use crate::dtype::DType;
-    use crate::read::fields::Numbers;
 
     #[test]
     fn the_index_of_a_frame_of_pandas_is_no_feature() {

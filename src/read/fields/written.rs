@@ -109,6 +109,8 @@ struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     pad: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    list: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     ragged: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     longer: Option<Longer>,
@@ -284,6 +286,7 @@ impl Written {
                 max_len: self.tokens.or(self.max_len),
                 longer: self.longer.unwrap_or_default(),
                 pad: self.pad.unwrap_or_default(),
+                list: self.list.unwrap_or_default(),
                 ragged: self.ragged.unwrap_or_default(),
                 ..Numbers::of(self.numbers.unwrap_or(DType::I64))
             }),
@@ -296,7 +299,7 @@ impl Written {
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 31] = [
+        let keys: [(&str, bool, &[&str]); 32] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
             ("length", self.length.is_some(), &["audio"]),
@@ -324,6 +327,7 @@ impl Written {
             ("missing", self.missing.is_some(), &["category", "numbers", "tokens"]),
             ("max_len", self.max_len.is_some(), &["numbers", "tokenizer"]),
             ("pad", self.pad.is_some(), &["numbers", "tokens", "tokenizer"]),
+            ("list", self.list.is_some(), &["numbers"]),
             ("ragged", self.ragged.is_some(), &["numbers", "tokens", "tokenizer"]),
             ("special_tokens", self.special_tokens.is_some(), &["tokenizer"]),
             ("longer", self.longer.is_some(), &["numbers", "tokens", "text", "tokenizer", "boxes", "keypoints"]),
@@ -372,12 +376,12 @@ impl Written {
                 written.category = Some(names.clone().unwrap_or_default());
                 (written.missing, written.dtype) = (missing.map(Instead::Code), *dtype);
             }
-            Codec::Numbers(Numbers { dtype, shape, missing, max_len, longer, pad, ragged }) => {
+            Codec::Numbers(Numbers { dtype, shape, missing, max_len, longer, pad, list, ragged }) => {
                 (written.numbers, written.shape) = (Some(*dtype), shape.clone());
                 (written.missing, written.max_len) = (Instead::of(*missing), *max_len);
                 written.longer = Some(*longer).filter(|longer| *longer != Longer::Error);
                 written.pad = Some(*pad).filter(|pad| *pad != 0.0);
-                written.ragged = ragged.then_some(true);
+                (written.list, written.ragged) = (list.then_some(true), ragged.then_some(true));
             }
             Codec::Text { max_len, longer } => {
                 (written.text, written.longer) =

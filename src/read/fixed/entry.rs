@@ -14,7 +14,9 @@ use super::Wanted;
 /// something else.
 pub(in crate::read) fn plain<'a>(name: &'a str, field: &'a Field) -> Option<Wanted<'a>> {
     let (dtype, shape) = match &field.codec {
-        Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) => (Some(*dtype), None),
+        Codec::Numbers(Numbers { dtype, shape: None, max_len: None, list: false, ragged: false, .. }) => {
+            (Some(*dtype), None)
+        }
         Codec::Array(Array { dtype, shape, stored: None }) => (*dtype, shape.as_deref()),
         _ => return None,
     };

@@ -116,6 +116,7 @@ fn own_kind(field: &Field, own: &[OwnField]) -> Result<Option<Becomes>> {
             shape: None,
             max_len: None,
             missing: crate::read::Missing::Error,
+            list: false,
             ragged: false,
             ..
         }) if matches!(dtype, DType::F32 | DType::F64 | DType::I64) => Becomes::Number(*dtype),

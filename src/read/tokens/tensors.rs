@@ -66,7 +66,9 @@ impl Tensors {
             let names: Vec<&str> = own.iter().filter(|own| own.0 != Part::Mask).map(|own| &*own.1.name).collect();
             return config(format!("windows of tokens have {}; name one of them in `from`", names.join(", ")));
         };
-        let Codec::Numbers(Numbers { dtype, shape: None, max_len: None, ragged: false, .. }) = &field.codec else {
+        let Codec::Numbers(Numbers { dtype, shape: None, max_len: None, list: false, ragged: false, .. }) =
+            &field.codec
+        else {
             return config("windows of tokens hold numbers, such as \"i32\"".to_owned());
         };
         if field.is_file || field.is_several() {
