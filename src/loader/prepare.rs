@@ -37,7 +37,8 @@ impl Loader {
 
 impl Recipe {
     /// Fits the recipe to the samples of a loader: to those of its part, if it has a [split](Loader::split), folds or a
-    /// shard. The loader's fields, transforms and order make no difference. Reads every sample once.
+    /// shard. The loader's fields, transforms and order make no difference. Reads every sample once,
+    /// after the fields of all records that a filter, [`stratify`](Loader::stratify) or [`group`](Loader::group) needs.
     ///
     /// # Errors
     ///
