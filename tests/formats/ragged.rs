@@ -301,6 +301,19 @@ fn lists_of_any_format_become_ragged_by_one_word() {
         ("x = { numbers = \"f32\", ragged = true, shape = [2] }", "either a shape or ragged"),
         ("x = { numbers = \"f32\", ragged = true, pad = -1 }", "ragged lists have no padding"),
         ("x = { text = 3, ragged = true }", "ragged does not belong to text"),
+        ("x = { numbers = \"f32\", list = true, shape = [2] }", "either a shape or list"),
+        (
+            "x = { from = [\"x\", \"y\"], numbers = \"f32\", list = true }",
+            "x.from: each of several fields gives one number",
+        ),
+        (
+            "x = { from = [\"x\", \"y\"], numbers = \"f32\", ragged = true }",
+            "x.from: each of several fields gives one number",
+        ),
+        (
+            "x = { from = [\"x\", \"y\"], numbers = \"f32\", max_len = 3 }",
+            "x.from: each of several fields gives one number",
+        ),
     ] {
         let error = settings_error(&lists, settings);
         assert!(error.contains(message), "{settings}: {error}");

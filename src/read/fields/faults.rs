@@ -2,7 +2,7 @@ use crate::decode::ImageColour;
 use crate::error::{Error, Result};
 use crate::tree::under;
 
-use super::{Codec, Field};
+use super::{Codec, Field, Numbers};
 
 /// What is wrong with fields by themselves, each with its key in settings.
 pub(crate) fn field_faults(fields: &[(String, Field)]) -> Vec<String> {
@@ -31,6 +31,13 @@ impl Field {
             Codec::Class { names: Some(names), .. } => twice("class", names).into_iter().collect(),
             Codec::Category { names: Some(lists), .. } => {
                 lists.iter().filter_map(|names| twice("category", names)).collect()
+            }
+            Codec::Numbers(Numbers { max_len, list, ragged, .. })
+                if self.is_several() && (max_len.is_some() || *list || *ragged) =>
+            {
+                let fault = "from: each of several fields gives one number, and a list is made of one field; name one, or leave out \
+                             max_len, list and ragged";
+                vec![fault.to_owned()]
             }
             Codec::Text { max_len: 0, .. } => vec!["text: 0; a text has room for one byte at least".to_owned()],
             _ => Vec::new(),
