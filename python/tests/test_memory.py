@@ -360,6 +360,11 @@ def test_unpacking_a_batch_is_an_error_that_says_what_to_say(numbers: Make) -> N
     batch = next(iter(loader))
     with pytest.raises(TypeError, match="batch.values"):
         x, y = batch
+    # What asks the batch only while it is unpacked itself would give names, too.
+    with pytest.raises(TypeError, match=r"batch.keys\(\) gives the names"):
+        x, y, *rest = itertools.chain(batch, batch)
+    x, y, *rest = itertools.chain(batch.keys(), batch.keys())
+    assert (x, y, rest) == ("x", "y", ["x", "y"])
     x, y = batch.values()
     assert (x.name, y.name) == ("x", "y")
     # All else that goes through a mapping has its names.
