@@ -52,7 +52,7 @@ _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    _ringfeed.finish(list(_open))
+    _ringfeed.finish(_still_open())
     # A thread that runs Python when the interpreter ends is stopped in the middle of it, and the process may crash.
     deadline = time.monotonic() + 1
     while (threads := _in_functions()) and time.monotonic() < deadline:
@@ -61,6 +61,15 @@ def _close_all() -> None:
         for thread in threads:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
         time.sleep(0.01)
+
+
+def _still_open() -> list[Engine]:
+    """The engines that are open, while threads that nobody waits for may open others."""
+    while True:
+        try:
+            return list(_open)
+        except RuntimeError:  # One was opened meanwhile.
+            continue
 
 
 def _in_functions() -> list[int]:

@@ -119,9 +119,10 @@ impl Engine {
                 answered.unwrap_or_else(|error| Some(Some(Err(error))))
             });
             match answer {
+                // A thread that outlives the interpreter would wait for what does not come any more, or be given what code of the
+                // user's was not called for.
+                _ if ends() => return Err(closed(py)),
                 Some(answer) => return Ok(answer),
-                // A thread that outlives the interpreter would wait for what does not come any more.
-                None if ends() => return Err(closed(py)),
                 None => py.check_signals()?,
             }
         }

@@ -183,6 +183,24 @@ def test_the_interpreter_ends_with_loaders_alive(left: str) -> None:
     assert run(MAKE + left + "\n").stderr == ""
 
 
+def test_the_interpreter_ends_while_threads_open_loaders() -> None:
+    """Threads that nobody waits for do so until the very end."""
+    done = run(
+        MAKE
+        + """
+sys.setswitchinterval(1e-6)
+kept = []
+def opens():
+    while True:
+        kept.append(make(shield=True))
+        len(kept[-1])
+for _ in range(3): threading.Thread(target=opens, daemon=True).start()
+while len(kept) < 3000: time.sleep(0.01)
+"""
+    )
+    assert done.stderr == ""
+
+
 STUCK = """
 called = threading.Event()
 def sleeps(*_):
