@@ -1,7 +1,7 @@
 //! The part of a loader that is not Python: settings, its iterator, and what is asked of both.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -10,7 +10,7 @@ use ringfeed::device::Conversion;
 use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
 use ringfeed::tensor::Dim;
-use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, State};
+use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, State, Workspace};
 use serde::Serialize;
 
 use crate::batch::{Batch, Shared};
@@ -31,6 +31,8 @@ pub(crate) struct Engine {
     target: Option<Target>,
     hold: Hold,
     place: Arc<Place>,
+    /// The loader in whose workspace its batches are made.
+    host: OnceLock<Py<Self>>,
 }
 
 impl Engine {
@@ -45,13 +47,25 @@ impl Engine {
             check_generation(py, running.generation)?;
         }
         if turn.running.is_none() {
+            let shared = self.host.get().map(|host| host.get().workspace(py)).transpose()?;
             let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
             turn = patiently(py, move || {
-                turn.running = Some(Running::open(&loader, hold, target.as_ref())?);
+                turn.running = Some(Running::open(&loader, hold, target.as_ref(), shared)?);
                 Ok(turn)
             })?;
         }
         Ok(turn)
+    }
+
+    /// The ring and the threads of its iterator.
+    fn workspace(&self, py: Python<'_>) -> PyResult<Workspace> {
+        let mut turn = self.turn(py)?;
+        Ok(turn.running().map_err(|error| exception(py, &error))?.workspace.clone())
+    }
+
+    /// What counts the batches of its ring that are kept.
+    fn hold(&self) -> &Hold {
+        self.host.get().map_or(&self.hold, |host| host.get().hold())
     }
 
     /// Does what may take its time with the iterator; see [`patiently`].
@@ -77,12 +91,12 @@ impl Engine {
         } else if course.over {
             return Ok(None);
         }
-        self.hold.check(py)?;
+        self.hold().check(py)?;
         loop {
             match self.wait(py, &mut turn)? {
                 Some(Ok(batch)) => {
                     self.place.here().course.begun = true;
-                    return self.hold.admit(py, turn, batch).map(Some);
+                    return self.hold().admit(py, turn, batch).map(Some);
                 }
                 Some(Err(error)) => {
                     let mut here = self.place.here();
@@ -219,7 +233,13 @@ impl Engine {
             hold: Hold::new(hold, copies, always, target.as_ref().map(|target| target.device)),
             target,
             place: Arc::default(),
+            host: OnceLock::new(),
         })
+    }
+
+    /// Has its batches made in the workspace of another one, unless it has one already.
+    fn share(&self, host: Py<Self>) {
+        let _ = self.host.set(host);
     }
 
     /// An error if loops can't be asked for in this form.
@@ -314,8 +334,8 @@ impl Engine {
         let verdict = stats.verdict();
         let stats = json(py, &stats)?;
         stats.bind(py).set_item("verdict", json(py, &verdict)?)?;
-        stats.bind(py).set_item("held", self.hold.held())?;
-        stats.bind(py).set_item("copied", self.hold.copied())?;
+        stats.bind(py).set_item("held", self.hold().held())?;
+        stats.bind(py).set_item("copied", self.hold().copied())?;
         Ok(stats)
     }
 
