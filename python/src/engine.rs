@@ -21,7 +21,7 @@ use crate::report::RunReport;
 use crate::running::{MOST_HELD, Made, Running, Target};
 use crate::table::Table;
 use crate::turn::{Course, Place, Turn, check_generation};
-use crate::wait::{LOOK_UP, closed, drop_in_time, ends, patiently};
+use crate::wait::{AtWork, LOOK_UP, closed, drop_in_time, ends, patiently};
 use crate::{fork, loads, prepare, reader, samples, serve, transform, verify};
 
 /// The part of a loader that is not Python: settings, and the iterator once something of it is needed.
@@ -38,6 +38,7 @@ pub(crate) struct Engine {
 impl Engine {
     /// The iterator, as soon as no other thread works with it; opened if it is not yet.
     fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
+        let _at_work = AtWork::begin();
         let mut turn = self.place.take(py)?;
         // Asked only now: whoever closed it may have had the iterator until then.
         if self.place.here().is_closed || ends() {
@@ -196,6 +197,10 @@ impl Engine {
         device: Option<&str>,
         convert: Option<&str>,
     ) -> PyResult<Self> {
+        let _at_work = AtWork::begin();
+        if ends() {
+            return Err(closed(py));
+        }
         let target = target(device, convert, hold).map_err(|error| exception(py, &error))?;
         let config = LoaderConfig::from_json(settings)
             // The text has one line, which says nothing.
