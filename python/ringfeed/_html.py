@@ -65,8 +65,15 @@ def _first(tensor: Tensor) -> str:
 
 
 def _short(value: object) -> str:
-    text = f"{value:.4g}" if isinstance(value, float) else str(value)
+    text = _digits(value)
     return text if len(text) <= 40 else text[:40] + "..."
+
+
+def _digits(value: object) -> str:
+    if isinstance(value, list):
+        # Of more than 20 the text is cut off.
+        return f"[{', '.join(_digits(each) for each in value[:21])}]"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
 def _layout(tensor: Tensor) -> tuple[int, int, int, bool] | None:

@@ -52,7 +52,7 @@ _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 @atexit.register
 def _close_all() -> None:
-    _ringfeed.finish(list(_open))
+    _ringfeed.finish(_still_open())
     # A thread that runs Python when the interpreter ends is stopped in the middle of it, and the process may crash.
     deadline = time.monotonic() + 1
     while (threads := _in_functions()) and time.monotonic() < deadline:
@@ -61,6 +61,15 @@ def _close_all() -> None:
         for thread in threads:
             ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
         time.sleep(0.01)
+
+
+def _still_open() -> list[Engine]:
+    """The engines that are open, while threads that nobody waits for may open others."""
+    while True:
+        try:
+            return list(_open)
+        except RuntimeError:  # One was opened meanwhile.
+            continue
 
 
 def _in_functions() -> list[int]:
@@ -145,6 +154,9 @@ class Loader:
     "indices": "columns"}`` for sparse rows, each with ``"to"``, the element type.
     ``reader``: an object of your own instead of a source; see :func:`from_reader`. ``iterable``: see
     :func:`from_iterable`. ``table``: see :func:`from_table`.
+    ``workspace``: another loader, in whose ring and by whose threads batches are made, such as those of validation in
+    the memory of training. They take turns: what was ready for the one and not given is made again later. ``workers``,
+    ``prefetch``, ``memory``, ``hold`` and ``on_hold`` are those of the other loader, for both together.
     ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a
     mapped file that is cut off ends the process.
     """
@@ -166,6 +178,7 @@ class Loader:
         iterable: Any = None,
         table: Any = None,
         names: Sequence[str] | None = None,
+        workspace: Loader | None = None,
         **settings: Any,
     ) -> None:
         if isinstance(config, (str, os.PathLike)):
@@ -177,6 +190,12 @@ class Loader:
             )
         if on_hold not in ("copy", "error"):
             raise ValueError(f'on_hold: {on_hold!r}; it is "copy" or "error"')
+        if workspace is not None:
+            if not isinstance(workspace, Loader):
+                raise TypeError(f"workspace: expected a loader, found {workspace!r}")
+            if device is not None or workspace._terms["device"] is not None:
+                raise config_error("workspace: batches that go to a device are made in memory of their own")
+        self._workspace = workspace
         for name in settings:
             if name in _ELSEWHERE:
                 raise config_error(f"{name}: there is no such setting; here it is {_ELSEWHERE[name]}")
@@ -260,6 +279,8 @@ class Loader:
         opened: Engine | None = self.__dict__.get("_opened")
         if opened is None:
             engine = Engine(self._said(auto=True), **self._terms) if self._shard == "auto" else self._unopened
+            if self._workspace is not None:
+                engine.share(self._workspace._engine)
             opened = self.__dict__.setdefault("_opened", engine)
             _open.add(opened)
         return opened
@@ -399,7 +420,7 @@ class Loader:
         terms = {"hold": self._terms["hold"], "on_hold": "copy" if self._terms["copies"] else "error"}
         terms |= {"mapping": self._terms["mapping"], "transform": self._terms["transforms"]}
         terms |= {"device": self._terms["device"], "convert": json.loads(self._terms["convert"] or "null")}
-        terms |= {"shard": self._shard, "yields": self._yields}
+        terms |= {"shard": self._shard, "yields": self._yields, "workspace": self._workspace}
         if isinstance(self._source, Source):
             terms |= {"reader": self._source.reader, "names": self._source.names}
         elif isinstance(self._source, Samples):

@@ -18,5 +18,6 @@ def refuse(names: Sequence[str]) -> None:
     if at >= 0 and opcode.opname[frame.f_code.co_code[at]] in ("UNPACK_SEQUENCE", "UNPACK_EX"):
         raise TypeError(
             f"a batch maps names to tensors, and unpacking it would give the names, {', '.join(map(repr, names))}: say "
-            'yields="tuple", take loader.torch() (or .numpy(), .jax()), or unpack batch.values()'
+            'yields="tuple", take loader.torch() (or .numpy(), .jax()), or unpack batch.values(); batch.keys() gives '
+            "the names"
         )

@@ -1,7 +1,7 @@
 //! The part of a loader that is not Python: settings, its iterator, and what is asked of both.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -10,7 +10,7 @@ use ringfeed::device::Conversion;
 use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
 use ringfeed::tensor::Dim;
-use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, State};
+use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, State, Workspace};
 use serde::Serialize;
 
 use crate::batch::{Batch, Shared};
@@ -21,7 +21,7 @@ use crate::report::RunReport;
 use crate::running::{MOST_HELD, Made, Running, Target};
 use crate::table::Table;
 use crate::turn::{Course, Place, Turn, check_generation};
-use crate::wait::{LOOK_UP, closed, drop_in_time, ends, patiently};
+use crate::wait::{AtWork, LOOK_UP, closed, drop_in_time, ends, patiently};
 use crate::{fork, loads, prepare, reader, samples, serve, transform, verify};
 
 /// The part of a loader that is not Python: settings, and the iterator once something of it is needed.
@@ -31,11 +31,14 @@ pub(crate) struct Engine {
     target: Option<Target>,
     hold: Hold,
     place: Arc<Place>,
+    /// The loader in whose workspace its batches are made.
+    host: OnceLock<Py<Self>>,
 }
 
 impl Engine {
     /// The iterator, as soon as no other thread works with it; opened if it is not yet.
     fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
+        let _at_work = AtWork::begin();
         let mut turn = self.place.take(py)?;
         // Asked only now: whoever closed it may have had the iterator until then.
         if self.place.here().is_closed || ends() {
@@ -45,13 +48,25 @@ impl Engine {
             check_generation(py, running.generation)?;
         }
         if turn.running.is_none() {
+            let shared = self.host.get().map(|host| host.get().workspace(py)).transpose()?;
             let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
             turn = patiently(py, move || {
-                turn.running = Some(Running::open(&loader, hold, target.as_ref())?);
+                turn.running = Some(Running::open(&loader, hold, target.as_ref(), shared)?);
                 Ok(turn)
             })?;
         }
         Ok(turn)
+    }
+
+    /// The ring and the threads of its iterator.
+    fn workspace(&self, py: Python<'_>) -> PyResult<Workspace> {
+        let mut turn = self.turn(py)?;
+        Ok(turn.running().map_err(|error| exception(py, &error))?.workspace.clone())
+    }
+
+    /// What counts the batches of its ring that are kept.
+    fn hold(&self) -> &Hold {
+        self.host.get().map_or(&self.hold, |host| host.get().hold())
     }
 
     /// Does what may take its time with the iterator; see [`patiently`].
@@ -77,12 +92,12 @@ impl Engine {
         } else if course.over {
             return Ok(None);
         }
-        self.hold.check(py)?;
+        self.hold().check(py)?;
         loop {
             match self.wait(py, &mut turn)? {
                 Some(Ok(batch)) => {
                     self.place.here().course.begun = true;
-                    return self.hold.admit(py, turn, batch).map(Some);
+                    return self.hold().admit(py, turn, batch).map(Some);
                 }
                 Some(Err(error)) => {
                     let mut here = self.place.here();
@@ -119,9 +134,10 @@ impl Engine {
                 answered.unwrap_or_else(|error| Some(Some(Err(error))))
             });
             match answer {
+                // A thread that outlives the interpreter would wait for what does not come any more, or be given what code of the
+                // user's was not called for.
+                _ if ends() => return Err(closed(py)),
                 Some(answer) => return Ok(answer),
-                // A thread that outlives the interpreter would wait for what does not come any more.
-                None if ends() => return Err(closed(py)),
                 None => py.check_signals()?,
             }
         }
@@ -181,6 +197,10 @@ impl Engine {
         device: Option<&str>,
         convert: Option<&str>,
     ) -> PyResult<Self> {
+        let _at_work = AtWork::begin();
+        if ends() {
+            return Err(closed(py));
+        }
         let target = target(device, convert, hold).map_err(|error| exception(py, &error))?;
         let config = LoaderConfig::from_json(settings)
             // The text has one line, which says nothing.
@@ -218,7 +238,13 @@ impl Engine {
             hold: Hold::new(hold, copies, always, target.as_ref().map(|target| target.device)),
             target,
             place: Arc::default(),
+            host: OnceLock::new(),
         })
+    }
+
+    /// Has its batches made in the workspace of another one, unless it has one already.
+    fn share(&self, host: Py<Self>) {
+        let _ = self.host.set(host);
     }
 
     /// An error if loops can't be asked for in this form.
@@ -313,8 +339,8 @@ impl Engine {
         let verdict = stats.verdict();
         let stats = json(py, &stats)?;
         stats.bind(py).set_item("verdict", json(py, &verdict)?)?;
-        stats.bind(py).set_item("held", self.hold.held())?;
-        stats.bind(py).set_item("copied", self.hold.copied())?;
+        stats.bind(py).set_item("held", self.hold().held())?;
+        stats.bind(py).set_item("copied", self.hold().copied())?;
         Ok(stats)
     }
 

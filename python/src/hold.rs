@@ -83,7 +83,7 @@ impl Hold {
     }
 
     fn copy(&self, running: &mut Running, batch: Made) -> Result<Shared> {
-        let reserved = running.budget.reserve(batch.bytes(), "a copy of a batch, because others are held,");
+        let reserved = running.workspace.budget().reserve(batch.bytes(), "a copy of a batch, because others are held,");
         let reservation = match reserved {
             Ok(reservation) => Some(reservation),
             Err(error) => {

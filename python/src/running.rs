@@ -5,11 +5,10 @@ use std::time::Duration;
 
 use ringfeed::device::{Conversion, CudaDevice, DeviceDataSetIterator, DeviceName, HostDevice, Upload};
 use ringfeed::inspect::BadRecord;
-use ringfeed::memory::MemoryBudget;
 use ringfeed::report::Report;
 use ringfeed::settings::MemoryKind;
 use ringfeed::tensor::Schema;
-use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, Result, State, Stats};
+use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, Result, State, Stats, Workspace};
 
 use crate::device::{Lends, OnDevice};
 use crate::fork;
@@ -29,7 +28,7 @@ pub(crate) const MOST_HELD: usize = 64 - OTHER_PLACES;
 
 pub(crate) struct Running {
     pub(crate) batches: Box<dyn Batches>,
-    pub(crate) budget: MemoryBudget,
+    pub(crate) workspace: Workspace,
     /// After the last batch that was delivered.
     pub(crate) state: State,
     /// A batch that could not be delivered yet.
@@ -137,12 +136,19 @@ impl<D: Lends> Batches for OfDevice<D> {
 }
 
 impl Running {
-    /// Opens the device and the loader; `hold` batches may be kept beside the one in hand.
-    pub(crate) fn open(loader: &Loader, hold: usize, target: Option<&Target>) -> Result<Self> {
+    /// Opens the device and the loader; `hold` batches may be kept beside the one in hand, unless that is said by the workspace
+    /// of another.
+    pub(crate) fn open(
+        loader: &Loader,
+        hold: usize,
+        target: Option<&Target>,
+        shared: Option<Workspace>,
+    ) -> Result<Self> {
         let Some(target) = target else {
-            let workspace = loader.workspace_builder()?.hold(hold).build()?;
+            let own = || loader.workspace_builder()?.hold(hold).build();
+            let workspace = shared.map_or_else(own, Ok)?;
             let batches = Box::new(OfHost(loader.build_in(&workspace)?));
-            return Ok(Self::new(batches, workspace.budget()));
+            return Ok(Self::new(batches, workspace));
         };
         match target.device {
             DeviceName::Host => Self::upload(loader, hold, target, HostDevice::new()),
@@ -161,12 +167,12 @@ impl Running {
         let convert =
             |upload: Upload<D>, (name, conversion): &(String, Conversion)| upload.convert(name, conversion.clone());
         let upload = target.conversions.iter().fold(upload, convert);
-        Ok(Self::new(Box::new(OfDevice(loader.upload_in(upload, &workspace)?)), workspace.budget()))
+        Ok(Self::new(Box::new(OfDevice(loader.upload_in(upload, &workspace)?)), workspace))
     }
 
-    fn new(batches: Box<dyn Batches>, budget: &MemoryBudget) -> Self {
-        let (state, budget) = (batches.state(), budget.clone());
-        Self { batches, budget, state, spare: None, generation: fork::generation() }
+    fn new(batches: Box<dyn Batches>, workspace: Workspace) -> Self {
+        let state = batches.state();
+        Self { batches, workspace, state, spare: None, generation: fork::generation() }
     }
 
     pub(crate) fn reset(&mut self) -> Result<()> {

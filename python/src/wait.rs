@@ -22,17 +22,19 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// How long dropping a loader waits for what its threads are at, which goes on without it then.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
-/// Threads of our own, beside a loader's, that are at work.
+/// Threads that are at work: our own, beside a loader's, and those of the user's that make a loader or take its iterator.
 static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 
 /// The interpreter is about to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-struct AtWork;
+/// Has the interpreter's end wait, for a while: a thread that it stops inside of Rust ends the process before Python 3.14.
+pub(crate) struct AtWork;
 
 impl AtWork {
-    fn begin() -> Self {
-        AT_WORK.fetch_add(1, Ordering::AcqRel);
+    /// Whoever begins looks afterwards whether the [interpreter ends](ends).
+    pub(crate) fn begin() -> Self {
+        AT_WORK.fetch_add(1, Ordering::SeqCst);
         Self
     }
 }
@@ -122,7 +124,7 @@ pub(crate) fn interrupted() -> Error {
 
 /// Whether the interpreter is about to end.
 pub(crate) fn ends() -> bool {
-    ENDS.load(Ordering::Acquire)
+    ENDS.load(Ordering::SeqCst)
 }
 
 /// What asking a closed loader raises. Where the interpreter's end has closed it under a daemon thread, that is what ends
@@ -143,12 +145,12 @@ pub(crate) fn closed(py: Python<'_>) -> PyErr {
 #[pyfunction]
 #[pyo3(signature = (open, /))]
 pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
-    ENDS.store(true, Ordering::Release);
+    ENDS.store(true, Ordering::SeqCst);
     open.iter().for_each(|engine| engine.get().leave());
     let deadline = Instant::now() + LAST_WAIT;
     let is_at_work = || {
         // A forked child has no such thread, whatever is counted.
-        let is_counted = AT_WORK.load(Ordering::Acquire) > 0 && fork::generation() == 0;
+        let is_counted = AT_WORK.load(Ordering::SeqCst) > 0 && fork::generation() == 0;
         is_counted || open.iter().any(|engine| engine.get().is_out())
     };
     while is_at_work() && Instant::now() < deadline {

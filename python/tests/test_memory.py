@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import itertools
+import pickle
 import threading
 import warnings
 import zlib
@@ -234,6 +235,44 @@ def test_holding_more_may_be_an_error_that_loses_nothing(numbers: Make) -> None:
     assert next(loop)["y"].tolist() == list(range(20, 30))
 
 
+def test_two_loaders_take_turns_in_one_workspace(numbers: Make) -> None:
+    """Validation in the memory of training, and by its threads."""
+    train = numbers(1000, shuffle=3, workers=1)
+    valid = numbers(200, shuffle=4, workers=7, prefetch=30, hold=9, workspace=train)
+    expected = [batch["y"].tolist() for batch in numbers(1000, shuffle=3)]
+    alone = [batch["y"].tolist() for batch in numbers(200, shuffle=4)]
+    places, seen = set(), []
+    for batch in train:
+        places.add(batch["x"].data_ptr)
+        seen.append(batch["y"].tolist())
+        if batch.index == 60:
+            kept = batch
+            found = [(each["y"].tolist(), each["x"].data_ptr) for each in valid]
+            assert [values for values, _ in found] == alone
+            assert {place for _, place in found} <= places, "no memory of its own"
+            assert valid.stats()["workers"]["threads"] == train.stats()["workers"]["threads"] == 1
+    assert seen == expected and kept["y"].tolist() == expected[60]
+    del kept, batch
+    # There are places for both together.
+    loops = [iter(train), iter(valid)]
+    batches = [next(loops[turn % 2]) for turn in range(3)]
+    assert held(train) == 3 == valid.stats()["held"] and train.stats()["copied"] == 0
+    with pytest.warns(ringfeed.HoldWarning, match="3 batches are held"):
+        batches.append(next(loops[1]))
+    assert valid.stats()["copied"] == 1
+    batches.clear()
+    copied = pickle.loads(pickle.dumps(numbers(200, shuffle=4, workspace=numbers(1000, shuffle=3))))
+    assert [batch["y"].tolist() for batch in copied] == alone
+    train.close()
+    assert sum(batch.size for batch in valid) == 200, "threads end with the last of them"
+    with pytest.raises(ringfeed.EndedError, match="closed"):
+        next(iter(numbers(200, workspace=train)))
+    with pytest.raises(ringfeed.ConfigError, match="memory of their own"):
+        numbers(200, workspace=numbers(device="host"))
+    with pytest.raises(TypeError, match="workspace: expected a loader"):
+        numbers(workspace="train")
+
+
 def test_copies_are_within_the_budget(numbers: Make) -> None:
     loader = numbers(5000, memory={"budget_bytes": 100_000})
     loop, kept = iter(loader), []
@@ -342,8 +381,6 @@ def test_a_batch_is_a_mapping_that_says_what_it_is(numbers: Make) -> None:
         batch["y2"]
     assert isinstance(raised.value.__cause__, ringfeed.NotFoundError)
     with pytest.raises(ringfeed.UnsupportedError):
-        import pickle
-
         pickle.dumps(batch)
 
 
@@ -360,6 +397,11 @@ def test_unpacking_a_batch_is_an_error_that_says_what_to_say(numbers: Make) -> N
     batch = next(iter(loader))
     with pytest.raises(TypeError, match="batch.values"):
         x, y = batch
+    # What asks the batch only while it is unpacked itself would give names, too.
+    with pytest.raises(TypeError, match=r"batch.keys\(\) gives the names"):
+        x, y, *rest = itertools.chain(batch, batch)
+    x, y, *rest = itertools.chain(batch.keys(), batch.keys())
+    assert (x, y, rest) == ("x", "y", ["x", "y"])
     x, y = batch.values()
     assert (x.name, y.name) == ("x", "y")
     # All else that goes through a mapping has its names.

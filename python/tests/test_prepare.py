@@ -7,6 +7,8 @@ import datetime
 import json
 import math
 import pickle
+import subprocess
+import sys
 import threading
 from pathlib import Path
 
@@ -183,12 +185,35 @@ def test_a_part_alone_is_fitted_to(people: Path) -> None:
     assert prepared.records == sum(batch.size for batch in ids) < 200
 
 
-def test_it_is_what_the_library_fits() -> None:
-    """The same columns as the library's own comparison with scikit-learn and pandas."""
+def test_it_is_what_the_command_fits_and_each_reads_the_other(tmp_path: Path) -> None:
+    """The columns of the library's own comparison with scikit-learn and pandas."""
     table = json.loads((JUDGED / "recipe.json").read_text())
     prepared = Recipe(table["columns"], dtype=table.get("dtype")).fit(ringfeed.open(JUDGED / "train.csv"))
+    prepared.save(tmp_path / "python.json")
+    settings = {"prepared": "rust.json", "prepare": table, "source": {"path": str(JUDGED / "train.csv")}}
+    (tmp_path / "loader.json").write_text(json.dumps(settings))
+
+    def command(*typed: str) -> str:
+        line = [sys.executable, "-m", "ringfeed", *typed, "--json"]
+        return subprocess.run(line, capture_output=True, text=True, check=True, timeout=120, cwd=tmp_path).stdout
+
+    command("fit", "loader.json")
+    assert (tmp_path / "rust.json").read_bytes() == (tmp_path / "python.json").read_bytes()
+    by_command = Prepared.load(tmp_path / "rust.json")
+    assert by_command == prepared
+    assert json.loads(command("inspect", "python.json"))["features"] == prepared.feature_names
+
     header, *lines = (JUDGED / "all.csv").read_text().splitlines()
-    assert prepared.apply_csv(header, lines)["features"].shape == (len(lines), len(prepared.feature_names))
+    served = by_command.apply_csv(header, lines)
+    found = dict(zip(prepared.feature_names, served["features"].T))
+    found |= {f"code of {name}": codes for name, codes in zip(prepared.code_counts, served["categories"].T)}
+    with open(JUDGED / "expected.csv", newline="") as file:
+        names, *rows = csv.reader(file)
+    tolerances, *expected = np.array(rows, dtype=float)
+    assert found.keys() == set(names)
+    for name, tolerance, column in zip(names, tolerances, np.transpose(expected)):
+        apart = np.abs(found[name] - column) / np.maximum(np.abs(column), 1)
+        assert apart.max() <= tolerance, name
 
 
 def test_many_threads_apply_at_once(people: Path) -> None:

@@ -183,6 +183,24 @@ def test_the_interpreter_ends_with_loaders_alive(left: str) -> None:
     assert run(MAKE + left + "\n").stderr == ""
 
 
+def test_the_interpreter_ends_while_threads_open_loaders() -> None:
+    """Threads that nobody waits for do so until the very end."""
+    done = run(
+        MAKE
+        + """
+sys.setswitchinterval(1e-6)
+kept = []
+def opens():
+    while True:
+        kept.append(make(shield=True))
+        len(kept[-1])
+for _ in range(3): threading.Thread(target=opens, daemon=True).start()
+while len(kept) < 3000: time.sleep(0.01)
+"""
+    )
+    assert done.stderr == ""
+
+
 STUCK = """
 called = threading.Event()
 def sleeps(*_):
@@ -251,8 +269,53 @@ train()
     assert done.returncode == 1 and done.stderr.rstrip().endswith("RuntimeError: of the user's")
 
 
-def test_a_panic_is_an_exception_that_can_be_caught() -> None:
-    """What a decoder's bug would be: here, code that lies about its arrays."""
+PANICS = """
+# PyO3 panics where it gets its own exception of a panic, whose class is there once it was looked for.
+def fails(*_): raise ValueError
+def panics(*_):
+    [kind] = [kind for kind in BaseException.__subclasses__() if kind.__name__ == "PanicException"]
+    raise kind("of a decoder")
+try: list(make(transform=fails))
+except ringfeed.DataError: pass
+class Reads:
+    def __init__(self): self.first = True
+    def __len__(self): return 10
+    def read(self, i):
+        if self.first: self.first = False
+        else: panics()
+        return {"y": i}
+def gives():
+    yield {"y": 0}
+    panics()
+"""
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "make(transform=panics)",
+        "make(transform=panics, shield=True)",
+        "make(transform=panics, device='host')",
+        "ringfeed.from_reader(Reads(), batch_size=2)",
+        "ringfeed.from_iterable(gives, batch_size=1)",
+    ],
+)
+def test_a_panic_is_an_exception_that_can_be_caught(made: str) -> None:
+    run(
+        MAKE
+        + PANICS
+        + f"""
+try:
+    list({made})
+    assert False
+except Exception as error:
+    assert isinstance(error, ringfeed.PanickedError) and "panicked: of a decoder" in str(error), repr(error)
+assert values(make()) == list(range(200))
+"""
+    )
+
+
+def test_code_that_lies_about_its_arrays_is_an_exception() -> None:
     run(
         MAKE
         + """

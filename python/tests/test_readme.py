@@ -91,3 +91,5 @@ def test_a_notebook_shows_numbers_and_names() -> None:
     )
     page = next(iter(loader))._repr_html_()
     assert "setosa, setosa" in page and "5.1, 4.9" in page and "<script" not in page
+    loader = ringfeed.open(FIXTURES / "iris-species.csv", fields={"x": ringfeed.Numbers(from_=[0, 1, 2, 3])})
+    assert "[5.1, 3.5, 1.4, 0.2], [4.9, 3, 1.4, 0.2]" in next(iter(loader))._repr_html_()

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import os
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -316,6 +318,18 @@ def test_errors_say_where_in_attributes(tmp_path: Path) -> None:
     skipping = ringfeed.open(tmp_path / "t.csv", fields={"v": Numbers(from_=["a", "b"])}, bad_records="skip")
     assert [batch.size for batch in skipping] == [1]
     assert skipping.stats()["skipped"] == 1 and len(skipping.bad_records()) == 1
+
+
+def test_errors_say_which_member_and_byte(tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "t.tar", "w") as tar:
+        info = tarfile.TarInfo("0.jpg")
+        info.size = 16
+        tar.addfile(info, io.BytesIO(b"\xff\xd8\xff\xe0 and no more"))
+    with pytest.raises(ringfeed.FormatError) as raised:
+        list(ringfeed.open(tmp_path / "t.tar", fields={"image": Image(8, 8, from_="jpg")}))
+    error = raised.value
+    # Behind the member's header.
+    assert (error.path, error.record, error.member, error.byte) == (str(tmp_path / "t.tar"), 0, "0.jpg", 512 + 16)
 
 
 def test_many_files_are_one_data_set(tmp_path: Path) -> None:

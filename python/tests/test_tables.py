@@ -276,6 +276,30 @@ def test_frames_of_polars() -> None:
         ringfeed.from_table(frame.lazy())
 
 
+def test_columns_of_polars_that_arrow_does_not_have_are_named() -> None:
+    polars = pytest.importorskip("polars")
+    wide = polars.Series("wide", [1, 2], polars.Int128)
+    for column in (wide, polars.Series("wide", [[1], [2]], polars.List(polars.Int128))):
+        frame = polars.DataFrame([polars.Series("x", [0.5, 1.5]), column])
+        with pytest.raises(
+            ringfeed.UnsupportedError, match="which Arrow does not have: leave the column out"
+        ) as raised:
+            ringfeed.open(frame)
+        assert raised.value.column == "wide"
+        assert gathered(ringfeed.open(frame.drop("wide")))["x"] == [0.5, 1.5]
+    assert gathered(ringfeed.open(polars.DataFrame([wide.cast(polars.Int64)])))["wide"] == [1, 2]
+    # Whether a column without a type is one of missing values, or is refused, is for the version of polars.
+    frame = polars.DataFrame({"x": [0.5, 1.5], "empty": [None, None]})
+    try:
+        assert gathered(ringfeed.open(frame)) == {"x": [0.5, 1.5]}
+    except ringfeed.UnsupportedError as error:
+        assert "leave it out, or cast it" in str(error) and error.column == "empty"
+    filled = frame.cast({"empty": polars.Float32})
+    np.testing.assert_array_equal(
+        gathered(ringfeed.open(filled, fields={"empty": Numbers(missing="nan")}))["empty"], [np.nan, np.nan]
+    )
+
+
 def hugging_face(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     for name in ("HF_HOME", "HF_DATASETS_CACHE"):
         monkeypatch.setenv(name, str(tmp_path / "cache"))

@@ -47,14 +47,16 @@ def test_the_digits_are_learnt(framework: str) -> None:
 
 
 @pytest.mark.parametrize("settings", [{"shield": True}, {"workers": 1, "prefetch": 5}, {"workers": 4}])
-def test_how_batches_are_made_changes_no_loss(settings: dict[str, Any]) -> None:
-    figures = program(FRAMEWORKS[0], "--epochs=1", f"--settings={json.dumps(settings)}")
-    assert figures["losses"] == learnt(FRAMEWORKS[0])["losses"][:469]
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_how_batches_are_made_changes_no_loss(framework: str, settings: dict[str, Any]) -> None:
+    figures = program(framework, "--epochs=1", f"--settings={json.dumps(settings)}")
+    assert figures["losses"] == learnt(framework)["losses"][:469]
 
 
 @pytest.mark.parametrize("die_at", [250, 520])
-def test_training_goes_on_after_it_was_killed(die_at: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("framework", FRAMEWORKS)
+def test_training_goes_on_after_it_was_killed(framework: str, die_at: int, tmp_path: Path) -> None:
     options = (f"--checkpoint={tmp_path / 'checkpoint'}", "--epochs=2")
-    program(FRAMEWORKS[0], *options, f"--die-at={die_at}", status=-signal.SIGKILL)
-    figures = program(FRAMEWORKS[0], *options, '--settings={"workers": 1}')
-    assert figures["losses"] == learnt(FRAMEWORKS[0])["losses"][: 2 * 469]
+    program(framework, *options, f"--die-at={die_at}", status=-signal.SIGKILL)
+    figures = program(framework, *options, '--settings={"workers": 1}')
+    assert figures["losses"] == learnt(framework)["losses"][: 2 * 469]

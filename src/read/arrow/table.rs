@@ -47,6 +47,38 @@ fn not_taken(error: impl fmt::Display) -> Error {
     Error::new(ErrorKind::Format, format!("the table can't be taken over: {error}"))
 }
 
+/// The column itself, or the one inside it, whose type Arrow's interface does not have.
+fn foreign(column: &FFI_ArrowSchema) -> Option<&FFI_ArrowSchema> {
+    let inside = column.children().find_map(foreign);
+    inside.or_else(|| DataType::try_from(column).is_err().then_some(column))
+}
+
+/// Refuses columns of a library's own types, such as the numbers of 128 bits of polars.
+fn check_types(table: &FFI_ArrowSchema) -> Result<()> {
+    let found = table.children().find_map(|column| Some((column, foreign(column)?)));
+    let Some((column, foreign)) = found else { return Ok(()) };
+    let (name, format) = (column.name().unwrap_or_default(), foreign.format());
+    let message = format!(
+        "values of type {format:?}, which Arrow does not have: leave the column out, or cast it, such as to numbers of 64 bits"
+    );
+    Err(Error::new(ErrorKind::Unsupported, message).at_column(name))
+}
+
+/// What a stream's records can't be taken over for.
+#[cold]
+fn not_read(schema: &Schema, error: impl fmt::Display) -> Error {
+    let error = not_taken(error);
+    // Polars gives a column without a type memory that it can't have.
+    match schema.fields().iter().find(|field| *field.data_type() == DataType::Null) {
+        Some(column) if error.message().contains("\"Null\"") => {
+            let message =
+                "a column without a type, because no value is known: leave it out, or cast it, such as to numbers";
+            Error::new(ErrorKind::Unsupported, message).at_column(column.name())
+        }
+        _ => error,
+    }
+}
+
 /// A producer that breaks the rules must not end the process.
 fn caught<T>(take: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(take)).unwrap_or_else(|panic| Err(not_taken(Error::from_panic(&*panic).message())))
@@ -57,7 +89,8 @@ impl ArrowTable {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a stream that fails, or is not a stream of records.
+    /// [`ErrorKind::Format`] for a stream that fails, or is not a stream of records; [`ErrorKind::Unsupported`] for a column of
+    /// a type that Arrow does not have, such as numbers of 128 bits.
     ///
     /// # Safety
     ///
@@ -65,11 +98,18 @@ impl ArrowTable {
     /// it points to stays the caller's.
     pub unsafe fn from_stream(stream: NonNull<c_void>, name: &str) -> Result<Self> {
         // SAFETY: the caller promises that it is such a stream.
-        let stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr().cast()) };
+        let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr().cast()) };
         caught(|| {
+            if let Some(get_schema) = stream.get_schema() {
+                let mut schema = FFI_ArrowSchema::empty();
+                // SAFETY: both live here, and a stream that is not released yet says what it holds as often as it is asked.
+                if unsafe { get_schema(&raw mut stream, &raw mut schema) } == 0 {
+                    check_types(&schema)?;
+                }
+            }
             let reader = RecordBatchStreamReader::try_new(stream).map_err(not_taken)?;
             let schema = arrow_array::RecordBatchReader::schema(&reader);
-            let batches = reader.collect::<std::result::Result<_, _>>().map_err(not_taken)?;
+            let batches = reader.collect::<std::result::Result<_, _>>().map_err(|error| not_read(&schema, error))?;
             Ok(Self { name: name.into(), schema, batches, picked: None })
         })
     }
@@ -90,6 +130,7 @@ impl ArrowTable {
         // SAFETY: the caller promises that it is such an array.
         let array = unsafe { FFI_ArrowArray::from_raw(array.as_ptr().cast()) };
         caught(|| {
+            check_types(schema)?;
             let DataType::Struct(fields) = DataType::try_from(schema).map_err(not_taken)? else {
                 return Err(not_taken("it is a column, not a table"));
             };
