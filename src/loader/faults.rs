@@ -128,7 +128,7 @@ impl LoaderConfig {
             }
             _ => {}
         }
-        faults.extend(self.mix_fault());
+        faults.extend(self.mix_fault(own));
         for source in &self.sources {
             source_faults(source, files, faults);
         }

@@ -302,6 +302,31 @@ fn weights_of_chosen_samples_are_their_own() {
 }
 
 #[test]
+fn a_draw_from_nothing_says_what_keeps_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "n,w\n0,2\n1,1\n2,1\n3,1\n").unwrap();
+    let rows = || Loader::open(&path).unwrap().field("n", Numbers::i64()).shuffle(1);
+    let weighted = || rows().weight_by("w");
+    for (loader, expected) in [
+        (weighted().filter("n > 3"), "weight_by: nothing to draw: the filter keeps none of the 4 samples"),
+        (weighted().filter_by(["n"], |_| false), "weight_by: nothing to draw: the filter keeps none of the 4 samples"),
+        (weighted().split(Split::train(0.0)), "weight_by: nothing to draw: split and folds keep none of the 4 samples"),
+        (
+            rows().class_balanced().filter("n > 3"),
+            "class_balanced: nothing to draw: the filter keeps none of the 4 samples",
+        ),
+    ] {
+        for error in [loader.build().err().unwrap(), loader.plan().err().unwrap()] {
+            assert_eq!((error.kind(), error.message()), (ErrorKind::Config, expected));
+        }
+    }
+    std::fs::write(&path, "n,w\n").unwrap();
+    let error = weighted().build().err().unwrap();
+    assert!(error.message().contains("there are no samples to draw from"), "{error}");
+}
+
+#[test]
 fn a_filter_goes_before_a_split() {
     let (_folder, [csv, _]) = tables();
     let parts = ["train", "test"].map(|part| {
@@ -642,4 +667,41 @@ fn weights_that_do_not_fit_the_sources_are_faults() {
     std::fs::write(folder.path().join("many.csv"), "x,kind\n1,even\n2,red\n").unwrap();
     let error = Loader::from(settings(r#""mix": [1, 1]"#)).build().unwrap().find_map(Result::err).unwrap();
     assert!(error.to_string().contains("many.csv"), "{error}");
+}
+
+#[test]
+fn a_mix_names_the_source_that_has_nothing_to_draw() {
+    let (folder, settings) = two_sources();
+    let error = |more: &str| {
+        let loader = Loader::from(settings(more));
+        let [built, planned] = [loader.build().err().unwrap(), loader.plan().err().unwrap()];
+        assert_eq!(built.to_string(), planned.to_string());
+        assert_eq!(built.kind(), ErrorKind::Config);
+        assert_eq!(built.location().path.as_deref(), Some(folder.path().join("few.csv").as_path()), "{built}");
+        built.message().to_owned()
+    };
+    let filtered = error(r#""mix": [0.7, 0.3], "filter": "x >= 100""#);
+    assert!(filtered.contains("has 10 records, but filter, split and folds keep none"), "{filtered}");
+    std::fs::write(folder.path().join("few.csv"), "x,kind\n").unwrap();
+    let empty = error(r#""mix": [0.7, 0.3]"#);
+    assert!(empty.contains("has no records; its weight is 0.7"), "{empty}");
+    // A source without a weight may be empty.
+    assert_eq!(of(&settings(r#""mix": [0, 2]"#)).len(), 40);
+}
+
+#[test]
+fn data_of_ones_own_is_not_mixed() {
+    use ringfeed::read::{Lines, SampleStream};
+    use ringfeed::storage::Files;
+    let settings = |fields: &str| {
+        let text = format!(r#"{{"mix": {{"fixtures/iris.csv": 0.7, "fixtures/iris-species.csv": 0.3}}{fields}}}"#);
+        Loader::from(LoaderConfig::from_json(&text).unwrap())
+    };
+    let container = settings(r#", "fields": {"line": {"text": 80}}"#)
+        .container(|budget| Lines::open(&Files::local(), "fixtures/iris.csv".as_ref(), &Default::default(), budget));
+    let samples = settings("").samples(|| SampleStream::repeatable(&[], std::iter::empty));
+    for loader in [container, samples] {
+        let error = loader.build().err().unwrap();
+        assert!(error.kind() == ErrorKind::Config && error.message().contains("mix: this loader reads"), "{error}");
+    }
 }
