@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Processor time of building the library from nothing: as most have it, and with its core alone (CSV, arrays, tokens; no
-# images). In the dev profile, as `cargo build` does it; what runs beside it on the machine makes it longer.
+# images, no other encodings). In the dev profile without debug information; what runs beside it on the machine makes it longer.
 #
 #     benches/build_time.sh [FLAGS OF CARGO BUILD..]      # both, unless flags say what to build
 #
@@ -30,6 +30,7 @@ measure() {
     echo "cargo build -p ringfeed $*"
     TIMEFORMAT="    %U s user, %S s system"
     time BUILD_TIMES="$folder/times" RUSTC_WRAPPER="$script" CARGO_TARGET_DIR="$folder/target" CARGO_INCREMENTAL=0 \
+        CARGO_PROFILE_DEV_DEBUG=false \
         cargo build --quiet --locked -p ringfeed "$@"
     awk '{ took[$3 " " $4 " " $5] += $1 + $2 } END { for (name in took) if (took[name] >= 0.5) printf "%9.1f  %s\n", took[name], name }' \
         "$folder/times" | sort -rn

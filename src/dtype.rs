@@ -3,10 +3,10 @@ use std::ops::Range;
 use std::str::FromStr;
 
 use bytemuck::cast_slice;
-use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind};
+use crate::float16::{bf16, f16};
 
 /// Element type of a tensor, in native byte order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]

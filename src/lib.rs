@@ -9,6 +9,7 @@ mod dtype;
 mod error;
 mod files;
 mod filter;
+mod float16;
 mod layout;
 mod loader;
 pub mod memory;
@@ -222,7 +223,7 @@ pub mod stream {
 
 /// Tensors: their element types, shapes and positions in a batch.
 pub mod tensor {
-    pub use half::{bf16, f16};
+    pub use crate::float16::{bf16, f16};
 
     pub use crate::decode::write_numbers;
     pub use crate::dtype::{Element, Numbers};

@@ -8,12 +8,11 @@ use std::sync::Arc;
 
 use given::Given;
 
-use half::{bf16, f16};
 use proptest::prelude::*;
 use ringfeed::device::{Device, HostDevice, Upload};
 use ringfeed::images::PixelOrder;
 use ringfeed::source::Transformed;
-use ringfeed::tensor::{Dim, Element};
+use ringfeed::tensor::{Dim, Element, bf16, f16};
 use ringfeed::transform::{Operation, Transforms, cast, clip, dense, flip, layout, normalise, one_hot};
 use ringfeed::{AsyncDataSetIterator, DType, ErrorKind, Normaliser, ReaderSource, Result, Role, TensorSpec, Workspace};
 

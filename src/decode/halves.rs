@@ -3,12 +3,11 @@
 use std::io::Write;
 
 use bytemuck::Pod;
-use half::slice::HalfFloatSliceExt;
-use half::{bf16, f16};
 
 use super::decimal::compare;
 use super::fused::convert;
 use crate::dtype::Element;
+use crate::float16::{bf16, f16, round_each, widen_each};
 
 /// A number type that is computed in 32 bits and then rounded.
 pub(crate) trait FromF32: Pod {
@@ -44,13 +43,13 @@ impl FromF32 for f16 {
     }
 
     fn from_f32s(numbers: &[f32], into: &mut [Self]) {
-        into.convert_from_f32_slice(numbers);
+        round_each(numbers, into);
     }
 }
 
 impl Half for f16 {
     fn to_f32s(halves: &[Self], into: &mut [f32]) {
-        halves.convert_to_f32_slice(into);
+        widen_each(halves, into);
     }
 }
 

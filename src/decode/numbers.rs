@@ -1,9 +1,8 @@
-use half::{bf16, f16};
-
 use super::halves::{Half, odd_f32, odd_f32_of_i64};
 use crate::decode::fused::{convert, scale_all, scale_each};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::{bf16, f16};
 use crate::row::TensorMut;
 use crate::schema::Affine;
 

@@ -111,6 +111,7 @@ impl Loader {
     pub(super) fn subset(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let config = &self.config;
         let mut chosen = self.filtered(first, shortest)?;
+        self.check_choice(chosen.as_ref(), "the filter keeps", shortest)?;
         if config.split.is_none() && config.folds.is_none() {
             return Ok(chosen);
         }
@@ -118,9 +119,25 @@ impl Loader {
         if let Some(split) = config.split {
             chosen = Some(split.of(&chosen.unwrap_or_else(|| Subset::all(shortest)), first, by.as_ref())?);
         }
-        match config.folds {
-            Some(folds) => folds.of(&chosen.unwrap_or_else(|| Subset::all(shortest)), first, by.as_ref()).map(Some),
-            None => Ok(chosen),
+        if let Some(folds) = config.folds {
+            chosen = Some(folds.of(&chosen.unwrap_or_else(|| Subset::all(shortest)), first, by.as_ref())?);
+        }
+        self.check_choice(chosen.as_ref(), "split and folds keep", shortest)?;
+        Ok(chosen)
+    }
+
+    /// Checks that something is left to draw, if samples are drawn.
+    fn check_choice(&self, chosen: Option<&Subset>, by: &str, of: u64) -> Result<()> {
+        let key = match &self.config {
+            config if config.class_balanced => "class_balanced",
+            config if config.weight_by.is_some() => "weight_by",
+            _ => return Ok(()),
+        };
+        match chosen.is_some_and(Subset::is_empty) {
+            true => {
+                Err(Error::new(ErrorKind::Config, format!("{key}: nothing to draw: {by} none of the {of} samples")))
+            }
+            false => Ok(()),
         }
     }
 

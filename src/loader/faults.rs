@@ -115,9 +115,7 @@ impl LoaderConfig {
     /// Settings that contradict each other.
     fn joint_faults(&self, files: &Files, own: Option<&Own>, faults: &mut Vec<String>) {
         match (&self.source, self.sources.as_slice()) {
-            (None, []) if own.is_some() && !matches!(self.mix, Mix::Paths(_)) => {
-                faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned));
-            }
+            (None, []) if own.is_some() => faults.extend(own.and_then(|own| self.fault_of_own(own)).map(str::to_owned)),
             _ if own.is_some() => {
                 faults.push("sources: this loader reads samples of your own; leave the sources out".to_owned())
             }
@@ -130,7 +128,7 @@ impl LoaderConfig {
             }
             _ => {}
         }
-        faults.extend(self.mix_fault());
+        faults.extend(self.mix_fault(own));
         for source in &self.sources {
             source_faults(source, files, faults);
         }

@@ -9,6 +9,7 @@ use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::format::with_formats;
 use crate::read::{Formats, Paths, SourceConfig};
 use crate::transform::Operation;
+use crate::tree::any;
 
 use super::config::{LoaderConfig, OnlySource};
 use super::settings::{self, Language};
@@ -35,8 +36,8 @@ impl LoaderConfig {
         }
         let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let text = match is_json {
-            true => serde_json::to_string_pretty(&config).map_err(|error| error.to_string()),
-            false => toml::to_string(&config).map_err(|error| error.to_string()),
+            true => serde_json::to_string_pretty(any(&config)).map_err(|error| error.to_string()),
+            false => toml::to_string(any(&config)).map_err(|error| error.to_string()),
         };
         let text = text.map_err(|error| {
             Error::new(ErrorKind::Config, format!("these settings can't be written: {error}")).at_path(path)

@@ -11,6 +11,7 @@ use crate::read::{Concat, RecordReader, SourceConfig};
 
 use super::Loader;
 use super::config::LoaderConfig;
+use super::own::Own;
 use super::weights::Mix;
 
 /// Readers whose tensors are combined into samples, and, if sources are mixed, which samples belong to which source.
@@ -81,12 +82,26 @@ impl Loader {
     }
 
     /// The chosen samples of each source, with its weight.
-    pub(super) fn mixed(&self, parts: &[Range<u64>], chosen: Option<&Subset>) -> Vec<(Subset, f64)> {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] with the path of a source that has a weight, but no samples.
+    pub(super) fn mixed(&self, parts: &[Range<u64>], chosen: Option<&Subset>) -> Result<Vec<(Subset, f64)>> {
         let of = |part: &Range<u64>| match chosen {
             Some(chosen) => chosen.filter(|sample| part.contains(&sample)),
             None => Subset::range(part.clone()),
         };
-        parts.iter().map(of).zip(self.config.mix.weights()).collect()
+        let mixed: Vec<_> = parts.iter().map(of).zip(self.config.mix.weights()).collect();
+        let Some(source) = mixed.iter().position(|(subset, weight)| subset.is_empty() && *weight > 0.0) else {
+            return Ok(mixed);
+        };
+        let (records, weight) = (parts[source].end - parts[source].start, mixed[source].1);
+        let found = match records {
+            0 => "no records".to_owned(),
+            _ => format!("{records} records, but filter, split and folds keep none of them"),
+        };
+        let message = format!("has {found}; its weight is {weight}, so there is nothing to draw");
+        Err(Error::new(ErrorKind::Config, message).at_path(self.config.sources[source].path()).at_column("mix"))
     }
 }
 
@@ -115,9 +130,14 @@ impl LoaderConfig {
         is_nothing.then(|| "mix: all weights are 0; there is nothing to mix".to_owned())
     }
 
-    pub(super) fn mix_fault(&self) -> Option<String> {
+    pub(super) fn mix_fault(&self, own: Option<&Own>) -> Option<String> {
         if self.mix.is_empty() {
             return None;
+        }
+        if own.is_some() {
+            let message = "mix: this loader reads a container or samples of your own; leave mix out, or write a format, whose \
+                           paths can be mixed";
+            return Some(message.to_owned());
         }
         let sources = self.sources.len() + usize::from(self.source.is_some());
         if let Mix::Paths(_) = self.mix {

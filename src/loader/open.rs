@@ -156,7 +156,7 @@ impl Loader {
             source = source.shuffle_blocks(chunks);
         }
         if !parts.is_empty() && !every_sample {
-            source = source.mix(self.mixed(&parts, subset.as_ref()));
+            source = source.mix(self.mixed(&parts, subset.as_ref())?);
         } else if let Some(subset) = subset {
             source = source.subset(subset);
         }

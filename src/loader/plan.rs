@@ -325,7 +325,7 @@ impl Loader {
             }
             None => return Ok(self.config.samples_per_epoch),
         };
-        let mixed = self.mixed(&parts, chosen.as_ref());
+        let mixed = self.mixed(&parts, chosen.as_ref())?;
         let choice = mixed.iter().filter(|(_, weight)| *weight > 0.0).map(|(part, _)| part.len()).sum();
         Ok(self.samples_per_epoch_of(choice).or(Some(choice)))
     }

@@ -15,7 +15,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::schema::{Affine, AffineSteps, Dim, TensorSpec};
-use crate::tree::no_faults;
+use crate::tree::{any, no_faults};
 
 pub use config::NormaliserConfig;
 pub use fit::NormaliserFit;
@@ -202,7 +202,7 @@ impl Normaliser {
         let path = path.as_ref();
         no_faults(self.faults()).map_err(|error| error.at_path(path))?;
         let saved = Saved { version: VERSION, normaliser: self };
-        let mut text = serde_json::to_string_pretty(&saved)
+        let mut text = serde_json::to_string_pretty(any(&saved))
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error).at_path(path))?;
         text.push('\n');
         if text.len() as u64 > MAX_BYTES {

@@ -25,10 +25,10 @@ impl Weighted {
             let (weight, sample) = (own[index], subset.at(index as u64));
             return Err(format!("a weight of {weight} for sample {sample}; weights are finite and not negative"));
         }
-        let hash = own.iter().fold(0, |hash, weight| mix(hash ^ weight.to_bits()));
         if len == 0 {
-            return Err("there are no samples to draw".to_owned());
+            return Err("there are no samples to draw from".to_owned());
         }
+        let hash = own.iter().fold(0, |hash, weight| mix(hash ^ weight.to_bits()));
         let heaviest = (0..len).fold(0, |best, at| if own[at as usize] > own[best as usize] { at } else { best });
         let Some(greatest) = own.get(heaviest as usize).copied().filter(|greatest| *greatest > 0.0) else {
             return Err("all weights are 0; there is nothing to draw".to_owned());

@@ -2,10 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-use half::{bf16, f16};
-
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::{bf16, f16};
 use crate::read::{ColumnRef, Container, FieldInfo, FieldKind, List, Meaning, Scratch, Value};
 
 /// A value that has been read.

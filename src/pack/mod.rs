@@ -37,6 +37,7 @@ use crate::memory::MemoryBudget;
 use crate::read::parallel::{in_order, thread_count};
 use crate::read::{Container, Csv, Scratch, SourceConfig};
 use crate::storage::Files;
+use crate::tree::any;
 
 use cells::{Cell, Column, Records, columns};
 use forms::{Form, forms};
@@ -232,7 +233,7 @@ impl Pack {
         }
         folder::check_own(out)?;
         let identity = Identity(
-            serde_json::to_string(&manifest)
+            serde_json::to_string(any(&manifest))
                 .map_err(|error| Error::new(ErrorKind::Io, error.to_string()).with_source(error))?,
         );
         if let Some(done) = manifest::finished(out)? {
@@ -329,7 +330,7 @@ impl Pack {
         manifest.skipped = total.saturating_sub(manifest.records);
         manifest.bytes = manifest.shards.iter().map(|shard| shard.bytes).sum();
         let path = out.join(MANIFEST);
-        let mut text = serde_json::to_vec_pretty(&manifest)
+        let mut text = serde_json::to_vec_pretty(any(&manifest))
             .map_err(|error| Error::new(ErrorKind::Io, error.to_string()).with_source(error))?;
         text.push(b'\n');
         files::write_whole(&path, &[&text]).map_err(|error| Error::io(&path, error))?;

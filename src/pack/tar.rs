@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 use crate::decode::image::ImageFormat;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::bf16;
 use crate::read::FieldKind;
 
 use super::cells::{Cell, Column, each_number, float_of, integer_of, is_held};
@@ -249,7 +250,7 @@ fn npy(dtype: DType, shape: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
         DType::F64 => ("f8", None),
         // NumPy has no such type; f32 can hold all of its numbers.
         DType::Bf16 => {
-            let wide = bytes.chunks_exact(2).map(|pair| f32::from(half::bf16::from_ne_bytes([pair[0], pair[1]])));
+            let wide = bytes.chunks_exact(2).map(|pair| f32::from(bf16::from_ne_bytes([pair[0], pair[1]])));
             ("f4", Some(wide.flat_map(f32::to_ne_bytes).collect::<Vec<u8>>()))
         }
     };

@@ -12,11 +12,12 @@ use arrow_array::{
 };
 use arrow_buffer::i256;
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, TimeUnit};
-use half::f16;
 use parquet::errors::ParquetError;
 
+use crate::decode::odd_f32;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::f16;
 use crate::read::{DateUnit, FieldKind, Meaning};
 
 use super::cells::{Cell, Column, each_number, float_of, integer_of, is_exact, is_held};
@@ -325,6 +326,6 @@ impl Storable for f32 {
 
 impl Storable for f16 {
     fn of(number: Number<'_>) -> Option<Self> {
-        f64::of(number).map(f16::from_f64)
+        f64::of(number).map(|number| f16::from_f32(odd_f32(number)))
     }
 }

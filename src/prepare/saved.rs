@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
+use crate::tree::any;
 
 use super::by_name;
 use super::derive::Derive;
@@ -100,7 +101,7 @@ impl Prepared {
     ///
     /// [`ErrorKind::Config`] for values that JSON can't hold, which fitting never gives.
     pub fn to_json(&self) -> Result<String> {
-        serde_json::to_string_pretty(self)
+        serde_json::to_string_pretty(any(self))
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))
     }
 
@@ -172,7 +173,7 @@ impl RecipeFit {
     pub fn to_json(&self) -> Result<String> {
         let version = version(&self.recipe().steps());
         let saved = SavedFit { version, recipe: self.recipe(), records: self.records(), counted: self.counted() };
-        serde_json::to_string(&saved)
+        serde_json::to_string(any(&saved))
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))
     }
 

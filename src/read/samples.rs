@@ -3,11 +3,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use half::{bf16, f16};
 
 use crate::decode::write_finite;
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Location, Result};
+use crate::float16::{bf16, f16};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, Rows, Schema, Shape, TensorSpec};
 

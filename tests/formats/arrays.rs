@@ -12,6 +12,7 @@ use ringfeed::formats::Raw;
 use ringfeed::inspect::verify;
 use ringfeed::read::RecordReader;
 use ringfeed::storage::Access;
+use ringfeed::tensor::{bf16, f16};
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Error,
@@ -218,8 +219,8 @@ fn raw_files_of_every_type_hold_what_was_written() {
                 .iter()
                 .flat_map(|value| {
                     let bits = match kind {
-                        StoredType::F16 => half::f16::from_f32((*value).into()).to_bits().into(),
-                        StoredType::Bf16 => half::bf16::from_f32((*value).into()).to_bits().into(),
+                        StoredType::F16 => f16::from_f32((*value).into()).to_bits().into(),
+                        StoredType::Bf16 => bf16::from_f32((*value).into()).to_bits().into(),
                         StoredType::F32 => f32::from(*value).to_bits().into(),
                         StoredType::F64 => f64::from(*value).to_bits(),
                         _ => u64::from(*value),

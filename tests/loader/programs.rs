@@ -40,12 +40,11 @@ fn photos_in_class_folders() -> Result<()> {
     }
     let mut seen = Vec::new();
     let mut step = |image: &[f32], label: &[i64]| seen.push((image.to_vec(), label.to_vec()));
+    #[rustfmt::skip] // as short as it may be written
     let mut train = Loader::open(folder.path().join("photos/train"))?
         .field("image", Image::rgb(24, 24).augment([random_resized_crop(), horizontal_flip()]))
         .field("label", Class)
-        .batch_size(3)
-        .shuffle(42)
-        .build()?;
+        .batch_size(3).shuffle(42).build()?;
     for epoch in train.epochs(4) {
         for batch in epoch? {
             let batch = batch?; // owns its slot until it drops
@@ -134,11 +133,7 @@ fn several_sources_in_proportion_over_a_cluster() -> Result<()> {
         std::fs::write(folder.path().join(name), format!("x\n{rows}"))?;
     }
     let (web, books) = (folder.path().join("web.csv"), folder.path().join("books.csv"));
-    let train = Loader::mix([(web, 0.7), (books, 0.3)])?
-        .field("x", Numbers::i64())
-        .batch_size(5)
-        .shuffle(42)
-        .shard(Shard::auto()?);
+    let train = Loader::mix([(web, 0.7), (books, 0.3)])?.batch_size(5).shuffle(42).shard(Shard::auto()?);
     let said = settings(
         folder.path(),
         r#"
@@ -146,28 +141,26 @@ fn several_sources_in_proportion_over_a_cluster() -> Result<()> {
             shuffle = 42
             shard = "auto"
             mix = { "web.csv" = 0.7, "books.csv" = 0.3 }
-            [fields]
-            x = { numbers = "i64" }
         "#,
     )?;
     assert_eq!(said.config().shard, Shard::auto()?);
-    let whole = |loader: &Loader| -> Result<Vec<i64>> {
+    let whole = |loader: &Loader| -> Result<Vec<f32>> {
         let mut all = Vec::new();
         for batch in loader.clone().shard(Shard::new(0, 1)?).build()? {
-            all.extend(batch?.i64("x")?);
+            all.extend(batch?.f32("features")?);
         }
         Ok(all)
     };
     let order = whole(&train)?;
     assert_eq!(order, whole(&said)?);
-    assert!((69..=71).contains(&order.iter().filter(|x| **x < 100).count()), "{order:?}");
-    let mut seen = vec![0; 60];
+    assert!((69..=71).contains(&order.iter().filter(|x| **x < 100.0).count()), "{order:?}");
+    let mut seen = vec![0.0; 60];
     let mut checkpoint = None;
     for rank in 0..2 {
         let mut train = train.clone().shard(Shard::new(rank, 2)?).build()?;
         for batch in train.by_ref().take(3) {
             let batch = batch?;
-            batch.positions().iter().zip(batch.i64("x")?).for_each(|(at, x)| seen[*at as usize] = *x);
+            batch.positions().iter().zip(batch.f32("features")?).for_each(|(at, x)| seen[*at as usize] = *x);
         }
         checkpoint = Some(train.state());
     }
@@ -176,7 +169,7 @@ fn several_sources_in_proportion_over_a_cluster() -> Result<()> {
         train.seek(&checkpoint.unwrap())?;
         for batch in train.take(2) {
             let batch = batch?;
-            batch.positions().iter().zip(batch.i64("x")?).for_each(|(at, x)| seen[*at as usize] = *x);
+            batch.positions().iter().zip(batch.f32("features")?).for_each(|(at, x)| seen[*at as usize] = *x);
         }
     }
     assert_eq!(seen, order[..60]);

@@ -6,11 +6,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{Seen, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::csv::CsvOptions;
-use ringfeed::field::{Numbers, Text};
+use ringfeed::field::Numbers;
 use ringfeed::order::{RandomKey, Subset};
 use ringfeed::prepare::{Recipe, number};
-use ringfeed::read::{Lines, MemoryReader};
-use ringfeed::storage::Files;
+use ringfeed::read::MemoryReader;
 use ringfeed::{
     AsyncDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig, Part, ReaderSource, Role, Shard, Split,
     Strata,
@@ -300,8 +299,31 @@ fn weights_of_chosen_samples_are_their_own() {
     assert_eq!(drawn.into_iter().collect::<BTreeSet<_>>(), BTreeSet::from([0, 3]));
     let error = rows.build().err().unwrap();
     assert!(error.location().record == Some(1) && error.message().contains("no weight"), "{error}");
-    let error = rows.filter("n > 3").samples_per_epoch(50).build().err().unwrap();
-    assert!(error.message().contains("there are no samples"), "{error}");
+}
+
+#[test]
+fn a_draw_from_nothing_says_what_keeps_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    std::fs::write(&path, "n,w\n0,2\n1,1\n2,1\n3,1\n").unwrap();
+    let rows = || Loader::open(&path).unwrap().field("n", Numbers::i64()).shuffle(1);
+    let weighted = || rows().weight_by("w");
+    for (loader, expected) in [
+        (weighted().filter("n > 3"), "weight_by: nothing to draw: the filter keeps none of the 4 samples"),
+        (weighted().filter_by(["n"], |_| false), "weight_by: nothing to draw: the filter keeps none of the 4 samples"),
+        (weighted().split(Split::train(0.0)), "weight_by: nothing to draw: split and folds keep none of the 4 samples"),
+        (
+            rows().class_balanced().filter("n > 3"),
+            "class_balanced: nothing to draw: the filter keeps none of the 4 samples",
+        ),
+    ] {
+        for error in [loader.build().err().unwrap(), loader.plan().err().unwrap()] {
+            assert_eq!((error.kind(), error.message()), (ErrorKind::Config, expected));
+        }
+    }
+    std::fs::write(&path, "n,w\n").unwrap();
+    let error = weighted().build().err().unwrap();
+    assert!(error.message().contains("there are no samples to draw from"), "{error}");
 }
 
 #[test]
@@ -640,13 +662,46 @@ fn weights_that_do_not_fit_the_sources_are_faults() {
         let faults = settings(more).faults();
         assert!(faults.iter().any(|fault| fault.contains(expected)), "{more}: {faults:?}");
     }
-    let paths = LoaderConfig::from_json(r#"{"mix": {"web.csv": 1}}"#).unwrap();
-    let lines = |budget: &_| Lines::open(&Files::local(), "fixtures/iris.csv".as_ref(), &Default::default(), budget);
-    let error = Loader::from(paths).container(lines).field("line", Text::new(80)).build().err().unwrap();
-    assert!(error.message().contains("samples of your own; leave the sources out"), "{error}");
     // What is not mixed stands side by side, and then fields are those of one source.
     assert!(settings(r#""shuffle": 1"#).faults()[0].contains("there are several"));
     std::fs::write(folder.path().join("many.csv"), "x,kind\n1,even\n2,red\n").unwrap();
     let error = Loader::from(settings(r#""mix": [1, 1]"#)).build().unwrap().find_map(Result::err).unwrap();
     assert!(error.to_string().contains("many.csv"), "{error}");
+}
+
+#[test]
+fn a_mix_names_the_source_that_has_nothing_to_draw() {
+    let (folder, settings) = two_sources();
+    let error = |more: &str| {
+        let loader = Loader::from(settings(more));
+        let [built, planned] = [loader.build().err().unwrap(), loader.plan().err().unwrap()];
+        assert_eq!(built.to_string(), planned.to_string());
+        assert_eq!(built.kind(), ErrorKind::Config);
+        assert_eq!(built.location().path.as_deref(), Some(folder.path().join("few.csv").as_path()), "{built}");
+        built.message().to_owned()
+    };
+    let filtered = error(r#""mix": [0.7, 0.3], "filter": "x >= 100""#);
+    assert!(filtered.contains("has 10 records, but filter, split and folds keep none"), "{filtered}");
+    std::fs::write(folder.path().join("few.csv"), "x,kind\n").unwrap();
+    let empty = error(r#""mix": [0.7, 0.3]"#);
+    assert!(empty.contains("has no records; its weight is 0.7"), "{empty}");
+    // A source without a weight may be empty.
+    assert_eq!(of(&settings(r#""mix": [0, 2]"#)).len(), 40);
+}
+
+#[test]
+fn data_of_ones_own_is_not_mixed() {
+    use ringfeed::read::{Lines, SampleStream};
+    use ringfeed::storage::Files;
+    let settings = |fields: &str| {
+        let text = format!(r#"{{"mix": {{"fixtures/iris.csv": 0.7, "fixtures/iris-species.csv": 0.3}}{fields}}}"#);
+        Loader::from(LoaderConfig::from_json(&text).unwrap())
+    };
+    let container = settings(r#", "fields": {"line": {"text": 80}}"#)
+        .container(|budget| Lines::open(&Files::local(), "fixtures/iris.csv".as_ref(), &Default::default(), budget));
+    let samples = settings("").samples(|| SampleStream::repeatable(&[], std::iter::empty));
+    for loader in [container, samples] {
+        let error = loader.build().err().unwrap();
+        assert!(error.kind() == ErrorKind::Config && error.message().contains("mix: this loader reads"), "{error}");
+    }
 }

@@ -132,7 +132,8 @@ fn a_packed_table_resumes_with_any_number_of_shards() {
     gzip(&packed, rows(30).as_bytes());
     fs::write(&latin, rows(30).chars().map(|character| character as u8).collect::<Vec<_>>()).unwrap();
     let options = CsvOptions { encoding: Some("latin1".into()), ..CsvOptions::default() };
-    for loader in [Loader::csv(&packed), Loader::csv_with(&latin, options)] {
+    let readable = if cfg!(feature = "encodings") { 2 } else { 1 };
+    for loader in [Loader::csv(&packed), Loader::csv_with(&latin, options)].into_iter().take(readable) {
         let of_shards = |count| {
             let part = |index| loader.clone().batch_size(2).shard(Shard::new(index, count).unwrap()).build().unwrap();
             (0..count).map(part).collect::<Vec<_>>()

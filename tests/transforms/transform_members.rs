@@ -140,6 +140,22 @@ fn all_of_a_sample_is_scaled_by_one_factor() {
 }
 
 #[test]
+fn numbers_of_16_bits_are_rounded_once() {
+    let clipped = |dtype: DType, low: f64| {
+        let zero = MemoryReader::new("x", Role::Feature, &[1], vec![0.0f32]).unwrap();
+        let list = [cast("x", dtype), clip("x", low, 2.0)].into_iter().collect();
+        let source = Transformed::new(ReaderSource::new(zero), list);
+        let batch = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().unwrap();
+        numbers(&batch, "x")[0] - 1.0
+    };
+    // Just above the middle between 1 and the next number: rounded to 32 bits first, it is the middle, which is rounded down.
+    for (dtype, next) in [(DType::F16, 2f64.powi(-10)), (DType::Bf16, 2f64.powi(-7))] {
+        assert_eq!(clipped(dtype, 1.0 + next / 2.0 + 2f64.powi(-40)), next);
+        assert_eq!(clipped(dtype, 1.0 + next / 2.0), 0.0);
+    }
+}
+
+#[test]
 fn a_clip_with_one_bound_leaves_the_other_side_alone() {
     let of = |low: Option<f64>, high: Option<f64>| {
         let fixture = Fixture { x: vec![-500.0, 0.5, 1.5, 20.0, 1e6], classes: vec![0; 5], ..members() };

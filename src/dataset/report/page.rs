@@ -4,6 +4,7 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files::write_whole;
 use crate::stats::{Percent, Seconds, Stats, Verdict};
+use crate::tree::any;
 
 use super::run::{Moment, Report};
 
@@ -28,7 +29,7 @@ impl Report {
         let path = path.as_ref();
         let text = match path.extension().and_then(|extension| extension.to_str()) {
             Some("html") => self.to_html(),
-            Some("json") => serde_json::to_string(self)
+            Some("json") => serde_json::to_string(any(self))
                 .map_err(|error| Error::new(ErrorKind::Data, format!("the report can't be written: {error}")))?,
             _ => {
                 let message = "a report is a page (.html) or data (.json): let the file's name say which";

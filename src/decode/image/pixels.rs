@@ -1,7 +1,5 @@
 //! From upright 8-bit pixels to a tensor: colour, order of dimensions, type and transformation in one pass.
 
-use half::{bf16, f16};
-
 use super::colour::grey;
 use super::options::PixelOrder;
 use super::rows::{Rows, write_rounded};
@@ -10,6 +8,7 @@ use crate::decode::fused::{scale_all, scale_pixels, scale_planes, split_planes};
 use crate::decode::write_numbers;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::{bf16, f16};
 use crate::row::TensorMut;
 
 /// Turns the stored pixels `from`, of `N` bytes each and `width` per row, upright.

@@ -1,8 +1,8 @@
 use bytemuck::Pod;
-use half::{bf16, f16};
 
 use crate::decode::{self, FromF32, PixelOrder, Rows, scale_all, write_rounded};
 use crate::dtype::DType;
+use crate::float16::{bf16, f16};
 
 use super::{DenseWork, FloatType, ImageWork, MAX_CHANNELS, OneHotWork, ScaleWork, Work};
 

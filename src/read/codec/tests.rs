@@ -7,6 +7,7 @@ use super::super::fields::{Array, Category, Class, Field, Numbers, Text, Tokens}
 use super::super::{FieldReader, Job, Missing, RecordReader, Scratch};
 use crate::dtype::DType;
 use crate::error::{ErrorKind, Location, Result};
+use crate::float16::f16;
 use crate::layout::Layout;
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
@@ -158,9 +159,9 @@ fn numbers_are_exact_or_rounded_once_or_refused() {
     assert_eq!(f32s(Own::I64(16_777_217)), Some(16_777_216.0));
     assert_eq!(f32s(decimal("-0.0")).map(f32::to_bits), Some((-0.0f32).to_bits()));
     // Rounding to f32 on the way would give 734.0.
-    let halves = numbers::<half::f16>(decimal("734.25001"), Numbers::of(DType::F16)).unwrap();
+    let halves = numbers::<f16>(decimal("734.25001"), Numbers::of(DType::F16)).unwrap();
     assert_eq!(halves[0].to_f32(), 734.5);
-    let halves = numbers::<half::f16>(Own::F64(734.25001), Numbers::of(DType::F16)).unwrap();
+    let halves = numbers::<f16>(Own::F64(734.25001), Numbers::of(DType::F16)).unwrap();
     assert_eq!(halves[0].to_f32(), 734.5);
 }
 
@@ -203,7 +204,7 @@ fn what_is_too_large_is_refused_in_every_form_and_what_was_infinite_stays_so() {
             assert!(decoded(vec![list], field().max_len(2).pad(sign * too_large)).is_err());
         }
     }
-    let halves = |value: Own, field: Numbers| numbers::<half::f16>(value, field);
+    let halves = |value: Own, field: Numbers| numbers::<f16>(value, field);
     let field = || Numbers::of(DType::F16);
     for value in [Own::I64(70_000), Own::U64(u64::MAX), Own::Decimal("70000".to_owned()), Own::Bytes(b"70000".to_vec())]
     {

@@ -13,10 +13,10 @@ use arrow_array::{
 };
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer, i256};
 use arrow_schema::DataType;
-use half::f16;
 
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::f16;
 use crate::read::{DateUnit, List, Value};
 
 use super::decimal::decimal;

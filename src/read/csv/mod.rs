@@ -14,6 +14,7 @@ mod columns;
 mod container;
 mod decode;
 mod dialect;
+#[cfg_attr(not(feature = "encodings"), path = "utf_8.rs")]
 mod encoding;
 mod entry;
 mod fields;

@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::SavedIndex;
 use crate::storage::Access;
 
-use super::encoding::encoding_named;
+use super::encoding::Encoding;
 
 /// How a CSV file is read. Plain data: every part has a default. [Fields](crate::field) say how its columns are
 /// decoded.
@@ -100,7 +100,7 @@ impl CsvOptions {
     /// Everything that is wrong with these options, as far as it is known without the file; empty if nothing is.
     pub fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
-        if let Some(Err(error)) = self.encoding.as_deref().map(encoding_named) {
+        if let Some(Err(error)) = self.encoding.as_deref().map(Encoding::named) {
             faults.push(format!("encoding: {}", error.message()));
         }
         let mut marks = vec![("quote", self.quote)];

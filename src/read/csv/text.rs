@@ -1,16 +1,13 @@
 use std::io::{Cursor, Read};
 use std::path::{Path, PathBuf};
 
-use encoding_rs::{Decoder, DecoderResult, Encoding, UTF_8};
-use memchr::memchr_iter;
-
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Bytes, Files, Input, Needs, Packing, Spool, inflate_error};
 
 use crate::read::foreign::{UTF_32, utf_16};
 
-use super::encoding::encoding_named;
+use super::encoding::Encoding;
 use super::options::CsvOptions;
 
 /// How much of a file decides whether it is UTF-16 without saying so, and how much is enough for that.
@@ -24,7 +21,7 @@ pub(crate) struct Text {
     path: PathBuf,
     packing: Option<Packing>,
     /// `None` is UTF-8.
-    encoding: Option<&'static Encoding>,
+    encoding: Option<Encoding>,
     /// What decompressing counts against.
     budget: MemoryBudget,
 }
@@ -42,7 +39,7 @@ impl Text {
 
     /// Like [`open`](Self::open), for one of these files.
     pub(crate) fn open_in(files: &Files, path: &Path, encoding: Option<&str>) -> Result<Self> {
-        let given = encoding.map(encoding_named).transpose()?;
+        let given = encoding.map(Encoding::named).transpose()?;
         let packing = files.packing(path)?;
         let budget = MemoryBudget::unlimited();
         let mut text = Self { files: files.clone(), path: path.to_owned(), packing, encoding: None, budget };
@@ -52,8 +49,8 @@ impl Text {
             let message = "text in UTF-32; convert it (`iconv -f utf-32 -t utf-8`)";
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
         }
-        let marked = Encoding::for_bom(&start).map(|(encoding, _)| encoding);
-        if let (None, Some(marked)) = (given, marked.filter(|marked| *marked != UTF_8)) {
+        let marked = Encoding::of_mark(&start);
+        if let (None, Some(marked)) = (given, marked.filter(|marked| *marked != Encoding::UTF_8)) {
             let name = marked.name().to_lowercase();
             let message = format!("begins with the byte-order mark of UTF-16; set encoding to {name:?}");
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
@@ -64,7 +61,7 @@ impl Text {
             return Err(Error::new(ErrorKind::Format, message).at_path(path));
         }
         // A byte-order mark overrides the given name, as in browsers.
-        text.encoding = marked.or(given).filter(|encoding| *encoding != UTF_8);
+        text.encoding = marked.or(given).filter(|encoding| *encoding != Encoding::UTF_8);
         Ok(text)
     }
 
@@ -95,7 +92,7 @@ impl Text {
 
     /// The encoding's name.
     pub(crate) fn encoding(&self) -> &'static str {
-        self.encoding.unwrap_or(UTF_8).name()
+        self.encoding.unwrap_or(Encoding::UTF_8).name()
     }
 
     fn unpacked(&self) -> Result<Bytes> {
@@ -110,7 +107,7 @@ impl Text {
     fn decoded(&self, bytes: Bytes) -> Bytes {
         match self.encoding {
             None => bytes,
-            Some(encoding) => Box::new(Transcoder::new(&self.path, bytes, encoding)),
+            Some(encoding) => encoding.decoded(&self.path, bytes),
         }
     }
 
@@ -170,85 +167,6 @@ impl Read for InputReader<'_> {
         let count = into.len().min(left);
         self.input.read_at(self.at, &mut into[..count]).map_err(std::io::Error::other)?;
         self.at += count as u64;
-        Ok(count)
-    }
-}
-
-/// Turns text of another encoding into UTF-8.
-struct Transcoder<R> {
-    path: PathBuf,
-    bytes: R,
-    decoder: Decoder,
-    raw: Vec<u8>,
-    raw_start: usize,
-    raw_end: usize,
-    text: Vec<u8>,
-    text_start: usize,
-    text_end: usize,
-    consumed: u64,
-    line: u64,
-    last: bool,
-    finished: bool,
-    fault: Option<Error>,
-}
-
-impl<R: Read> Transcoder<R> {
-    fn new(path: &Path, bytes: R, encoding: &'static Encoding) -> Self {
-        Self {
-            path: path.to_owned(),
-            bytes,
-            decoder: encoding.new_decoder(),
-            raw: vec![0; 32 << 10],
-            raw_start: 0,
-            raw_end: 0,
-            text: vec![0; 32 << 10],
-            text_start: 0,
-            text_end: 0,
-            consumed: 0,
-            line: 1,
-            last: false,
-            finished: false,
-            fault: None,
-        }
-    }
-}
-
-impl<R: Read> Read for Transcoder<R> {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        while self.text_start == self.text_end {
-            if let Some(fault) = self.fault.take() {
-                self.finished = true;
-                return Err(std::io::Error::other(fault));
-            }
-            if self.finished {
-                return Ok(0);
-            }
-            if self.raw_start == self.raw_end && !self.last {
-                (self.raw_start, self.raw_end) = (0, self.bytes.read(&mut self.raw)?);
-                self.last = self.raw_end == 0;
-            }
-            let raw = &self.raw[self.raw_start..self.raw_end];
-            let (result, read, written) =
-                self.decoder.decode_to_utf8_without_replacement(raw, &mut self.text, self.last);
-            self.raw_start += read;
-            self.consumed += read as u64;
-            (self.text_start, self.text_end) = (0, written);
-            self.line += memchr_iter(b'\n', &self.text[..written]).count() as u64;
-            match result {
-                DecoderResult::OutputFull => {}
-                DecoderResult::InputEmpty => self.finished = self.last,
-                DecoderResult::Malformed(bad, after) => {
-                    let encoding = self.decoder.encoding().name();
-                    let message = format!("not valid {encoding}; set encoding to what the file is written in");
-                    let byte = self.consumed.saturating_sub(u64::from(bad) + u64::from(after));
-                    let fault = Error::new(ErrorKind::Format, message).at_path(&self.path);
-                    self.fault = Some(fault.at_line(self.line).at_byte(byte));
-                }
-            }
-        }
-        let count = into.len().min(self.text_end - self.text_start);
-        into[..count].copy_from_slice(&self.text[self.text_start..self.text_start + count]);
-        self.text_start += count;
         Ok(count)
     }
 }

@@ -7,6 +7,7 @@ use lexical_core::FromLexical;
 
 use crate::decode::{compare_decimals, odd_f32, odd_f32_of_text};
 use crate::dtype::{DType, Element};
+use crate::float16::{bf16, f16};
 use crate::schema::Affine;
 
 use super::number::Decimal;
@@ -329,7 +330,7 @@ macro_rules! field_halves {
     )*};
 }
 
-field_halves!(half::f16, half::bf16);
+field_halves!(f16, bf16);
 
 /// A number that is not plain: one with an exponent, many digits, or a plus sign. If it is not finite, it may stand for
 /// a missing value or be too large.
@@ -371,11 +372,11 @@ macro_rules! with_element {
                 $body
             }
             $crate::dtype::DType::F16 => {
-                type $T = half::f16;
+                type $T = $crate::float16::f16;
                 $body
             }
             $crate::dtype::DType::Bf16 => {
-                type $T = half::bf16;
+                type $T = $crate::float16::bf16;
                 $body
             }
             $crate::dtype::DType::F32 => {

@@ -1,6 +1,6 @@
 use serde::de::DeserializeOwned;
 
-use crate::tree::{Fault, Node};
+use crate::tree::{Fault, Node, any};
 
 use super::{ByName, Field};
 
@@ -24,7 +24,7 @@ pub(crate) fn old_among<'o, T: DeserializeOwned>(
 /// The advice for an option of earlier versions that these fields replace.
 pub(crate) fn instead_of(option: &str, fields: &[(String, Field)]) -> String {
     let written =
-        toml::Value::try_from(ByName(fields)).map_or_else(|error| error.to_string(), |value| value.to_string());
+        toml::Value::try_from(any(&ByName(fields))).map_or_else(|error| error.to_string(), |value| value.to_string());
     format!(
         "{option:?} is said by fields now, as for every format; take such options out, and write beside the path: \
          fields = {written}"

@@ -2,12 +2,12 @@ use std::fmt;
 use std::str::FromStr;
 
 use bytemuck::{Zeroable, cast_slice_mut, try_cast_slice};
-use half::{bf16, f16};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{write_finite, write_numbers};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::{bf16, f16};
 use crate::row::TensorMut;
 
 /// Element type of an array in a file: those that a batch may hold ([`DType`]), and some that become another on the way.

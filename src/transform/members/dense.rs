@@ -1,10 +1,9 @@
 //! Sparse rows become dense ones.
 
-use half::{bf16, f16};
-
 use crate::decode::FromF32;
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::{bf16, f16};
 use crate::memory::Scope;
 use crate::schema::{Dim, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};

@@ -1,8 +1,7 @@
-use half::{bf16, f16};
-
-use crate::decode::map_in_place;
+use crate::decode::{map_in_place, odd_f32};
 use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::{bf16, f16};
 use crate::memory::Scope;
 use crate::schema::{Dim, Role, Rows, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
@@ -43,8 +42,8 @@ macro_rules! floats {
 }
 
 floats! {
-    f16: Self::from_f64, Self::from_f32;
-    bf16: Self::from_f64, Self::from_f32;
+    f16: |x| Self::from_f32(odd_f32(x)), Self::from_f32;
+    bf16: |x| Self::from_f32(odd_f32(x)), Self::from_f32;
     f32: |x| x as Self, |x| x;
     f64: |x| x, Self::from;
 }
@@ -54,11 +53,11 @@ macro_rules! with_float {
     ($dtype:expr, $type:ident => $call:expr, else $other:expr) => {
         match $dtype {
             DType::F16 => {
-                type $type = half::f16;
+                type $type = crate::float16::f16;
                 $call
             }
             DType::Bf16 => {
-                type $type = half::bf16;
+                type $type = crate::float16::bf16;
                 $call
             }
             DType::F32 => {

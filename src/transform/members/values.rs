@@ -1,6 +1,7 @@
 use crate::decode::{converts, one_hot, write_finite};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
+use crate::float16::{bf16, f16};
 use crate::memory::Scope;
 use crate::normalise::Normaliser;
 use crate::row::TensorMut;
@@ -259,8 +260,8 @@ impl OneHot {
         match to {
             DType::F64 => one = 1f64.to_ne_bytes(),
             DType::F32 => one[..bytes].copy_from_slice(&1f32.to_ne_bytes()),
-            DType::F16 => one[..bytes].copy_from_slice(&half::f16::ONE.to_ne_bytes()),
-            DType::Bf16 => one[..bytes].copy_from_slice(&half::bf16::ONE.to_ne_bytes()),
+            DType::F16 => one[..bytes].copy_from_slice(&f16::ONE.to_ne_bytes()),
+            DType::Bf16 => one[..bytes].copy_from_slice(&bf16::ONE.to_ne_bytes()),
             _ if cfg!(target_endian = "big") => one[bytes - 1] = 1,
             _ => one[0] = 1,
         }
