@@ -19,7 +19,7 @@ use crate::args::BenchArgs;
 use crate::ending::Ending;
 use crate::loader::loader;
 use crate::names::Names;
-use crate::output::{Report, complain, lossy, plain, while_working};
+use crate::output::{Report, lossy, plain, while_working};
 use crate::table::{count, damages, figure, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
 use crate::watch::{About, watch};
@@ -94,7 +94,7 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
     #[cfg(feature = "metrics")]
     if let Some(address) = args.metrics {
         let address = ringfeed::stats::serve_metrics(batches.stats_handle(), address)?;
-        complain(&format!("metrics at http://{address}/metrics"));
+        crate::output::complain(&format!("metrics at http://{address}/metrics"));
     }
     let epochs = args.warmup_epochs.saturating_add(args.epochs);
     let about = About {

@@ -74,6 +74,8 @@ fn words(value: &Value) -> String {
         Value::Object(entries) => {
             let said = entries.iter().filter(|(_, value)| !value.is_null());
             said.map(|(key, value)| match value {
+                // Without limits of its own.
+                Value::Object(none) if none.values().all(Value::is_null) => key.clone(),
                 Value::Object(_) => format!("{key} ({})", words(value)),
                 value => format!("{key} {}", words(value)),
             })

@@ -270,6 +270,9 @@ fn a_plan_says_settings_in_words_and_one_thing_as_one() {
     assert!(shown.contains("part train, seed 0"), "{shown}");
     assert!(shown.contains("skip (count 3)"), "{shown}");
     assert!(shown.contains("of 1 sample;") && !shown.contains('{'), "{shown}");
+    let config = scratch.write("two.toml", "bad_records = \"skip\"\nsource = \"one.csv\"\n");
+    let shown = String::from_utf8(run(&["plan", &config]).stdout).unwrap();
+    assert!(shown.contains(" skip\n"), "{shown}");
 }
 
 #[test]

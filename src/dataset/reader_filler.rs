@@ -151,9 +151,10 @@ impl Filler for ReaderFiller {
         let mut components = self.components.iter().zip(kept(scratch, self.components.len()));
         let decoded = components.try_for_each(|(component, Kept { scratch, room })| {
             let mut rows = out.as_rows();
-            component.reader.decode(sample, nth, scratch, &mut component.part.of_rows(&mut rows, room).row(0))?;
+            let mut part = component.part.of_rows(&mut rows, room);
+            let decoded = component.reader.decode(sample, nth, scratch, &mut part.row(0));
             damage.add_all(scratch.take_damage());
-            Ok(())
+            decoded
         });
         scratch.note_all(damage);
         decoded

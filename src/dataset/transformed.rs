@@ -101,14 +101,16 @@ impl Filler for TransformedFiller {
         let mut out = out.as_rows();
         let mut rows = out.widen(self.chain.wide(), wide)?;
         let mut only = rows.row(0);
-        self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()))?;
         let (id, spilled) = (plan.samples[row], scopes.spilled());
         let sample = Sample { id, key: plan.key().with(id) };
-        self.chain.around_one(|| self.chain.apply(sample, &mut only, &mut scopes.enter()))?;
+        let decoded = self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()));
+        let done =
+            decoded.and_then(|()| self.chain.around_one(|| self.chain.apply(sample, &mut only, &mut scopes.enter())));
+        // Also of a sample that failed: it would be counted with the next one.
         let (damage, spilled) = (inner.take_damage(), scopes.spilled() - spilled);
         scratch.note_all(damage);
         scratch.note_spilled(spilled);
-        Ok(())
+        done
     }
 
     fn fetch_all(&self, plan: &BatchPlan, rows: Range<usize>, job: &mut Job<'_>, scratch: &mut Scratch) {

@@ -525,6 +525,29 @@ fn a_table_of_pandas_is_prepared_as_the_same_records_in_a_server() {
 }
 
 #[test]
+fn dates_that_a_file_stores_as_days_are_days_whatever_its_writer_had() {
+    use arrow_array::{Date64Array, ListArray};
+    use arrow_buffer::OffsetBuffer;
+    use arrow_schema::{DataType, Field};
+    use parquet::file::properties::WriterProperties;
+    let dates = Arc::new(Date64Array::from(vec![3 * 86_400_000, -86_400_000]));
+    let item = Arc::new(Field::new_list_field(DataType::Date64, true));
+    let lists = ListArray::new(item, OffsetBuffer::from_lengths([1, 1]), dates.clone(), None);
+    let batch = RecordBatch::try_from_iter([("date", dates as ArrayRef), ("list", Arc::new(lists))]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("dates.parquet");
+    // What pyarrow does: days, with a note that they were milliseconds.
+    let properties = WriterProperties::builder().set_coerce_types(true).build();
+    let file = std::fs::File::create(&path).unwrap();
+    let mut writer = parquet::arrow::ArrowWriter::try_new(file, batch.schema(), Some(properties)).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let mut table = open(&Files::local(), &path, &ColumnsOptions::default()).unwrap();
+    let found = values(&mut table, &["date".to_owned(), "list".to_owned()], &[0, 1]);
+    assert_eq!((&found["date"], &found["list"]), (&json!([3, -1]), &json!([[3], [-1]])));
+}
+
+#[test]
 fn dates_of_a_file_need_no_unit() {
     crate::common::watchdog::watch();
     let columns = [

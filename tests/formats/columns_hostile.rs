@@ -326,17 +326,20 @@ fn claiming(batch: &RecordBatch, claim: i64, in_columns: bool) -> Vec<u8> {
 
 #[test]
 fn a_batch_of_more_records_than_its_columns_hold_does_not_open() {
-    use arrow_array::{BooleanArray, Float32Array, NullArray, StringArray};
+    use arrow_array::types::Int32Type;
+    use arrow_array::{BooleanArray, Float32Array, Int32Array, NullArray, RunArray, StringArray};
     let bench = Bench::new();
     let numbers = || Arc::new(Float32Array::from(vec![0.5; 777])) as ArrayRef;
     let nothing = || Arc::new(NullArray::new(777)) as ArrayRef;
     let texts = Arc::new(StringArray::from(vec!["word"; 777])) as ArrayRef;
     let truths = Arc::new(BooleanArray::from(vec![true; 777])) as ArrayRef;
-    let columns: [(&str, Vec<ArrayRef>); 5] = [
+    let runs = RunArray::<Int32Type>::try_new(&Int32Array::from(vec![777]), &BooleanArray::from(vec![true]));
+    let columns: [(&str, Vec<ArrayRef>); 6] = [
         ("numbers", vec![numbers()]),
         ("texts", vec![texts]),
         ("truths", vec![truths]),
         ("null", vec![nothing()]),
+        ("runs", vec![Arc::new(runs.unwrap())]),
         ("both", vec![nothing(), numbers()]),
     ];
     for (name, columns) in columns {

@@ -1386,3 +1386,13 @@ fn a_number_that_only_people_read_is_told_what_to_do() {
         assert!(error.message().starts_with(&message), "{error}");
     }
 }
+
+#[test]
+fn of_two_tensors_of_a_column_the_one_that_a_value_does_not_fit_is_named() {
+    let text = long_table(|_| "7".to_owned(), |i| if i == 17 { "1.5".to_owned() } else { i.to_string() });
+    let fields = [one("a", Numbers::f32().from("*")), one("b", Numbers::of(DType::I32).from("*"))].concat();
+    for (_, error) in both_ways(&text, &fields) {
+        let error = error.unwrap().to_string();
+        assert!(error.contains("column \"x\": expected i32") && error.contains("was taken for i32 from "), "{error}");
+    }
+}

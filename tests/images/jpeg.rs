@@ -4,14 +4,18 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::common::workspace;
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions, JpegDecoder, PixelOrder};
+use ringfeed::inspect::verify_source;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::source::Transformed;
 use ringfeed::stats::DamageStats;
-use ringfeed::tensor::{Extents, Layout, Schema};
-use ringfeed::{BadLimits, BadRecords, ReaderSource, Result, shield, wrap};
+use ringfeed::tensor::{Extents, Layout, Schema, TensorSpec};
+use ringfeed::transform::Transforms;
+use ringfeed::{BadLimits, BadRecords, Error, ErrorKind, ReaderSource, Result, shield, wrap};
 
 fn path(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "fixtures", "jpeg", &format!("{name}.jpg")].iter().collect()
@@ -139,6 +143,19 @@ fn damage_is_counted_and_named() {
         ];
         assert_eq!(stats.damage, kinds.map(|(kind, images)| DamageStats { kind, images }));
     }
+}
+
+#[test]
+fn damage_of_a_sample_that_fails_afterwards_is_not_counted_with_the_next() {
+    let options = ImageOptions { size: Some((8, 8)), ..ImageOptions::default() };
+    let reader = ImageFolder::from_paths(["stray-byte", "rgb"].map(path), ImageLabels::None, &options).unwrap();
+    let has_failed = AtomicBool::new(false);
+    let list = Transforms::new().map(TensorSpec::i64("x", []), move |_, _, _| match has_failed.swap(true, SeqCst) {
+        false => Err(Error::new(ErrorKind::Data, "as asked for")),
+        true => Ok(()),
+    });
+    let report = verify_source(Transformed::new(ReaderSource::new(reader), list), 1, |_| {}).unwrap();
+    assert_eq!((report.samples, report.bad_samples, report.damaged), (2, 1, 0));
 }
 
 #[test]

@@ -86,7 +86,7 @@ impl<'a> Open<'a> {
             // Only the packets tell how long it is.
             open.sound.frames = 0;
             while let Some(packet) = open.next()? {
-                open.sound.frames += frames_in(packing, &packet);
+                open.sound.frames = open.sound.frames.saturating_add(frames_in(packing, &packet));
             }
             let sound_of = open.sound;
             open = Self::begin(packing, sound)?;
@@ -208,7 +208,7 @@ pub(super) fn write(
         };
         let count = frames_in(packing, &packet);
         // The reader skips what is damaged.
-        let place = packet.pts.get() + packet.trim_start.get() as i64;
+        let place = packet.pts.get().saturating_add_unsigned(packet.trim_start.get().into());
         if packing != Packing::Mpeg && place > 0 && place as u64 != at {
             return Err(missing(at, place as u64));
         }

@@ -283,6 +283,8 @@ mod tests {
                 &["sources[0].options.labels[0]: expected the name of a column, or its position"],
             ),
             ("[[sources]]\nformat = \"csv\"\n", 1, &["sources[0]: \"path\" is missing"]),
+            ("[[sources]]\npath = \"x\"\nfromat = \"csv\"", 3, &["sources[0].fromat: ", "did you mean \"format\"?"]),
+            ("[[sources]]\npath = \"x\"", 1, &["sources[0]: \"format\" is missing"]),
             ("[[sources]]\nformat = \"csv\"\npth = \"x\"", 3, &["sources[0].pth: ", "did you mean \"path\"?"]),
             (
                 "[[sources]]\nformat = \"images\"\npath = \"x\"\noptions.augment = [\n\"horizontal_flip\",\n\"flop\"]",

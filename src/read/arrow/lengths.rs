@@ -28,6 +28,7 @@ pub(super) fn check_records(
         has_union_validity: version < MetadataVersion::V5,
         growth: batch.compression().map_or(1, growth),
         body_len,
+        records,
         is_seen: false,
     };
     for field in schema.fields() {
@@ -56,6 +57,7 @@ struct Columns<N, B, V> {
     has_union_validity: bool,
     growth: u64,
     body_len: u64,
+    records: u64,
     /// Whether some column has bytes for each record.
     is_seen: bool,
 }
@@ -141,7 +143,7 @@ where
         if u128::from(count) * u128::from(bits) > most * 8 {
             return Err(format!("{count} values of {bits} bits can't lie in {stored} bytes"));
         }
-        self.is_seen |= bits > 0;
+        self.is_seen |= bits > 0 && count >= self.records;
         Ok(())
     }
 }

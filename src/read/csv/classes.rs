@@ -41,7 +41,7 @@ impl Classes {
 /// Hashes short texts eight bytes at a time: looking a class up costs half of what it costs with the standard library's
 /// hash. Its seed differs from table to table, so that no file can make all its classes collide.
 #[derive(Clone, Copy, Debug)]
-struct TextHash(u64);
+pub(super) struct TextHash(u64);
 
 impl Default for TextHash {
     fn default() -> Self {

@@ -41,16 +41,16 @@ impl Plan {
         place: impl Fn(usize) -> Option<(usize, usize)>,
     ) -> Result<(), Fault> {
         let mut fields = Fields::new(raw, quoted, &self.dialect);
-        let stop = match self.decode_runs(&mut fields, buffer, row, place) {
+        let (stop, tensor) = match self.decode_runs(&mut fields, buffer, row, place) {
             Ok(column) if column + fields.count() == self.names.len() => return Ok(()),
-            Ok(_) => Stop::Short,
-            Err(stop) => stop,
+            Ok(_) => (Stop::Short, 0),
+            Err(stopped) => stopped,
         };
         // If a record has another length, its values are in the wrong columns. The length is then the error to report,
         // not what follows from it.
         let found = Fields::new(raw, quoted, &self.dialect).count();
         match stop {
-            Stop::Bad(fault) if found == self.names.len() => Err(self.explained(fault, raw, quoted)),
+            Stop::Bad(fault) if found == self.names.len() => Err(self.explained(fault, tensor, raw, quoted)),
             _ => {
                 let message = format!("expected {} fields, found {found}", self.names.len());
                 Err(Fault { error: Error::new(ErrorKind::Data, message), at: 0 })
@@ -58,19 +58,15 @@ impl Plan {
         }
     }
 
-    /// Adds from what the type was inferred that a value does not fit.
+    /// Adds from what the type of `tensor` was inferred, which a value does not fit.
     #[cold]
-    fn explained(&self, Fault { error, at }: Fault, raw: &[u8], quoted: bool) -> Fault {
+    fn explained(&self, Fault { error, at }: Fault, tensor: usize, raw: &[u8], quoted: bool) -> Fault {
         let mut buffer = Vec::new();
         let field = Fields::new(&raw[at.min(raw.len())..], quoted, &self.dialect).next(&mut buffer);
         if field.is_none_or(|field| self.missings.value(field) == Value::Missing) {
             return Fault { error, at };
         }
-        let column = error.location().column.as_ref();
-        let column = column.and_then(|name| self.names.iter().position(|other| other == name));
-        let fed = |column: usize| self.runs.iter().find(|run| (run.column..run.column + run.count).contains(&column));
-        let tensor = column.and_then(fed).map(|run| &self.tensors[run.tensor].name);
-        let note = self.inferred.iter().find(|(name, _)| Some(name) == tensor);
+        let note = self.inferred.iter().find(|(name, _)| *name == self.tensors[tensor].name);
         let error = match note {
             Some((_, note)) => error.and(note),
             None => error,
@@ -78,14 +74,14 @@ impl Plan {
         Fault { error, at }
     }
 
-    /// Returns the number of fields that were passed.
+    /// Returns the number of fields that were passed; what ended it comes with the tensor that it ended.
     fn decode_runs(
         &self,
         fields: &mut Fields<'_>,
         buffer: &mut Vec<u8>,
         row: &mut RowMut<'_>,
         place: impl Fn(usize) -> Option<(usize, usize)>,
-    ) -> Result<usize, Stop> {
+    ) -> Result<usize, (Stop, usize)> {
         let (begin, mut column) = (fields.clone(), 0);
         for run in &self.runs {
             let placed = place(run.tensor);
@@ -97,29 +93,30 @@ impl Plan {
             let skipped = if placed.is_some() { run.column } else { run.column + run.count };
             for _ in column..skipped {
                 if !fields.skip() {
-                    return Err(Stop::Short);
+                    return Err((Stop::Short, run.tensor));
                 }
             }
             column = run.column + run.count;
             let Some((index, base)) = placed else { continue };
             let tensor = row.tensor(index);
-            match &run.values {
+            let written = match &run.values {
                 RunValues::Numbers(_) if matches!(tensor.dtype(), DType::F16 | DType::Bf16) => match tensor.affine() {
-                    None => self.halves::<BeforeHalf>(run, fields, buffer, tensor, base)?,
-                    Some(_) => self.halves::<f32>(run, fields, buffer, tensor, base)?,
+                    None => self.halves::<BeforeHalf>(run, fields, buffer, tensor, base),
+                    Some(_) => self.halves::<f32>(run, fields, buffer, tensor, base),
                 },
                 RunValues::Numbers(_) => {
-                    with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))?;
+                    with_element!(tensor.dtype(), T => self.numbers::<T>(run, fields, buffer, tensor, base))
                 }
                 RunValues::Classes(classes) => {
-                    with_element!(tensor.dtype(), T => self.classes_run::<T>(run, classes, fields, buffer, tensor, base))?;
+                    with_element!(tensor.dtype(), T => self.classes_run::<T>(run, classes, fields, buffer, tensor, base))
                 }
                 RunValues::Text(text) => {
                     // Whoever wants the texts gets their lengths, too.
                     let lengths = place(text.lengths).unwrap_or_default();
-                    self.texts(run, *text, fields, buffer, row, [(index, base), lengths])?;
+                    self.texts(run, *text, fields, buffer, row, [(index, base), lengths])
                 }
-            }
+            };
+            written.map_err(|stop| (stop, run.tensor))?;
         }
         Ok(column)
     }

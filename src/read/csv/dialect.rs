@@ -149,10 +149,65 @@ impl Dialect {
         })
     }
 
+    /// Whether each record in `bytes` is one line, and what follows it up to the next record is empty lines.
+    pub(super) fn is_plain(&self, bytes: &[u8]) -> bool {
+        let has_quote = || self.has_quotes && memchr(self.quote, bytes).is_some();
+        self.comment.is_none() && self.blanks == Blanks::Content && !has_quote()
+    }
+
+    /// The length of the record at the start of `bytes`, which reach up to the next one, if they are plain: its end is
+    /// not searched for.
+    #[inline]
+    pub(super) fn plain_len(&self, bytes: &[u8]) -> usize {
+        let ends_with = |len: usize| len > 0 && bytes[len - 1] == self.terminator;
+        let mut len = self.content(bytes, bytes.len() - usize::from(ends_with(bytes.len())));
+        while ends_with(len) {
+            len = self.content(bytes, len - 1);
+        }
+        len
+    }
+
     /// The record at the start of `bytes`, which contain all of it; without a terminator it ends with them.
     pub(crate) fn record(&self, bytes: &[u8]) -> Found {
         let mut progress = Progress::default();
         let end = self.find_end(bytes, &mut progress).unwrap_or(bytes.len());
         Found { len: self.content(bytes, end), next: (end + 1).min(bytes.len()), quoted: progress.quoted }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every text of up to eight bytes that are a letter, LF or CR.
+    fn texts() -> impl Iterator<Item = Vec<u8>> {
+        let text = |len: u32, nth: usize| (0..len).map(|at| b"x\n\r"[nth / 3usize.pow(at) % 3]).collect();
+        (0..=8u32).flat_map(move |len| (0..3usize.pow(len)).map(move |nth| text(len, nth)))
+    }
+
+    #[test]
+    fn a_plain_record_is_as_long_as_if_its_end_is_searched_for() {
+        for terminator in [b'\n', b'\r'] {
+            let dialect = Dialect {
+                delimiter: b',',
+                quote: b'"',
+                has_quotes: true,
+                comment: None,
+                blanks: Blanks::Content,
+                terminator,
+            };
+            for text in texts() {
+                assert!(dialect.is_plain(&text));
+                let records: Vec<_> = dialect.records(&text).collect();
+                let ends = records.iter().skip(1).map(|(begin, _)| *begin).chain([text.len()]);
+                for ((begin, found), end) in records.iter().zip(ends) {
+                    assert_eq!(dialect.plain_len(&text[*begin..end]), found.len, "{text:?} {begin}");
+                }
+            }
+            assert!(!dialect.is_plain(b"a\n\"b\""));
+            assert!(!Dialect { comment: Some(b'#'), ..dialect }.is_plain(b"a"));
+            assert!(!Dialect { blanks: Blanks::Nothing, ..dialect }.is_plain(b"a"));
+            assert!(Dialect { has_quotes: false, ..dialect }.is_plain(b"\""));
+        }
     }
 }

@@ -1,4 +1,4 @@
-use memchr::{memchr, memchr_iter};
+use memchr::memchr;
 
 use super::dialect::Dialect;
 use super::value::{FieldNumber, other_number};
@@ -96,7 +96,10 @@ impl<'a> Fields<'a> {
     /// How many fields are left.
     pub(crate) fn count(mut self) -> usize {
         if !self.quoted {
-            return self.rest().map_or(0, |rest| memchr_iter(self.dialect.delimiter, rest).count() + 1);
+            // In sums of bytes, which the compiler makes vectors of: less than `memchr` takes for short records.
+            let delimiter = |byte: &u8| u8::from(*byte == self.dialect.delimiter);
+            let in_part = |part: &[u8]| usize::from(part.iter().map(delimiter).sum::<u8>());
+            return self.rest().map_or(0, |rest| rest.chunks(u8::MAX.into()).map(in_part).sum::<usize>() + 1);
         }
         let mut count = 0;
         while self.skip() {

@@ -1,9 +1,10 @@
 //! The kind of a column, from all its fields.
 
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 
 use serde::{Deserialize, Serialize};
 
+use super::classes::TextHash;
 use super::value::Value;
 
 /// Most distinct texts that are collected as the classes of one column.
@@ -54,14 +55,14 @@ pub(crate) struct Kind {
     /// Smallest and largest integer.
     pub(crate) range: Option<(i64, i64)>,
     /// The distinct fields; `None` if there are too many.
-    distinct: Option<BTreeSet<Box<[u8]>>>,
+    distinct: Option<HashSet<Box<[u8]>, TextHash>>,
     distinct_bytes: usize,
 }
 
 impl Kind {
     /// A column; `wanted` says whether its distinct texts may be needed as classes.
     pub(crate) fn with_classes(wanted: bool) -> Self {
-        Self { distinct: wanted.then(BTreeSet::new), ..Self::default() }
+        Self { distinct: wanted.then(HashSet::default), ..Self::default() }
     }
 
     pub(crate) fn observe(&mut self, field: &[u8], value: Value) {
@@ -126,7 +127,7 @@ impl Kind {
         !self.texts && !self.fractions && self.range.is_some()
     }
 
-    /// The distinct texts in byte order; `None` if there were too many to collect.
+    /// The distinct texts, in no order; `None` if there were too many to collect.
     pub(crate) fn classes(&self) -> Option<impl Iterator<Item = &[u8]>> {
         self.distinct.as_ref().map(|distinct| distinct.iter().map(|text| &**text))
     }

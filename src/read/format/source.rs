@@ -436,7 +436,10 @@ impl<'de> Deserialize<'de> for SourceConfig {
 fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<SourceConfig, E> {
     let told = |fault: crate::tree::Fault| E::custom(Told(&fault));
     let Some((_, name)) = entries.iter().find(|(key, _)| key == "format") else {
-        return Err(E::missing_field("format"));
+        // It may be there, but misspelt.
+        let mut keys = entries.iter().map(|(key, _)| key);
+        let misspelt = keys.find(|key| nearest(key, ["format"]).is_some());
+        return Err(misspelt.map_or_else(|| E::missing_field("format"), |key| E::unknown_field(key, KEYS)));
     };
     let name = String::deserialize(name).map_err(told)?;
     let known = KNOWN.with(|known| known.borrow().clone());

@@ -280,7 +280,7 @@ impl SparseLines {
         }
         parsed.indices.iter_mut().for_each(|index| *index -= self.base);
         if let (Some(features), Some(last)) = (self.dense, parsed.indices.last())
-            && *last >= features as i64
+            && usize::try_from(*last).is_ok_and(|last| last >= features)
         {
             let message = format!("index {}, where a row has {features} features", last + self.base);
             return wrong(message, parsed.indices.len() - 1, &parsed.values);

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, Fields};
+use arrow_schema::{DataType, Field, FieldRef, Fields};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::{ConvertedType, LogicalType, Type as Stored};
 use parquet::file::metadata::ParquetMetaData;
@@ -31,12 +31,16 @@ impl Columns {
     pub(super) fn new(metadata: &ParquetMetaData) -> Result<Self> {
         let file = metadata.file_metadata();
         let own = file.schema_descr();
+        let stored = parquet_to_arrow_schema(own, None).map_err(not_understood)?;
         // Arrow's notes of its own types (such as the size of lists) are used if they fit.
         let noted = parquet_to_arrow_schema(own, file.key_value_metadata());
-        let arrow = noted.or_else(|_| parquet_to_arrow_schema(own, None)).map_err(not_understood)?;
+        let arrow = noted.as_ref().unwrap_or(&stored);
         let plain = |text: &DataType| {
-            let fields = arrow.fields().iter();
-            fields.map(|field| (field.name().clone(), normal(field.data_type(), text))).collect::<Vec<_>>()
+            let fields = arrow.fields().iter().zip(stored.fields());
+            let plain = |(field, stored): (&FieldRef, &FieldRef)| {
+                (field.name().clone(), normal(field.data_type(), stored.data_type(), text))
+            };
+            fields.map(plain).collect::<Vec<_>>()
         };
         let types = arrow.fields().iter().zip(plain(&DataType::BinaryView));
         let types = types.map(|(field, (name, kind))| Field::new(name, kind, field.is_nullable())).collect();
@@ -45,13 +49,22 @@ impl Columns {
     }
 }
 
-/// The type that represents all types that are read in the same way; `text` represents text.
-fn normal(kind: &DataType, text: &DataType) -> DataType {
-    let inner = |field: &Field| Arc::new(field.clone().with_data_type(normal(field.data_type(), text)));
+/// The type that represents all types that are read in the same way; `text` represents text, and `stored` is the type
+/// without Arrow's notes.
+fn normal(kind: &DataType, stored: &DataType, text: &DataType) -> DataType {
+    let of = |field: &Field, stored: &DataType| {
+        Arc::new(field.clone().with_data_type(normal(field.data_type(), stored, text)))
+    };
+    let inner = |field: &Field| match stored {
+        DataType::List(stored) | DataType::Map(stored, _) => of(field, stored.data_type()),
+        _ => of(field, stored),
+    };
     match kind {
+        // The file counts days, and other readers give days, whatever the writer had.
+        DataType::Date64 if *stored == DataType::Date32 => DataType::Date32,
         DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View => text.clone(),
         DataType::Binary | DataType::LargeBinary | DataType::BinaryView => DataType::BinaryView,
-        DataType::Dictionary(_, values) => normal(values, text),
+        DataType::Dictionary(_, values) => normal(values, stored, text),
         DataType::Decimal32(precision, scale) | DataType::Decimal64(precision, scale) => {
             DataType::Decimal128(*precision, *scale)
         }
@@ -60,7 +73,13 @@ fn normal(kind: &DataType, text: &DataType) -> DataType {
         | DataType::ListView(field)
         | DataType::LargeListView(field) => DataType::List(inner(field)),
         DataType::FixedSizeList(field, len) => DataType::FixedSizeList(inner(field), *len),
-        DataType::Struct(fields) => DataType::Struct(fields.iter().map(|field| inner(field)).collect()),
+        DataType::Struct(fields) => match stored {
+            DataType::Struct(stored) => {
+                let each = fields.iter().zip(stored);
+                DataType::Struct(each.map(|(field, stored)| of(field, stored.data_type())).collect())
+            }
+            _ => kind.clone(),
+        },
         DataType::Map(field, is_sorted) => DataType::Map(inner(field), *is_sorted),
         kind => kind.clone(),
     }

@@ -64,6 +64,12 @@ impl RecordBytes {
         all.unwrap_or_else(read).get(*start..*end).unwrap_or_default()
     }
 
+    /// The bytes from the first record to the end of the last one, which follow one another in the file.
+    pub(crate) fn get_all<'a>(&'a self, all: Option<&'a [u8]>) -> &'a [u8] {
+        let (Some((start, _)), Some((_, end))) = (self.spans.first(), self.spans.last()) else { return &[] };
+        all.unwrap_or(&self.bytes).get(*start..*end).unwrap_or_default()
+    }
+
     /// Room for `len` more bytes, to be read into.
     pub(crate) fn room(&mut self, len: usize) -> &mut [u8] {
         if self.bytes.len() < self.used + len {
