@@ -533,7 +533,8 @@ fn dates_that_a_file_stores_as_days_are_days_whatever_its_writer_had() {
     let dates = Arc::new(Date64Array::from(vec![3 * 86_400_000, -86_400_000]));
     let item = Arc::new(Field::new_list_field(DataType::Date64, true));
     let lists = ListArray::new(item, OffsetBuffer::from_lengths([1, 1]), dates.clone(), None);
-    let batch = RecordBatch::try_from_iter([("date", dates as ArrayRef), ("list", Arc::new(lists))]).unwrap();
+    let batch =
+        RecordBatch::try_from_iter([("date", dates as ArrayRef), ("list", Arc::new(lists) as ArrayRef)]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("dates.parquet");
     // What pyarrow does: days, with a note that they were milliseconds.

@@ -339,7 +339,7 @@ fn a_batch_of_more_records_than_its_columns_hold_does_not_open() {
         ("texts", vec![texts]),
         ("truths", vec![truths]),
         ("null", vec![nothing()]),
-        ("runs", vec![Arc::new(runs.unwrap())]),
+        ("runs", vec![Arc::new(runs.unwrap()) as ArrayRef]),
         ("both", vec![nothing(), numbers()]),
     ];
     for (name, columns) in columns {

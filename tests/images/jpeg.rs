@@ -13,9 +13,9 @@ use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::source::Transformed;
 use ringfeed::stats::DamageStats;
-use ringfeed::tensor::{Extents, Layout, Schema, TensorSpec};
+use ringfeed::tensor::{Extents, Layout, Schema};
 use ringfeed::transform::Transforms;
-use ringfeed::{BadLimits, BadRecords, Error, ErrorKind, ReaderSource, Result, shield, wrap};
+use ringfeed::{BadLimits, BadRecords, Error, ErrorKind, ReaderSource, Result, TensorSpec, shield, wrap};
 
 fn path(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "fixtures", "jpeg", &format!("{name}.jpg")].iter().collect()
