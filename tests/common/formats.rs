@@ -104,7 +104,7 @@ fn read(name: &str) -> Vec<u8> {
 }
 
 /// A record as TFRecord frames it.
-fn framed(record: &[u8]) -> Vec<u8> {
+pub fn framed(record: &[u8]) -> Vec<u8> {
     let masked = |bytes: &[u8]| crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8).to_le_bytes();
     let len = (record.len() as u64).to_le_bytes();
     [&len[..], &masked(&len), record, &masked(record)].concat()

@@ -16,6 +16,7 @@ use arrow_ipc::reader::{FileReader, StreamReader};
 use ringfeed::columns::{ArrowTable, Columns, ColumnsOptions};
 use ringfeed::field::Field;
 use ringfeed::field::Image;
+use ringfeed::formats::Formats;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::prepare::{DatePart, DateUnit, Mean, MostFrequent, Recipe, category, date, hash, number};
 use ringfeed::read::{Container, FieldReader, Scratch, Value};
@@ -132,6 +133,11 @@ fn as_pyarrow_reads_them(folder: &str) {
     ];
     for (file, expected) in expected(folder) {
         let path = fixtures(folder).join(&file);
+        if let Some(reason) = expected["refused"].as_str() {
+            let error = refused(&path).unwrap_err();
+            assert!(error.to_string().contains(reason) && error.path() == Some(&path), "{file}: {error}");
+            continue;
+        }
         let fields = expected["fields"].as_object().unwrap();
         let names: Vec<String> = fields.keys().cloned().collect();
         for (way, (files, options)) in ways.iter().enumerate() {
@@ -139,7 +145,8 @@ fn as_pyarrow_reads_them(folder: &str) {
             let count = expected["records"].as_u64().unwrap();
             assert_eq!(container.len(), count, "{file}");
             let forward: Vec<u64> = (0..count).collect();
-            let mixed: Vec<u64> = (0..count).map(|at| (at * 7 + 3) % count).collect();
+            let mut mixed = forward.clone();
+            mixed.sort_by_key(|at| (at * 7 + 3) % 11);
             for records in [forward, mixed] {
                 let found = values(&mut container, &names, &records);
                 for (name, column) in fields {
@@ -155,9 +162,42 @@ fn as_pyarrow_reads_them(folder: &str) {
     }
 }
 
+/// The first error of a file, or of one of its values.
+fn refused(path: &Path) -> Result<()> {
+    let mut container = open(&Files::local(), path, &ColumnsOptions::default())?;
+    let names: Vec<String> = container.fields().iter().map(|field| field.name.clone()).collect();
+    let mut scratch = Scratch::default();
+    for name in names {
+        container.forget();
+        container.find(&name.as_str().into())?;
+        for record in 0..container.len() {
+            container.fetch(&[record], 0, &mut scratch)?;
+            container.read(record, 0, &mut scratch, &mut |_, _| Ok(()))?;
+        }
+    }
+    Ok(())
+}
+
 #[test]
 fn parquet_files_are_read_as_pyarrow_reads_them() {
     as_pyarrow_reads_them("parquet");
+}
+
+/// Those that the projects Parquet and Arrow test their own readers with.
+#[test]
+fn files_that_other_readers_are_tested_with_are_read_as_pyarrow_reads_them_or_refused_by_name() {
+    as_pyarrow_reads_them("parquet-testing");
+    as_pyarrow_reads_them("arrow-testing");
+    // Their contents tell what they are.
+    let folder = tempfile::tempdir().unwrap();
+    let unnamed = folder.path().join("unnamed");
+    for format in ["parquet", "arrow"] {
+        let files = fixtures(&format!("{format}-testing"));
+        for (file, _) in expected(&format!("{format}-testing")) {
+            std::fs::copy(files.join(&file), &unnamed).unwrap();
+            assert_eq!(Formats::new().detect(&unnamed).unwrap()[0].format(), format, "{file}");
+        }
+    }
 }
 
 /// The records of an Arrow file as another library holds them.

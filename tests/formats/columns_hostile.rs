@@ -265,6 +265,27 @@ fn what_unpacks_to_more_than_is_allowed_is_refused_before_it_is_unpacked() {
 }
 
 #[test]
+fn a_batch_that_unpacks_to_more_than_is_allowed_is_refused_before_it_is_unpacked() {
+    use arrow_ipc::CompressionType;
+    use arrow_ipc::writer::IpcWriteOptions;
+    let bench = Bench::new();
+    let zeros: ArrayRef = Arc::new(arrow_array::Int64Array::from(vec![0; 3 << 20]));
+    let batch = RecordBatch::try_from_iter([("x", zeros)]).unwrap();
+    for method in [CompressionType::LZ4_FRAME, CompressionType::ZSTD] {
+        let options = IpcWriteOptions::default().try_with_compression(Some(method)).unwrap();
+        let mut bytes = Vec::new();
+        let mut writer = StreamWriter::try_new_with_options(&mut bytes, &batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        drop(writer);
+        let (good, error) = bench.read("bomb.arrows", &bytes);
+        let error = error.unwrap();
+        assert_eq!((good, error.kind()), (0, ErrorKind::Limit), "{method:?}: {error}");
+        assert!(bytes.len() < 1 << 20 && error.location().byte.is_some(), "{error}");
+    }
+}
+
+#[test]
 fn lengths_of_records_that_a_file_only_claims_take_no_memory() {
     use arrow_array::types::Int64Type;
     let lists = ListArray::from_iter_primitive::<Int64Type, _, _>((0..777).map(|_| Some([Some(1), Some(2)])));

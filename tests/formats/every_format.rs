@@ -3,86 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
 use std::collections::BTreeSet;
-use std::path::{Path, PathBuf};
 
 use crate::common::watchdog;
+use crate::damaged::{Bench, check};
 use crate::samples::{Sample, Told, gzip, samples};
+use ringfeed::ErrorKind;
 use ringfeed::formats::Formats;
-use ringfeed::{DataSetIterator, Error, ErrorKind, Loader, LoaderConfig};
-
-/// What a file of some hundred bytes may make us take, at most.
-const BUDGET: u64 = 64 << 20;
-
-/// More records than any sample has.
-const MOST_RECORDS: usize = 100;
-
-/// Where a sample lies.
-struct Bench {
-    folder: tempfile::TempDir,
-    damaged: PathBuf,
-    config: LoaderConfig,
-}
-
-/// The bytes of each record's tensors up to the first error, if there is one.
-type Found = (Vec<Vec<u8>>, Option<Error>);
-
-impl Bench {
-    fn new(sample: &Sample) -> Self {
-        watchdog::watch();
-        let folder = tempfile::tempdir().unwrap();
-        for (name, bytes) in &sample.files {
-            let path = folder.path().join(name);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, bytes).unwrap();
-        }
-        let damaged = folder.path().join(sample.damaged);
-        let (source, fields) = (sample.source(&sample.path), &sample.fields);
-        let settings = format!(
-            r#"{{"source": {source}, "batch_size": 1, "shield": true, "memory": {{"budget_bytes": {BUDGET}}}{fields}}}"#
-        );
-        let path = folder.path().join("loader.json");
-        std::fs::write(&path, settings).unwrap();
-        let config = LoaderConfig::load(&path).unwrap();
-        Self { folder, damaged, config }
-    }
-
-    /// What is read where the damaged file holds `bytes`.
-    fn read(&self, bytes: &[u8]) -> Found {
-        std::fs::write(&self.damaged, bytes).unwrap();
-        match Loader::from(self.config.clone()).build() {
-            Ok(mut batches) => records(&mut *batches),
-            Err(error) => (Vec::new(), Some(error)),
-        }
-    }
-}
-
-fn records(batches: &mut dyn DataSetIterator) -> Found {
-    let mut records = Vec::new();
-    for batch in batches.take(MOST_RECORDS) {
-        match batch {
-            Ok(batch) => records.push(batch.tensors().flat_map(|tensor| tensor.bytes().to_vec()).collect()),
-            Err(error) => return (records, Some(error)),
-        }
-    }
-    (records, None)
-}
-
-/// Whether an error says where, and is one of the data.
-fn check(error: &Error, what: &dyn Fn() -> String, folder: &Path) {
-    let known = [
-        ErrorKind::Data,
-        ErrorKind::Format,
-        ErrorKind::Limit,
-        ErrorKind::Budget,
-        ErrorKind::Unsupported,
-        ErrorKind::NotFound,
-        ErrorKind::Config,
-        ErrorKind::Schema,
-        ErrorKind::Io,
-    ];
-    assert!(known.contains(&error.kind()), "{}: {error:?}", what());
-    assert!(error.path().is_some_and(|path| path.starts_with(folder)), "{}: no place: {error}", what());
-}
 
 #[test]
 fn there_is_a_sample_of_every_format() {
@@ -90,6 +16,7 @@ fn there_is_a_sample_of_every_format() {
     let sampled: BTreeSet<&str> = samples().iter().map(|sample| sample.format).collect();
     assert_eq!(sampled, known, "a format that is added needs a sample here");
     for sample in samples() {
+        watchdog::watch();
         let bench = Bench::new(&sample);
         let (records, error) = bench.read(sample.whole());
         match sample.is_read {
@@ -111,6 +38,7 @@ fn there_is_a_sample_of_every_format() {
 #[test]
 fn a_file_that_is_cut_off_anywhere_is_an_error_or_one_of_fewer_records() {
     for sample in samples().into_iter().filter(|sample| sample.is_read) {
+        watchdog::watch();
         let bench = Bench::new(&sample);
         let (whole, _) = bench.read(sample.whole());
         for len in 0..sample.whole().len() {
@@ -132,6 +60,7 @@ fn a_file_that_is_cut_off_anywhere_is_an_error_or_one_of_fewer_records() {
 #[test]
 fn a_byte_that_is_changed_anywhere_is_an_error_or_another_value() {
     for sample in samples().into_iter().filter(|sample| sample.is_read) {
+        watchdog::watch();
         let bench = Bench::new(&sample);
         let (whole, _) = bench.read(sample.whole());
         for at in 0..sample.whole().len() {
@@ -155,14 +84,45 @@ fn a_byte_that_is_changed_anywhere_is_an_error_or_another_value() {
     }
 }
 
+/// Whether it is not compressed here, but may be.
+fn is_unpacked(sample: &Sample) -> bool {
+    let formats = ["csv", "jsonl", "libsvm", "text", "tfrecord", "idx"];
+    formats.contains(&sample.format) && !sample.whole().starts_with(&[0x1f, 0x8b])
+}
+
+#[test]
+fn what_unpacks_to_more_than_is_allowed_is_an_error() {
+    for mut sample in samples() {
+        // IDX files say how much there is, and CSV files in their own order are never there as a whole.
+        if !is_unpacked(&sample) || ["idx", "csv"].contains(&sample.format) {
+            continue;
+        }
+        let len = sample.whole().len();
+        let packed = gzip(sample.whole());
+        for (limit, is_read) in [(len, true), (len - 1, false), (1, false)] {
+            sample.options = format!(", \"options\": {{\"max_unpacked_bytes\": {limit}}}");
+            watchdog::watch();
+            let bench = Bench::new(&sample);
+            match bench.read(&packed).1 {
+                None => assert!(is_read, "{}: {limit} bytes", sample.format),
+                Some(error) => {
+                    let name = sample.format;
+                    assert!(!is_read && error.kind() == ErrorKind::Limit, "{name}, {limit} bytes: {error}");
+                    check(&error, &|| name.to_owned(), bench.folder.path());
+                }
+            }
+        }
+    }
+}
+
 /// As `cat one.gz other.gz` and programs that write to a pipe leave it: the length at its end is that of the last part.
 #[test]
 fn what_was_appended_to_a_gzip_file_is_read() {
     for sample in samples() {
-        let is_unpacked = ["csv", "jsonl", "libsvm", "text", "tfrecord", "idx"].contains(&sample.format);
-        if !is_unpacked || sample.whole().starts_with(&[0x1f, 0x8b]) {
+        if !is_unpacked(&sample) {
             continue;
         }
+        watchdog::watch();
         let bench = Bench::new(&sample);
         let (whole, _) = bench.read(sample.whole());
         for cut in [1, sample.whole().len() / 2, sample.whole().len() - 1] {

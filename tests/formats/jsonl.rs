@@ -238,6 +238,22 @@ fn what_stands_in_place_of_a_list_makes_a_bad_record() {
     }
 }
 
+/// What other records hold tells what a null stands for, whichever comes first.
+#[test]
+fn a_list_of_nulls_among_lists_of_lists_makes_a_bad_record() {
+    let missing = || Numbers::f32().missing(Missing::Value(-7.0));
+    let nulls = "{\"x\": [null]}\n";
+    for lists in ["{\"x\": [[1, 2], [3, 4]]}\n", "{\"x\": [[1], [3]]}\n"] {
+        for field in [missing().max_len(8), missing().ragged()] {
+            for text in [lists.to_owned() + nulls, nulls.to_owned() + lists] {
+                let error = last_of(&text, field.clone()).unwrap_err();
+                assert!(error.message().contains("a list is missing among lists"), "{error}");
+            }
+            last_of(&format!("{{\"x\": [1]}}\n{nulls}"), field).unwrap();
+        }
+    }
+}
+
 /// Whether the last of the records in a text can be read.
 fn last_of(text: &str, field: Numbers) -> Result<()> {
     let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();

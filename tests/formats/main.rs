@@ -2,6 +2,8 @@
 
 #[path = "../common/mod.rs"]
 mod common;
+#[path = "../common/damaged.rs"]
+mod damaged;
 #[path = "../common/latency.rs"]
 mod latency;
 #[path = "../common/pairs.rs"]

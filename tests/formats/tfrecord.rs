@@ -368,6 +368,18 @@ fn records_beyond_the_limits_are_refused_with_their_place() {
     assert!(error.unwrap_err().message().contains("truncated"));
 }
 
+/// TensorFlow's own parsers do not tell the two apart either.
+#[test]
+fn a_feature_without_values_is_missing_and_has_no_length() {
+    let two = framed(b"\x0a\x0d\x0a\x0b\x0a\x01x\x12\x06\x1a\x04\x0a\x02\x05\x06");
+    let none = framed(b"\x0a\x09\x0a\x07\x0a\x01x\x12\x02\x1a\x00");
+    let file = file(&[two, none, framed(b"")].concat());
+    for (filter, kept) in [("len(x) == 2", 1), ("len(x) == missing", 2)] {
+        let loader = Loader::open(file.path()).unwrap().field("x", Numbers::i64().max_len(2)).filter(filter);
+        assert_eq!(loader.plan().unwrap().samples, Some(kept), "{filter}");
+    }
+}
+
 #[test]
 fn where_records_begin_is_kept_for_the_next_run_and_never_trusted_with_their_contents() {
     let folder = tempfile::tempdir().unwrap();

@@ -50,13 +50,18 @@ pub(super) fn is_arrow(head: &[u8]) -> bool {
     if head.starts_with(&MAGIC) || head.starts_with(&FEATHER_1) {
         return true;
     }
-    let message = head.split_first_chunk::<8>().filter(|(words, _)| words.starts_with(&CONTINUES.to_le_bytes()));
-    message.is_some_and(|([.., a, b, c, d], rest)| {
-        let len = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
-        // A schema longer than these bytes is not refused for that.
-        let is_schema = |flat| arrow_ipc::root_as_message(flat).is_ok_and(|found| found.header_as_schema().is_some());
-        len >= 8 && rest.get(..len).map_or(len < 16 << 20, is_schema)
-    })
+    let is_schema = |flat| arrow_ipc::root_as_message(flat).is_ok_and(|found| found.header_as_schema().is_some());
+    let Some((first, rest)) = head.split_first_chunk::<4>() else { return false };
+    let word = |bytes: &[u8; 4]| u32::from_le_bytes(*bytes) as usize;
+    match rest.split_first_chunk::<4>() {
+        Some((len, rest)) if *first == CONTINUES.to_le_bytes() => {
+            let len = word(len);
+            // A schema longer than these bytes is not refused for that.
+            len >= 8 && rest.get(..len).map_or(len < 16 << 20, is_schema)
+        }
+        // Until 2019, streams began with the length alone, which is no mark.
+        _ => word(first) >= 8 && rest.get(..word(first)).is_some_and(is_schema),
+    }
 }
 
 /// The schema, and all messages after it.

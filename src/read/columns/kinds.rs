@@ -33,7 +33,8 @@ pub(super) fn refusal(kind: &DataType) -> Option<String> {
         | DataType::ListView(field)
         | DataType::LargeListView(field)
         | DataType::FixedSizeList(field, _) => refusal(field.data_type()),
-        DataType::Dictionary(_, values) => refusal(values),
+        // The fields of structs in a dictionary have no names here.
+        DataType::Dictionary(_, values) => refusal(values).map(|_| format!("values of type {kind} are not read")),
         DataType::Null => None,
         kind => (describe(kind).0 == FieldKind::Other).then(|| format!("values of type {kind} are not read")),
     }

@@ -12,6 +12,8 @@ pub(in crate::read) struct Seen {
     kind: Kind,
     /// 0 for a length that differs; `None` if only null was seen.
     shape: Option<Vec<usize>>,
+    /// Whether the innermost lists are empty or of nulls alone, which may stand for lists as well as for numbers.
+    is_open: bool,
 }
 
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -51,9 +53,10 @@ impl Seen {
                     len += 1;
                     Ok(())
                 });
+                let is_open = elements.is_open || elements.shape.is_none();
                 let mut shape = vec![len];
                 shape.extend(elements.shape.unwrap_or_default());
-                return Self { kind: elements.kind, shape: Some(shape) };
+                return Self { kind: elements.kind, shape: Some(shape), is_open };
             }
             [b'"', ..] => Kind::Text,
             [b'{', ..] => Kind::Object,
@@ -61,17 +64,28 @@ impl Seen {
             _ if raw.parse::<i64>().is_ok() => Kind::Integer,
             _ => Kind::Number,
         };
-        Self { kind, shape: Some(Vec::new()) }
+        Self { kind, shape: Some(Vec::new()), is_open: false }
     }
 
     /// Kind and shape of both together.
     #[must_use]
     pub(in crate::read) fn and(&self, other: &Self) -> Self {
-        let shape = match (&self.shape, &other.shape) {
-            (None, shape) | (shape, None) => shape.clone(),
-            (Some(one), Some(other)) => Some(common(one, other)),
+        let kind = self.kind.and(other.kind);
+        let (short, long) = if self.shape.as_ref().map(Vec::len) < other.shape.as_ref().map(Vec::len) {
+            (self, other)
+        } else {
+            (other, self)
         };
-        Self { kind: self.kind.and(other.kind), shape }
+        match (&short.shape, &long.shape) {
+            (Some(few), Some(many)) if few.len() == many.len() => {
+                Self { kind, shape: Some(common(few, many)), is_open: short.is_open && long.is_open }
+            }
+            (Some(few), Some(many)) if short.is_open => {
+                Self { kind, shape: Some(common(few, many)), is_open: long.is_open }
+            }
+            (Some(_), Some(_)) => Self { kind, shape: Some(vec![0]), is_open: false },
+            (_, shape) => Self { kind, shape: shape.clone(), is_open: long.is_open },
+        }
     }
 
     /// Whether the values are objects, which are not values of fields.
@@ -97,14 +111,9 @@ impl Seen {
 }
 
 /// The shape that fits lists of both shapes.
-fn common(one: &[usize], other: &[usize]) -> Vec<usize> {
-    let (short, long) = if one.len() < other.len() { (one, other) } else { (other, one) };
-    // An empty list may be one of anything.
-    if short.len() < long.len() && short.last() != Some(&0) {
-        return vec![0];
-    }
+fn common(few: &[usize], many: &[usize]) -> Vec<usize> {
     let each =
-        long.iter().enumerate().map(|(at, len)| if short.get(at).is_none_or(|other| other == len) { *len } else { 0 });
+        many.iter().enumerate().map(|(at, len)| if few.get(at).is_none_or(|other| other == len) { *len } else { 0 });
     each.collect()
 }
 
@@ -162,6 +171,13 @@ mod tests {
         assert_eq!(info(&["[[1], [3, 4]]", "[[1, 2], [3, 4]]"]), (INTEGERS, vec![2, 0]));
         assert_eq!(info(&["[]", "[[1, 2]]"]), (INTEGERS, vec![0, 2]));
         assert_eq!(info(&["[]"]), (FieldKind::Other, vec![0]));
+        for nulls in ["[null]", "[null, null]"] {
+            assert_eq!(info(&["[[1, 2], [3, 4]]", nulls]).1.len(), 2, "lists are missing");
+            assert_eq!(info(&[nulls, "[[[1], [2]]]"]).1.len(), 3);
+            assert_eq!(info(&["[1.5]", nulls]).1.len(), 1, "numbers are missing");
+        }
+        assert_eq!(info(&["[1, 2]", "[3]", "[[4]]"]), (INTEGERS, vec![0]));
+        assert_eq!(info(&["[[], [null]]", "[[[1]]]"]), (INTEGERS, vec![0, 0, 1]));
         assert_eq!(info(&["1", "[1]"]), (INTEGERS, vec![0]));
         assert_eq!(info(&["[\"a\", \"b\"]"]), (FieldKind::Text, vec![2]));
     }

@@ -15,9 +15,9 @@ impl Format for Parquet {
     type Options = ColumnsOptions;
 
     fn sniff(&self, head: &[u8], _: &Path) -> bool {
-        // A table may have a column of this name.
-        let is_binary = head.get(4).is_some_and(|byte| byte.is_ascii_control() && !byte.is_ascii_whitespace());
-        head.starts_with(b"PAR1") && is_binary || head.starts_with(b"PARE")
+        let is_binary = |byte: &u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
+        // A table may have a column of this name. Pages have a zero near their beginning, encrypted ones in their length.
+        head.starts_with(b"PARE") || head.starts_with(b"PAR1") && head[4..].iter().take(4).any(is_binary)
     }
 
     fn has_name(&self, name: &str) -> bool {

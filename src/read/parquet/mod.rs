@@ -114,6 +114,11 @@ impl Columns {
 }
 
 #[cold]
+fn encrypted(what: &str) -> Error {
+    Error::new(ErrorKind::Unsupported, format!("{what} encrypted, which is not read"))
+}
+
+#[cold]
 fn broken(message: impl Into<String>) -> Error {
     Error::new(ErrorKind::Format, message.into())
 }
@@ -131,9 +136,7 @@ impl File {
         let (footer_len, magic) = (u32::from_le_bytes([tail[0], tail[1], tail[2], tail[3]]), &tail[4..]);
         match (head, magic) {
             (MAGIC, magic) if magic == MAGIC => {}
-            (MAGIC_ENCRYPTED, _) => {
-                return Err(Error::new(ErrorKind::Unsupported, "the file is encrypted, which is not read"));
-            }
+            (MAGIC_ENCRYPTED, _) => return Err(encrypted("the file is")),
             (MAGIC, _) => {
                 return Err(broken(
                     "the file does not end as a Parquet file does: it was cut off, or is still being written",
@@ -155,6 +158,9 @@ impl File {
         let decoded = ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options));
         let metadata = decoded.map_err(|error| broken(format!("the footer is damaged: {error}")).at_byte(start))?;
         check(&metadata)?;
+        if thrift::names_encryption(&footer) {
+            return Err(encrypted("columns of the file are"));
+        }
         let columns = schema::Columns::new(&metadata)?;
         let leaf_columns: usize = columns.columns.iter().map(|(_, kind)| leaf_count(kind)).sum();
         if leaf_columns != columns.schema.num_columns() {

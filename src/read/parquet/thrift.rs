@@ -285,6 +285,19 @@ fn schema_of(footer: &[u8]) -> Result<bool> {
     Ok(false)
 }
 
+/// Whether a footer says how columns are encrypted, which it does if it is not encrypted itself.
+pub(super) fn names_encryption(footer: &[u8]) -> bool {
+    let (mut input, mut last) = (Compact::new(footer), 0);
+    while let Ok(Some((field, kind))) = input.field(&mut last) {
+        match (field, kind) {
+            (8, STRUCT) => return true,
+            (_, kind) if input.skip(kind).is_err() => break,
+            _ => {}
+        }
+    }
+    false
+}
+
 fn children_of(input: &mut Compact<'_>) -> Result<u64> {
     let (mut last, mut children) = (0, 0);
     while let Some((field, kind)) = input.field(&mut last)? {

@@ -122,7 +122,9 @@ fn is_shard(name: &str) -> bool {
 ///
 /// Opening finds the records only by their lengths, and skips their contents. Checksums of lengths and of records are
 /// checked. A record that the end of the file cuts off is a bad record. A damaged length is an error, because it is
-/// then unknown where later records begin. Parts of an example that are not features are ignored.
+/// then unknown where later records begin. Parts of an example that are not features are ignored. A feature without
+/// values is missing, as one that is not there, so that a filter finds it by `len(x) == missing`; of a feature list,
+/// `len` is the number of its steps.
 ///
 /// [`fields`](Container::fields) lists the features of the first 1000 records (at most 8 MiB of them). A feature that
 /// none of them has is searched in all records before it is an error.
