@@ -125,6 +125,29 @@ fn the_slowest_samples_are_known_by_name() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn resizing_and_augmenting_images_is_a_stage_of_its_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let class = folder.path().join("class");
+    std::fs::create_dir(&class).unwrap();
+    for nth in 0..6 {
+        std::fs::copy("fixtures/images/rgb.png", class.join(format!("{nth}.png"))).unwrap();
+    }
+    let mut iterator = Loader::images(folder.path()).size(500, 500).batch_size(2).workers(2).build().unwrap();
+    iterator.epoch().unwrap().for_each(|batch| drop(batch.unwrap()));
+    let stats = iterator.stats();
+    let names: Vec<_> = stats.stages.iter().map(|stage| stage.name).collect();
+    assert_eq!(names, ["plan", "read", "decode", "resize", "settle"], "{stats}");
+    let [decode, resize] = ["decode", "resize"].map(|name| stats.stage(name).unwrap());
+    assert!(resize.samples >= 6 && resize.times.count == resize.samples, "{stats}");
+    assert!(resize.busy_seconds > 2.0 * decode.busy_seconds, "small pictures that become large ones: {stats}");
+    let slowest = &stats.slowest[0];
+    assert!(slowest.resize_seconds > slowest.decode_seconds, "{slowest:?}");
+    let verdict = stats.verdict();
+    assert!(verdict.stage.is_none_or(|stage| stage == "resize"), "{verdict}");
+}
+
+#[test]
 fn a_slow_trainer_finds_its_batches_ready() {
     let is_ready = |stats: &Stats| {
         let readiness = stats.trainer.readiness().min(stats.queue.readiness());

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -14,7 +15,7 @@ use ringfeed::source::{StreamSource, Transformed};
 use ringfeed::stats::{Limit, Verdict};
 use ringfeed::transform::{Transforms, cast, layout};
 use ringfeed::{
-    AsyncDataSetIterator, DType, DataSet, DataSetIterator, Location, ReaderSource, Result, Role, Stats, TensorSpec,
+    AsyncDataSetIterator, DType, DataSet, DataSetIterator, Loader, Location, ReaderSource, Result, Role, Stats, TensorSpec,
     Workspace, shield, wrap,
 };
 
@@ -112,6 +113,53 @@ fn slow_reading_wants_more_workers() {
     assert_eq!((verdict.limit, verdict.stage), (Limit::Workers, Some("read")), "{verdict}");
     let change = verdict.change.unwrap();
     assert!(change.setting == "workers" && change.value > 1 && verdict.gain.unwrap() > 1.5, "{verdict}");
+}
+
+/// A link that carries one sample after the other: whoever reads beside others takes longer.
+fn narrow(_: u64) {
+    static LINK: Mutex<()> = Mutex::new(());
+    let _turn = LINK.lock().unwrap();
+    pause(5);
+}
+
+#[test]
+fn storage_that_gives_no_more_wants_no_more_workers() {
+    let run = || {
+        let source = source(330, narrow, NOTHING).batch_size(1);
+        // At first one place is free at a time, so that one worker reads; then all four do.
+        epoch(AsyncDataSetIterator::new(source, &workspace(4, 4)).unwrap(), |nth, batch| {
+            drop(batch);
+            if nth < 30 {
+                pause(15);
+            }
+        })
+    };
+    let is_right = |verdict: &Verdict| verdict.advice.contains("the storage gives no more bytes a second");
+    let verdict = judged(run, is_right);
+    assert!(is_right(&verdict), "{verdict}");
+    assert_eq!((verdict.limit, verdict.stage, verdict.change), (Limit::Workers, Some("read"), None), "{verdict}");
+}
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn a_budget_with_memory_for_one_decoder_is_the_limit_of_two() {
+    let folder = tempfile::tempdir().unwrap();
+    let class = folder.path().join("class");
+    std::fs::create_dir(&class).unwrap();
+    for nth in 0..40 {
+        std::fs::copy("fixtures/photos/china.jpg", class.join(format!("{nth}.jpg"))).unwrap();
+    }
+    let run = |workers: usize, budget: u64| {
+        let loader = Loader::images(folder.path()).size(32, 32).batch_size(1).workers(workers).prefetch(3);
+        epoch(loader.budget(budget).build().unwrap(), |_, batch| drop(batch))
+    };
+    // The ring, the listing, and what one decoder holds.
+    let needed = run(1, u64::MAX).memory_bytes;
+    let is_right = |verdict: &Verdict| verdict.evidence.contains("waited for memory that other workers held");
+    let verdict = judged(|| run(2, needed + 1000), is_right);
+    let has_cores = std::thread::available_parallelism().unwrap().get() > 1;
+    assert_eq!(is_right(&verdict), has_cores, "{verdict}");
+    assert_eq!((verdict.limit, verdict.change), (Limit::Workers, None), "{verdict}");
 }
 
 #[test]
@@ -222,14 +270,14 @@ fn workers_without_a_batch_want_a_deeper_ring() {
 }
 
 #[test]
-fn one_slow_sample_in_fifty_is_named() {
+fn one_slow_sample_in_a_hundred_is_named() {
     let run = || {
-        let cost = |sample| pause(if sample % 50 == 25 { 300 } else { 2 });
-        ahead(source(200, NOTHING, cost), 2, 2)
+        let cost = |sample| pause(if sample % 100 == 50 { 300 } else { 2 });
+        ahead(source(400, NOTHING, cost), 2, 2)
     };
     let verdict = judged(run, of(Limit::SlowSamples));
     assert_eq!(verdict.limit, Limit::SlowSamples, "{verdict}");
-    assert!(["record 25", "record 75", "record 125", "record 175"].iter().any(|name| verdict.evidence.contains(name)));
+    assert!(["record 50", "record 150", "record 250", "record 350"].iter().any(|name| verdict.evidence.contains(name)));
 }
 
 #[test]
@@ -265,6 +313,7 @@ fn what_is_slow_on_the_device_is_the_upload() {
         on_device.stats()
     };
     let verdict = judged(run, of(Limit::Upload));
+    println!("{verdict}");
     assert_eq!(verdict.limit, Limit::Upload, "{verdict}");
 }
 

@@ -155,6 +155,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Comparison> {
     line("plan, us/sample", &|run| run.stage("plan"), None);
     line("read, us/sample", &|run| run.stage("read"), None);
     line("decode, us/sample", &|run| run.stage("decode"), None);
+    line("resize, us/sample", &|run| run.stage("resize"), None);
     line("transform, us/sample", &|run| run.stage("transform"), None);
     line("memory, bytes", &|run| run.at("/memory_bytes"), None);
     let name = |path: &Path| crate::output::lossy(path);

@@ -68,6 +68,13 @@ impl Spent {
         Self { wall: self.wall + other.wall, cpu }
     }
 
+    /// The part of this that took so long, with its share of the processor time.
+    pub(crate) fn part(self, wall: Duration) -> Self {
+        let wall = wall.min(self.wall);
+        let share = if wall.is_zero() { 0.0 } else { wall.as_secs_f64() / self.wall.as_secs_f64() };
+        Self { wall, cpu: self.cpu.map(|cpu| cpu.mul_f64(share)) }
+    }
+
     /// This, less a part of it.
     pub(crate) fn minus(self, part: Self) -> Self {
         let cpu = self.cpu.map(|cpu| cpu.saturating_sub(part.cpu.unwrap_or_default()));

@@ -7,6 +7,7 @@ mod bytes_read;
 mod clock;
 mod damage;
 mod histogram;
+mod inside;
 mod recorder;
 mod slowest;
 mod timeline;
@@ -19,6 +20,9 @@ pub(crate) use bytes_read::BytesRead;
 pub(crate) use clock::{Lap, Spent, now, process_cpu, thread_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
+pub(crate) use inside::Inside;
+#[cfg(feature = "images")]
+pub(crate) use inside::Resizing;
 pub(crate) use recorder::{Event, Kind, Recorder, Spans, Traced, Tracer, Track};
 pub(crate) use slowest::{Slow, Slowest};
 pub(crate) use timeline::{Moment, Stretches, Timeline};
@@ -149,6 +153,7 @@ pub(crate) struct Counters {
     pub(crate) plan: StageCounter,
     pub(crate) read: StageCounter,
     pub(crate) decode: StageCounter,
+    pub(crate) resize: StageCounter,
     pub(crate) transform: StageCounter,
     pub(crate) settle: StageCounter,
     /// Time that planning waited because enough batches were planned, and because the caller held the slots.
@@ -160,6 +165,8 @@ pub(crate) struct Counters {
     pub(crate) rest_ns: AtomicU64,
     /// Time that workers waited to begin the transforms' code.
     pub(crate) lock_wait_ns: AtomicU64,
+    /// Time that workers waited for memory of the budget that others held.
+    pub(crate) memory_wait_ns: AtomicU64,
     pub(crate) trainer: TrainerCounter,
     pub(crate) queue: QueueCounter,
     pub(crate) reads: Concurrency,
@@ -189,6 +196,7 @@ impl Counters {
             plan: StageCounter::new(),
             read: StageCounter::new(),
             decode: StageCounter::new(),
+            resize: StageCounter::new(),
             transform: StageCounter::new(),
             settle: StageCounter::new(),
             room_wait_ns: AtomicU64::new(0),
@@ -196,6 +204,7 @@ impl Counters {
             idle_ns: AtomicU64::new(0),
             rest_ns: AtomicU64::new(0),
             lock_wait_ns: AtomicU64::new(0),
+            memory_wait_ns: AtomicU64::new(0),
             trainer: TrainerCounter::new(),
             queue: QueueCounter::default(),
             reads: Concurrency::default(),

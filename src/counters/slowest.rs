@@ -14,12 +14,14 @@ pub(crate) struct Slow {
     pub(crate) sample: u64,
     pub(crate) read_ns: u64,
     pub(crate) decode_ns: u64,
+    pub(crate) resize_ns: u64,
     pub(crate) transform_ns: u64,
 }
 
 impl Slow {
     fn total_ns(&self) -> u64 {
-        self.read_ns.saturating_add(self.decode_ns).saturating_add(self.transform_ns)
+        let all = [self.read_ns, self.decode_ns, self.resize_ns, self.transform_ns];
+        all.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -36,11 +38,12 @@ impl Slowest {
         Self { least_ns: AtomicU64::new(0), kept: CounterMutex::new(([Slow::default(); KEPT], 0)) }
     }
 
-    pub(crate) fn offer(&self, sample: u64, [read, decode, transform]: [Duration; 3]) {
+    pub(crate) fn offer(&self, sample: u64, [read, decode, resize, transform]: [Duration; 4]) {
         let slow = Slow {
             sample,
             read_ns: nanoseconds(read),
             decode_ns: nanoseconds(decode),
+            resize_ns: nanoseconds(resize),
             transform_ns: nanoseconds(transform),
         };
         if slow.total_ns() <= self.least_ns.load(Ordering::Relaxed) {
@@ -82,7 +85,7 @@ mod tests {
         for round in 1..=3 {
             for sample in 0..100 {
                 let time = Duration::from_nanos(round * (sample * 37 % 100));
-                slowest.offer(sample, [Duration::ZERO, time, Duration::from_nanos(1)]);
+                slowest.offer(sample, [Duration::ZERO, time, Duration::ZERO, Duration::from_nanos(1)]);
             }
         }
         let kept: Vec<u64> = slowest.read().iter().map(Slow::total_ns).collect();

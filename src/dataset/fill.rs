@@ -1,7 +1,7 @@
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::counters::{BytesRead, Counters, Lap, Spans};
+use crate::counters::{BytesRead, Counters, Inside, Lap, Spans};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::order::epoch_key;
@@ -30,8 +30,9 @@ pub(crate) fn fill_rows(
     stop: &AtomicBool,
     row_ns: u64,
 ) -> Filled {
-    // Bytes that were read before belong to other callers.
+    // What was counted before belongs to other callers.
     BytesRead::take();
+    Inside::take();
     let rows = share.rows();
     let with_cpu = scratch.looks_at_cpu();
     let begin = Lap::now(with_cpu);

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::mem;
 
+use crate::counters::{Inside, now};
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
@@ -67,7 +68,11 @@ impl Account {
             match self.take(bytes) {
                 Ok(()) => return Ok(tools),
                 Err(used) if bytes > self.limit || tools.lent == 0 && tools.idle.is_empty() => return Err(used),
-                Err(_) if tools.idle.is_empty() => tools = self.came_back.wait(tools),
+                Err(_) if tools.idle.is_empty() => {
+                    let since = now();
+                    tools = self.came_back.wait(tools);
+                    Inside::waited_for_memory(since);
+                }
                 Err(_) => {}
             }
         }

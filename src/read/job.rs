@@ -1,7 +1,7 @@
 use std::fmt;
 use std::time::{Duration, Instant};
 
-use crate::counters::{Counters, Lap, Spans, Spent, add};
+use crate::counters::{Counters, Inside, Lap, Spans, Spent, add};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::sync::{AtomicBool, Ordering};
@@ -40,17 +40,22 @@ const WATCHED: usize = 64;
 /// What is done with the records.
 #[derive(Clone, Copy)]
 enum Phase {
-    Read,
-    Decode,
-    Transform,
+    Read = 0,
+    Decode = 1,
+    Transform = 3,
 }
+
+/// The place of resizing, which is a part of decoding, among the times of a record.
+const RESIZE: usize = 2;
 
 /// How long each record took in each phase, measured from one call of `advance` to the next.
 struct Watch {
     since: Instant,
     at: Option<usize>,
     phase: Phase,
-    times: [[Duration; 3]; WATCHED],
+    /// What had been spent on resizing then.
+    resized: Duration,
+    times: [[Duration; 4]; WATCHED],
 }
 
 impl Watch {
@@ -59,11 +64,13 @@ impl Watch {
         if self.at.is_none() && next.is_none() {
             return;
         }
-        let now = Instant::now();
+        let (now, resized) = (Instant::now(), Inside::so_far().resizing);
         if let Some(times) = self.at.and_then(|at| self.times.get_mut(at)) {
-            times[self.phase as usize] += now.saturating_duration_since(self.since);
+            let resizing = resized.saturating_sub(self.resized);
+            times[self.phase as usize] += now.saturating_duration_since(self.since).saturating_sub(resizing);
+            times[RESIZE] += resizing;
         }
-        (self.since, self.at) = (now, next);
+        (self.since, self.at, self.resized) = (now, next, resized);
     }
 }
 
@@ -100,7 +107,8 @@ impl<'a> Job<'a> {
         self.with_cpu = with_cpu;
         if each && self.samples.len() <= WATCHED {
             let times = [Default::default(); WATCHED];
-            self.watch = Some(Watch { since: Instant::now(), at: None, phase: Phase::Read, times });
+            let resized = Inside::so_far().resizing;
+            self.watch = Some(Watch { since: Instant::now(), at: None, phase: Phase::Read, resized, times });
         }
     }
 
@@ -246,31 +254,50 @@ impl<'a> Job<'a> {
 
     /// Writes down what was spent from `begin` over `read`, when all was read, until now, and says when that was.
     pub(crate) fn count(&mut self, counters: &Counters, begin: Lap, read: Lap) -> Spans {
-        let end = self.lap();
+        if let Some(watch) = &mut self.watch {
+            watch.lap(None);
+        }
+        let (end, inside) = (self.lap(), Inside::take());
         let decoded = read.to(end).minus(self.read_late).minus(self.transformed);
-        let spent = [begin.to(read).plus(self.read_late), decoded, self.transformed];
+        let resized = decoded.part(inside.resizing);
+        let spent = [begin.to(read).plus(self.read_late), decoded.minus(resized), resized, self.transformed];
         let samples = self.samples.len();
+        // A stage that has nothing to do is left out, with its time.
         let stages = [
             Some(&counters.read),
             Some(&counters.decode),
+            (!resized.wall.is_zero()).then_some(&counters.resize),
             (!self.transformed.wall.is_zero()).then_some(&counters.transform),
         ];
-        let stages = || stages.iter().flatten();
-        stages().zip(spent).for_each(|(stage, spent)| stage.busy(spent, samples));
+        for (stage, spent) in stages.iter().zip(spent) {
+            if let Some(stage) = stage {
+                stage.busy(spent, samples);
+            }
+        }
+        if !inside.memory_wait.is_zero() {
+            add(&counters.memory_wait_ns, inside.memory_wait);
+        }
         if self.lock_wait >= LOCK_WAIT {
             add(&counters.lock_wait_ns, self.lock_wait);
         }
-        match &mut self.watch {
+        match &self.watch {
             Some(watch) => {
-                watch.lap(None);
                 for (sample, times) in self.samples.iter().zip(&watch.times) {
-                    stages().zip(times).for_each(|(stage, time)| stage.times.record(*time, 1));
+                    for (stage, time) in stages.iter().zip(times) {
+                        if let Some(stage) = stage {
+                            stage.times.record(*time, 1);
+                        }
+                    }
                     counters.slowest.offer(*sample, *times);
                 }
             }
             None => {
                 let each = |spent: Spent| spent.wall / samples.max(1) as u32;
-                stages().zip(spent).for_each(|(stage, spent)| stage.times.record(each(spent), samples as u64));
+                for (stage, time) in stages.iter().zip(spent.map(each)) {
+                    if let Some(stage) = stage {
+                        stage.times.record(time, samples as u64);
+                    }
+                }
             }
         }
         Spans {

@@ -183,6 +183,9 @@ impl Stats {
             StageStats::read("read", threads, &counters.read),
             StageStats::read("decode", threads, &counters.decode),
         ];
+        if load(&counters.resize.busy_ns) > 0 {
+            stages.push(StageStats::read("resize", threads, &counters.resize));
+        }
         if load(&counters.transform.busy_ns) > 0 {
             stages.push(StageStats::read("transform", threads, &counters.transform));
         }
@@ -200,6 +203,7 @@ impl Stats {
             name: name(slow.sample),
             read_seconds: slow.read_ns as f64 / 1e9,
             decode_seconds: slow.decode_ns as f64 / 1e9,
+            resize_seconds: slow.resize_ns as f64 / 1e9,
             transform_seconds: slow.transform_ns as f64 / 1e9,
         };
         Self {
@@ -224,6 +228,7 @@ impl Stats {
                 idle_seconds: seconds(&counters.idle_ns),
                 rested_seconds: seconds(&counters.rest_ns),
                 lock_wait_seconds: seconds(&counters.lock_wait_ns),
+                memory_wait_seconds: seconds(&counters.memory_wait_ns),
                 most_cores: setting.most_cores,
                 cpu_seconds: setting.scheduled.map(|[cpu, _]| cpu),
                 queued_seconds: setting.scheduled.map(|[_, queued]| queued),

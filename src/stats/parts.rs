@@ -26,8 +26,9 @@ pub enum Planning {
 /// One stage's figures, summed over its threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StageStats {
-    /// `plan` (which samples come next; for a stream, reading them too), `read`, `decode`, `transform` (where the source has
-    /// transforms, the user's own among them) or `settle` (what becomes of bad records, batch by batch).
+    /// `plan` (which samples come next; for a stream, reading them too), `read`, `decode`, `resize` (where there are images: to their
+    /// size, their random changes, and to the tensor's numbers), `transform` (where the source has transforms, the user's own among
+    /// them) or `settle` (what becomes of bad records, batch by batch).
     pub name: &'static str,
     /// Threads that work on it now; all stages but `plan` share theirs, the workers.
     pub threads: usize,
@@ -197,6 +198,9 @@ pub struct WorkerStats {
     /// Of the time that they worked, what they waited to begin the transforms' code, in seconds: functions in Python wait for the
     /// interpreter's lock ([`Transform::around`](crate::transform::Transform::around)).
     pub lock_wait_seconds: f64,
+    /// Of the time that they worked, what they waited for memory of the [`MemoryBudget`](crate::memory::MemoryBudget) that other
+    /// workers held, in seconds: decoders of images take theirs from it.
+    pub memory_wait_seconds: f64,
     /// Cores whose time they may use together, where `worker_cores` or `worker_share` bound it.
     pub most_cores: Option<f64>,
     /// Time that they were on a processor core, in seconds, for whatever iterator. Linux tells it.
@@ -215,6 +219,7 @@ impl WorkerStats {
             idle_seconds: less(self.idle_seconds, earlier.idle_seconds),
             rested_seconds: less(self.rested_seconds, earlier.rested_seconds),
             lock_wait_seconds: less(self.lock_wait_seconds, earlier.lock_wait_seconds),
+            memory_wait_seconds: less(self.memory_wait_seconds, earlier.memory_wait_seconds),
             most_cores: self.most_cores,
             cpu_seconds: since(self.cpu_seconds, earlier.cpu_seconds),
             queued_seconds: since(self.queued_seconds, earlier.queued_seconds),
@@ -350,6 +355,8 @@ pub struct SlowSample {
     pub read_seconds: f64,
     /// Time that decoding it took, in seconds.
     pub decode_seconds: f64,
+    /// Time that resizing its images and changing them at random took, in seconds.
+    pub resize_seconds: f64,
     /// Time that transforms of it took, in seconds.
     pub transform_seconds: f64,
 }
@@ -357,6 +364,6 @@ pub struct SlowSample {
 impl SlowSample {
     /// All of it, in seconds.
     pub fn seconds(&self) -> f64 {
-        self.read_seconds + self.decode_seconds + self.transform_seconds
+        self.read_seconds + self.decode_seconds + self.resize_seconds + self.transform_seconds
     }
 }

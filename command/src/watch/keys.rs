@@ -19,6 +19,12 @@ pub(super) fn ends_within(time: Duration) -> io::Result<Option<End>> {
         std::thread::sleep(time);
         return Ok(None);
     }
+    #[cfg(unix)]
+    let time = match looked_at(time)? {
+        Input::Nothing => return Ok(None),
+        Input::Closed => return Ok(Some(End::Quit)),
+        Input::Keys => Duration::ZERO,
+    };
     if !poll(time)? {
         return Ok(None);
     }
@@ -30,4 +36,28 @@ pub(super) fn ends_within(time: Duration) -> io::Result<Option<End>> {
         },
         _ => None,
     })
+}
+
+#[cfg(unix)]
+enum Input {
+    Nothing,
+    Keys,
+    Closed,
+}
+
+/// Waits at most `time` for keys. Whoever reads keys from a terminal that is closed reads nothing for ever.
+#[cfg(unix)]
+fn looked_at(time: Duration) -> io::Result<Input> {
+    use rustix::event::{PollFd, PollFlags, Timespec};
+    use rustix::io::Errno;
+
+    let stdin = io::stdin();
+    let mut polled = [PollFd::new(&stdin, PollFlags::IN)];
+    let time = Timespec { tv_sec: time.as_secs() as i64, tv_nsec: i64::from(time.subsec_nanos()) };
+    match rustix::event::poll(&mut polled, Some(&time)) {
+        Ok(0) | Err(Errno::INTR) => Ok(Input::Nothing),
+        Ok(_) if polled[0].revents().intersects(PollFlags::HUP | PollFlags::ERR | PollFlags::NVAL) => Ok(Input::Closed),
+        Ok(_) => Ok(Input::Keys),
+        Err(error) => Err(error.into()),
+    }
 }

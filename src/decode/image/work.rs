@@ -14,7 +14,7 @@ use super::picture::{Picture, Spare, turned};
 use super::pixels::{to_grey, turn_upright, write_mirrored, write_pixels};
 use super::resize::{Plan, Resampler};
 use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
-use crate::counters::{Damage, Damages};
+use crate::counters::{Damage, Damages, Resizing};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
@@ -161,6 +161,7 @@ impl ImageWork {
         if options.colour == ImageColour::Index {
             let decoders = &mut self.decoders;
             guarded(|| decoders.read_map(bytes, &stored, &mut self.map))?;
+            let _counted = Resizing::begin();
             return self.map.write(&stored, options, key, jitter, tensor);
         }
         let padded = jitter.filter(Jitter::is_padded);
@@ -175,6 +176,7 @@ impl ImageWork {
             && let Some(orientation) = only_turned
             && self.decode_grey(bytes, &stored, region, options)
         {
+            let _counted = Resizing::begin();
             return self.write_grey(&header, &plan, orientation, options, tensor);
         }
         let decoded;
@@ -185,6 +187,7 @@ impl ImageWork {
                 (&self.shared[..region.bytes()], Damages::default())
             }
             Some(part) => {
+                let _counted = Resizing::begin();
                 let place = Region { x: region.x - part.x, y: region.y - part.y, ..region };
                 let into = resize_buffer(&mut self.decoded, region.bytes());
                 copy_region(&self.shared[..part.bytes()], part.width, place, into);
@@ -192,6 +195,7 @@ impl ImageWork {
             }
         };
         check_damages(self.damages, options)?;
+        let _counted = Resizing::begin();
         let (width, height) = (upright.0 as usize, upright.1 as usize);
 
         let turned = only_turned.filter(|_| options.colour == ImageColour::Rgb);

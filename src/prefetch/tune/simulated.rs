@@ -274,7 +274,8 @@ impl Simulated {
                 stage.times.record(time(job.spent[nth]), 1);
             }
         }
-        counters.slowest.offer(job.sample, job.spent.map(time));
+        let [read, decode, transform] = job.spent.map(time);
+        counters.slowest.offer(job.sample, [read, decode, Duration::ZERO, transform]);
     }
 
     fn stats(

@@ -12,8 +12,11 @@ const WAITS: f64 = 0.2;
 const ALONE: f64 = 1.25;
 /// If this share of the transforms' time is spent waiting to begin them, they run one at a time.
 const TURNS: f64 = 0.02;
-/// From this share of the work on, waiting for their turn is what limits workers.
+/// From this share of the work on, waiting for their turn, or for memory, is what limits workers.
 const LOCKED: f64 = 0.25;
+
+/// A smaller gain of more memory is no reason to call it the limit.
+const WORTH_IT: f64 = 1.1;
 
 /// How the work behaves when more threads do it at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +29,8 @@ pub(super) enum Scaling {
     Locked,
     /// As many bytes as possible are requested ahead, and the storage is waited for.
     Ahead,
+    /// Workers wait for memory that others hold.
+    Memory,
     /// There was never another number of threads.
     Unknown,
 }
@@ -45,6 +50,8 @@ pub(super) struct Gain {
     pub(super) waits: bool,
     /// Share of the workers' work in which they waited for their turn.
     pub(super) locked: f64,
+    /// ... and in which they waited for memory.
+    pub(super) memory: f64,
     pub(super) scaling: Scaling,
     /// The limit that would be reached.
     pub(super) bound: Bound,
@@ -77,7 +84,9 @@ impl Gain {
         let others = process_cores.map_or(0.0, |cores| (cores - share(on_core, seconds)).max(0.0));
         let locked = workers.lock_wait_seconds.min(busy - on_core - queued).max(0.0);
         let is_locked = locked >= LOCKED * busy;
-        let at_work = busy - queued - if is_locked { locked } else { 0.0 };
+        let memory = workers.memory_wait_seconds.min(busy - on_core - queued - locked).max(0.0);
+        let is_short_of_memory = memory >= LOCKED * busy;
+        let at_work = busy - queued - f64::from(is_locked) * locked - f64::from(is_short_of_memory) * memory;
         let (sample_seconds, sample_cpu) = (at_work / decoded, on_core / decoded);
         let rate = share(decoded, seconds);
         let cores = (stats.usable_cores() - others).max(0.1).min(workers.most_cores.unwrap_or(f64::INFINITY));
@@ -100,11 +109,19 @@ impl Gain {
         .fold((f64::INFINITY, Bound::Cores), |least, next| if next.0 < least.0 { next } else { least });
         let reach = |times: usize| {
             // No additional worker for the last two percent.
-            let needed = (0.98 * most * sample_seconds).ceil().clamp(1.0, (times * workers.threads) as f64) as usize;
+            let threads = (times * workers.threads.max(1)) as f64;
+            let needed = (0.98 * most * sample_seconds).ceil().clamp(1.0, threads) as usize;
             (needed, most.min(needed as f64 / sample_seconds.max(f64::MIN_POSITIVE)))
         };
         let (mut needed, mut reachable) = reach(MOST_TIMES);
-        let mut scaling = if is_locked { Scaling::Locked } else { Self::scaling(stats) };
+        let mut scaling = if is_locked { Scaling::Locked } else { Self::scaling(stats, queued + memory) };
+        if !is_locked && is_short_of_memory {
+            // With memory for all of them, and no more of them.
+            (needed, reachable) = reach(1);
+            if share(reachable, rate) >= WORTH_IT {
+                scaling = Scaling::Memory;
+            }
+        }
         // Code that hardly ever ran twice at the same time, but would then, may hold a lock.
         if scaling == Scaling::Free && share(transforms, seconds) < ALONE && transforms / decoded * reachable > ALONE {
             scaling = Scaling::Unknown;
@@ -119,6 +136,7 @@ impl Gain {
             uses_all_cores: process_cores.is_some_and(|used| used >= 0.8 * stats.usable_cores()),
             waits: on_core < 0.5 * at_work,
             locked: share(locked, busy),
+            memory: share(memory, busy),
             scaling,
             bound,
         }
@@ -135,9 +153,8 @@ impl Gain {
     }
 
     /// Work on a core is limited only by cores. Waiting may be for something shared: for reading, it is known how this
-    /// behaves with more threads; for other work it is not.
-    fn scaling(stats: &Stats) -> Scaling {
-        let queued = stats.workers.queued_seconds.unwrap_or(0.0);
+    /// behaves with more threads; for other work it is not, but for as many seconds as are `explained`.
+    fn scaling(stats: &Stats, explained: f64) -> Scaling {
         let off_core = |stage: &StageStats| {
             // If the system does not tell, only reading is assumed to wait.
             let unknown = if stage.name == "read" { 0.0 } else { stage.busy_seconds };
@@ -146,7 +163,7 @@ impl Gain {
         let waits = stats.stages[1..].iter().map(off_core);
         let busy = stats.workers.busy_seconds;
         match waits.clone().max_by(|a, b| a.1.total_cmp(&b.1)) {
-            _ if waits.map(|wait| wait.1).sum::<f64>() - queued < WAITS * busy => Scaling::Free,
+            _ if waits.map(|wait| wait.1).sum::<f64>() - explained < WAITS * busy => Scaling::Free,
             Some(("read", _)) if stats.asked_ahead >= stats.trainer.batches.div_ceil(2) => Scaling::Ahead,
             Some(("read", _)) => Self::reading(stats),
             _ => Scaling::Unknown,

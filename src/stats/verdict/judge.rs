@@ -128,6 +128,7 @@ impl<'a> Judge<'a> {
             ("plan", Planning::Iterator) => "your iterator",
             ("read", _) => "reading",
             ("decode", _) => "decoding",
+            ("resize", _) => "resizing and augmenting images",
             ("transform", _) => "the transforms' code",
             ("settle", _) => "settling bad records",
             _ => stage,

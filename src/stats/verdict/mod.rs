@@ -66,7 +66,7 @@ impl Stats {
         let workers = self.workers.threads;
         // Nothing shared is used up, but this number is not enough, because samples differ.
         let is_short = verdict.limit == Limit::Workers
-            && !matches!(gain.scaling, Scaling::Shared | Scaling::Locked | Scaling::Ahead)
+            && !matches!(gain.scaling, Scaling::Shared | Scaling::Locked | Scaling::Ahead | Scaling::Memory)
             && !gain.uses_all_cores
             && gain.queued < 0.1
             && gain.workers >= workers;

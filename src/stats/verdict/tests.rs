@@ -237,6 +237,24 @@ fn code_that_runs_one_at_a_time_wants_no_more_workers() {
 }
 
 #[test]
+fn memory_that_others_hold_is_named_with_what_more_of_it_gives() {
+    let short = |cores| {
+        with(run(5.0, 0.99), |stats| {
+            stats.stages[2].cpu_seconds = Some(9.0);
+            stats.workers.memory_wait_seconds = 8.0;
+            (stats.process_cpu_seconds, stats.cores) = (Some(10.5), cores);
+        })
+    };
+    let waits = short(4);
+    assert_eq!((waits.limit, waits.stage, waits.change), (Limit::Workers, Some("decode"), None), "{waits}");
+    assert!(waits.evidence.contains("40 % of that time they waited for memory that other workers held"), "{waits}");
+    assert!(waits.advice.starts_with("raise the memory budget (`budget_bytes`), which would be"), "{waits}");
+    assert!((1.6..1.8).contains(&waits.gain.unwrap()) && !waits.is_gain_most, "two workers that never wait: {waits}");
+    let on_one_core = short(1);
+    assert!(on_one_core.advice.contains("use more cores"), "memory would gain nothing there: {on_one_core}");
+}
+
+#[test]
 fn one_batch_that_was_waited_for_is_the_first() {
     let first = with(run(3.0, 0.3), |stats| stats.trainer.ready = 99);
     assert_eq!((first.limit, first.change), (Limit::Trainer, None), "{first}");

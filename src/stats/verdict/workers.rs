@@ -79,6 +79,20 @@ impl Judge<'_> {
                 "it runs one at a time, as functions in Python do: make it cheaper, or let transforms of the library do \
                  it; more workers gain nothing",
             ),
+            Scaling::Memory => {
+                let evidence = format!(
+                    "{evidence}, but {} of that time they waited for memory that other workers held",
+                    Percent(gain.memory)
+                );
+                let gives = self.foretold(gain.factor);
+                let advice = format!(
+                    "raise the memory budget (`budget_bytes`){gives}, or let samples need less memory; more workers gain nothing"
+                );
+                return Some(Verdict {
+                    gain: Some(gain.factor),
+                    ..self.said(Limit::Workers, *stage, evidence, advice)
+                });
+            }
             Scaling::Free | Scaling::Unknown => return None,
         };
         Some(self.said(Limit::Workers, *stage, evidence, advice))

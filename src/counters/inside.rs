@@ -1,0 +1,58 @@
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::now;
+
+/// Time inside of the decoding of samples that is counted by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Inside {
+    /// Resizing pictures and changing them at random.
+    pub(crate) resizing: Duration,
+    /// Waiting for memory of the budget that other threads hold.
+    pub(crate) memory_wait: Duration,
+}
+
+thread_local! {
+    /// Of the calling thread: decoders do not know for whom they work.
+    static INSIDE: Cell<Inside> = const { Cell::new(Inside { resizing: Duration::ZERO, memory_wait: Duration::ZERO }) };
+}
+
+impl Inside {
+    /// What the calling thread has counted since the last [`take`](Self::take).
+    #[inline]
+    pub(crate) fn so_far() -> Self {
+        INSIDE.get()
+    }
+
+    #[inline]
+    pub(crate) fn take() -> Self {
+        INSIDE.take()
+    }
+
+    /// The calling thread waits for memory since then.
+    pub(crate) fn waited_for_memory(since: Instant) {
+        let before = INSIDE.get();
+        INSIDE.set(Self { memory_wait: before.memory_wait + now().saturating_duration_since(since), ..before });
+    }
+}
+
+/// Counts the time until it drops as resizing.
+#[cfg(feature = "images")]
+#[derive(Debug)]
+#[must_use]
+pub(crate) struct Resizing(Instant);
+
+#[cfg(feature = "images")]
+impl Resizing {
+    pub(crate) fn begin() -> Self {
+        Self(now())
+    }
+}
+
+#[cfg(feature = "images")]
+impl Drop for Resizing {
+    fn drop(&mut self) {
+        let before = INSIDE.get();
+        INSIDE.set(Inside { resizing: before.resizing + now().saturating_duration_since(self.0), ..before });
+    }
+}
