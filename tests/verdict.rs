@@ -15,8 +15,8 @@ use ringfeed::source::{StreamSource, Transformed};
 use ringfeed::stats::{Limit, Verdict};
 use ringfeed::transform::{Transforms, cast, layout};
 use ringfeed::{
-    AsyncDataSetIterator, DType, DataSet, DataSetIterator, Loader, Location, ReaderSource, Result, Role, Stats, TensorSpec,
-    Workspace, shield, wrap,
+    AsyncDataSetIterator, DType, DataSet, DataSetIterator, Loader, Location, ReaderSource, Result, Role, Stats,
+    TensorSpec, Workspace, shield, wrap,
 };
 
 type Cost = fn(u64);
@@ -313,7 +313,6 @@ fn what_is_slow_on_the_device_is_the_upload() {
         on_device.stats()
     };
     let verdict = judged(run, of(Limit::Upload));
-    println!("{verdict}");
     assert_eq!(verdict.limit, Limit::Upload, "{verdict}");
 }
 

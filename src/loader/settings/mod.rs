@@ -237,7 +237,7 @@ mod tests {
     /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 37] = [
+        let cases: [(&str, u64, &[&str]); 39] = [
             ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
             ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
             ("normalise = \"imagenet\"", 1, &["found \"imagenet\"; write normalise = { image = { kind = \"channels\""]),
