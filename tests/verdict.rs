@@ -115,11 +115,16 @@ fn slow_reading_wants_more_workers() {
     assert!(change.setting == "workers" && change.value > 1 && verdict.gain.unwrap() > 1.5, "{verdict}");
 }
 
-/// A link that carries one sample after the other: whoever reads beside others takes longer.
+/// A link that carries one sample after the other, in the order in which they are asked for: whoever reads beside others
+/// takes longer.
 fn narrow(_: u64) {
-    static LINK: Mutex<()> = Mutex::new(());
-    let _turn = LINK.lock().unwrap();
-    pause(5);
+    static FREE: Mutex<Option<Instant>> = Mutex::new(None);
+    let now = Instant::now();
+    let mut free = FREE.lock().unwrap();
+    let end = free.map_or(now, |free| free.max(now)) + Duration::from_millis(5);
+    *free = Some(end);
+    drop(free);
+    sleep(end - now);
 }
 
 #[test]
