@@ -208,7 +208,7 @@ pub(super) fn write(
         };
         let count = frames_in(packing, &packet);
         // The reader skips what is damaged.
-        let place = packet.pts.get().saturating_add_unsigned(packet.trim_start.get().into());
+        let place = packet.pts.get().saturating_add_unsigned(packet.trim_start.get());
         if packing != Packing::Mpeg && place > 0 && place as u64 != at {
             return Err(missing(at, place as u64));
         }
