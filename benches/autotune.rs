@@ -9,11 +9,13 @@ use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
 use cpu_time::ThreadTime;
+use ringfeed::error::Location;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::source::ReaderSource;
+use ringfeed::stats::Stats;
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::workspace::Amount;
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSetIterator, Location, ReaderSource, Result, Role, Stats, TensorSpec, Workspace,
-};
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Result, Workspace};
 
 const ABOUT: &str = "\
 Batches a second in 4 seconds of four loads, with numbers of workers and batches ahead that are given, and with those that are \

@@ -16,8 +16,10 @@ use ringfeed::field::{Category, Field, Numbers, Text};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
 use ringfeed::read::RecordReader;
+use ringfeed::source::ReaderSource;
 use ringfeed::storage::{Access, Files, Mapping};
-use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ReaderSource, Result, Role, Workspace};
+use ringfeed::tensor::Role;
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Result, Workspace};
 
 // SAFETY: nobody changes the data of a benchmark.
 const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });

@@ -8,7 +8,8 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
+use ringfeed::source::ReaderSource;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, Workspace};
 use sleeper::Sleeper;
 
 const ABOUT: &str = "\

@@ -18,8 +18,9 @@ use machine::{cores, cpu_seconds};
 use memmap2::Mmap;
 use ringfeed::arrays::{RawOptions, RawReader, StoredType};
 use ringfeed::order::RandomKey;
+use ringfeed::source::ReaderSource;
 use ringfeed::storage::{Access, Mapping};
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, Workspace};
 
 // SAFETY: nobody changes the data of a benchmark.
 const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });

@@ -8,7 +8,9 @@ use std::time::Instant;
 
 use common::{Case, Options, Table};
 use ringfeed::read::MemoryReader;
-use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ReaderSource, Role, Workspace};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, Workspace};
 
 const ABOUT: &str = "\
 Microseconds per batch of tiny samples (16 bytes, copied from memory) through the asynchronous iterator, through the \

@@ -18,7 +18,8 @@ use common::{Case, Options, Table};
 use machine::{cores, cpu_seconds};
 use ringfeed::field::{Class, Image};
 use ringfeed::images::{CropFit, ImageOptions, JpegDecoder, PixelOrder, horizontal_flip, random_resized_crop};
-use ringfeed::{DType, DataSetIterator, Loader, LoaderConfig, Normaliser, Shard};
+use ringfeed::order::Shard;
+use ringfeed::{DType, DataSetIterator, Loader, LoaderConfig, Normaliser};
 
 const ABOUT: &str = "\
 Images a second and CPU time an image over a folder of JPEGs, on one thread a core. The bare loops read a file, decode \

@@ -13,9 +13,10 @@ use ringfeed::field::{Field, Numbers};
 use ringfeed::images::{ImageFolder, ImageOptions, horizontal_flip, random_resized_crop};
 use ringfeed::order::RandomKey;
 use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
-use ringfeed::tensor::{Extents, Layout, Schema};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::{Extents, Layout, Role, Schema};
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader, TokenTargets};
-use ringfeed::{AsyncShieldDataSetIterator, DType, Normaliser, ReaderSource, Result, Role, Workspace};
+use ringfeed::{AsyncShieldDataSetIterator, DType, Normaliser, Result, Workspace};
 
 const ABOUT: &str = "\
 Instructions that one more sample costs, from the difference of two runs of unequal length. The machinery is all that a \

@@ -7,11 +7,12 @@ use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
 use cpu_time::ThreadTime;
+use ringfeed::error::Location;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::workspace::WorkspaceBuilder;
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSetIterator, Location, ReaderSource, Result, Role, TensorSpec, Workspace,
-};
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Result, Workspace};
 
 const ABOUT: &str = "\
 A trainer beside a loader that has work for every core all the time: samples of 2 ms on a core, by the thread's own clock. \

@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
 use ringfeed::images::{ImageFolder, ImageOptions, horizontal_flip, random_resized_crop};
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
+use ringfeed::source::ReaderSource;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, Workspace};
 use sleeper::Sleeper;
 
 const ABOUT: &str = "\

@@ -12,7 +12,9 @@ use std::time::Instant;
 use common::{Case, Options, Table};
 use mimalloc::MiMalloc;
 use ringfeed::read::MemoryReader;
-use ringfeed::{AsyncShieldDataSetIterator, DataSetIterator, ReaderSource, Role, Workspace};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::{AsyncShieldDataSetIterator, DataSetIterator, Workspace};
 
 const ABOUT: &str = "\
 Milliseconds and page faults per batch of 64 samples copied from memory, all on one thread: into a slot of the ring \

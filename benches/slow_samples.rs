@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
 use ringfeed::order::RandomKey;
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Workspace};
+use ringfeed::source::ReaderSource;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, Workspace};
 use sleeper::Sleeper;
 
 const ABOUT: &str = "\

@@ -18,8 +18,9 @@ use ringfeed::images::{ImageFolder, ImageOptions};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{RecordReader, Scratch};
 use ringfeed::settings::SavedIndex;
+use ringfeed::source::ReaderSource;
 use ringfeed::tar::{TarOptions, TarReader};
-use ringfeed::{AsyncDataSetIterator, Loader, ReaderSource, Workspace};
+use ringfeed::{AsyncDataSetIterator, Loader, Workspace};
 
 const ABOUT_START: &str = "\
 From nothing to the first batch of 32 images of a folder of 100,000 files in 1000 classes, all of them links to one \

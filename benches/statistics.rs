@@ -14,7 +14,9 @@ use cpu_time::ProcessTime;
 use ringfeed::field::{Field, Numbers};
 use ringfeed::order::RandomKey;
 use ringfeed::read::MemoryReader;
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, Loader, ReaderSource, Result, Role, Workspace};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, Loader, Result, Workspace};
 
 const ABOUT: &str = "\
 Microseconds per batch, by the clock and on all cores together, and instructions per batch where valgrind counts them (in thousands, all \

@@ -7,10 +7,12 @@ use std::sync::Arc;
 
 use common::{Case, Options, Table};
 use cpu_time::ThreadTime;
+use ringfeed::error::Location;
 use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
-use ringfeed::source::Transformed;
+use ringfeed::source::{ReaderSource, Transformed};
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{Outputs, Row, Scope, Scopes, Tensors, Transform, Transforms};
-use ringfeed::{AsyncShieldDataSetIterator, Location, ReaderSource, Result, Role, TensorSpec, Workspace};
+use ringfeed::{AsyncShieldDataSetIterator, Result, Workspace};
 
 const ABOUT: &str = "\
 Processor time of the calling thread, behind a shield. Samples: nanoseconds for each of 200,000 samples of 16 numbers (f32) \

@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
 use ringfeed::device::{Device, DeviceDataSetIterator, HostDevice, Upload, convert_rate, copy_rate};
+use ringfeed::error::Location;
 use ringfeed::images::PixelOrder;
 use ringfeed::memory::AnonymousPages;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{cast, layout, normalise};
-use ringfeed::{AsyncDataSetIterator, DType, Location, Normaliser, ReaderSource, Result, Role, TensorSpec, Workspace};
+use ringfeed::{AsyncDataSetIterator, DType, Normaliser, Result, Workspace};
 
 const COPIES: &str = "\
 Bytes a second to the device, for batches of one tensor that cost nothing to load. Plain copies come from two buffers, two \

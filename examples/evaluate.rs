@@ -2,7 +2,8 @@
 //!
 //! `cargo run --example evaluate` classifies irises by the nearest mean of their species.
 
-use ringfeed::{DataSet, Loader, Part, Split};
+use ringfeed::order::{Part, Split};
+use ringfeed::{DataSet, Loader};
 
 const CLASSES: usize = 3;
 const COLUMNS: usize = 4;

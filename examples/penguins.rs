@@ -4,8 +4,9 @@
 
 use std::path::Path;
 
+use ringfeed::order::Split;
 use ringfeed::prepare::{Median, MostFrequent, Prepared, Recipe, category, number};
-use ringfeed::{DataSet, Loader, Split};
+use ringfeed::{DataSet, Loader};
 use tiny_http::{Response, Server};
 
 type Done<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

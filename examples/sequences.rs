@@ -5,7 +5,8 @@
 use std::path::Path;
 
 use ringfeed::field::Tokens;
-use ringfeed::{DataSet, Loader, Result, Split};
+use ringfeed::order::Split;
+use ringfeed::{DataSet, Loader, Result};
 
 fn main() -> Result<()> {
     let folder = tempfile::tempdir()?;

@@ -6,7 +6,8 @@ mod dataset;
 mod decode;
 pub mod device;
 mod dtype;
-mod error;
+/// Errors: their kinds, and the place in the data where they arose.
+pub mod error;
 mod files;
 mod filter;
 mod float16;
@@ -14,8 +15,8 @@ mod layout;
 mod loader;
 pub mod memory;
 pub mod normalise;
-pub mod order;
 pub mod pack;
+mod positions;
 mod prefetch;
 pub mod prepare;
 mod processor;
@@ -34,19 +35,20 @@ mod view;
 #[path = "../tests/common/watchdog.rs"]
 mod watchdog;
 
-pub use dataset::{
-    BadLimits, BadRecords, Beyond, Buckets, DataSet, DataSetIterator, Epoch, Epochs, Folds, LastBatch, Part,
-    ReaderSource, Split, State, Strata,
-};
+pub use dataset::{DataSet, DataSetIterator};
 pub use dtype::DType;
-pub use error::{Error, ErrorKind, Location, Result};
+pub use error::{Error, ErrorKind, Result};
 pub use loader::{Loader, LoaderConfig};
 pub use normalise::Normaliser;
-pub use order::Shard;
-pub use prefetch::{AsyncDataSetIterator, AsyncShieldDataSetIterator, Workspace, shield, wrap};
-pub use schema::{Role, TensorSpec};
-pub use stats::Stats;
-pub use view::TensorView;
+pub use prefetch::{AsyncDataSetIterator, AsyncShieldDataSetIterator, Workspace};
+
+/// Orders: which samples an epoch has, and in which order. They are pure functions of (seed, epoch, position), so a
+/// [`State`](order::State) of a few numbers is enough to resume.
+pub mod order {
+    pub use crate::dataset::{Beyond, Buckets, Epoch, Epochs, Folds, LastBatch, Part, Split, State, Strata};
+    pub use crate::positions::{Permutation, Remainder, Shard, Subset};
+    pub use crate::random::RandomKey;
+}
 
 /// CSV and TSV files, read by record or as a stream.
 pub mod csv {
@@ -186,6 +188,7 @@ pub mod guide {
 
 /// Parts of [`LoaderConfig`], as plain data: the contents of settings files.
 pub mod settings {
+    pub use crate::dataset::{BadLimits, BadRecords};
     pub use crate::loader::{MemoryConfig, MemoryKind, Mix, OnlySource, SourcePath};
     pub use crate::normalise::NormaliserConfig;
     pub use crate::prepare::PreparedConfig;
@@ -195,11 +198,11 @@ pub mod settings {
 }
 
 /// Sources of batches of your own: plan which samples come next, and fill batches with them. For readers, use
-/// [`ReaderSource`].
+/// [`ReaderSource`](source::ReaderSource).
 pub mod source {
     pub use crate::dataset::{
-        AsDyn, BatchPlan, ByEpoch, Filler, Headspace, Opened, Planner, Replay, Source, StreamSource, Transformed,
-        read_labels,
+        AsDyn, BatchPlan, ByEpoch, Filler, Headspace, Opened, Planner, ReaderSource, Replay, Source, StreamSource,
+        Transformed, read_labels,
     };
     pub use crate::loader::Chosen;
     pub use crate::storage::ReadLimit;
@@ -228,12 +231,15 @@ pub mod tensor {
     pub use crate::decode::write_numbers;
     pub use crate::dtype::{Element, Numbers};
     pub use crate::layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
-    pub use crate::schema::{Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Rows, Schema, Shape};
+    pub use crate::schema::{
+        Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Rows, Schema, Shape, TensorSpec,
+    };
+    pub use crate::view::TensorView;
 }
 
-/// Settings of a [`Workspace`].
+/// Settings of a [`Workspace`], and the shield, which forbids prefetch.
 pub mod workspace {
-    pub use crate::prefetch::{Amount, Shielded, WorkspaceBuilder};
+    pub use crate::prefetch::{Amount, Shielded, WorkspaceBuilder, shield, wrap};
     pub use crate::ring::Overflow;
     pub use crate::storage::FetchLimit;
 }

@@ -13,6 +13,7 @@ use ringfeed::arrays::{
 };
 use ringfeed::audio::{AudioCrop, AudioFiles, AudioOptions};
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
+use ringfeed::error::Location;
 use ringfeed::field::{self, Field};
 use ringfeed::formats::Safetensors;
 use ringfeed::memory::MemoryBudget;
@@ -23,17 +24,16 @@ use ringfeed::read::{
 };
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::SourceConfig;
-use ringfeed::source::{StreamSource, Transformed};
+use ringfeed::source::{ReaderSource, StreamSource, Transformed};
 use ringfeed::stats::Trace;
 use ringfeed::storage::{Access, Files};
 use ringfeed::tar::{TarOptions, TarReader};
-use ringfeed::tensor::Extents;
+use ringfeed::tensor::{Extents, Role, TensorSpec};
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader};
 use ringfeed::transform::Transforms;
-use ringfeed::workspace::Overflow;
+use ringfeed::workspace::{Overflow, shield, wrap};
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, Location,
-    ReaderSource, Result, Role, TensorSpec, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, Result, Workspace,
 };
 
 struct Counting;

@@ -23,10 +23,10 @@ use ringfeed::device::{CudaDevice, CudaStream, Device, DeviceDataSet, HostDevice
 use ringfeed::images::PixelOrder;
 use ringfeed::memory::PageSource;
 use ringfeed::order::RandomKey;
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{Operation, cast, normalise};
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Normaliser, ReaderSource, Role, TensorSpec, Workspace,
-};
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Normaliser, Workspace};
 use simulated::simulated;
 
 fn device() -> Option<CudaDevice> {

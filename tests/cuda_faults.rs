@@ -23,8 +23,10 @@ use given::Given;
 use ringfeed::device::{CudaDevice, Device, Upload};
 use ringfeed::images::PixelOrder;
 use ringfeed::memory::PageSource;
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{Operation, cast, layout};
-use ringfeed::{AsyncDataSetIterator, DType, Error, ErrorKind, ReaderSource, Result, Role, TensorSpec, Workspace};
+use ringfeed::{AsyncDataSetIterator, DType, Error, ErrorKind, Result, Workspace};
 use simulated::{Simulated, simulated};
 use until::until;
 

@@ -12,7 +12,9 @@ use common::{Flaky, Seen, Trouble, Waves, see_all, workspace};
 use panicking::Panicking;
 use proptest::prelude::*;
 use ringfeed::device::{Device, DeviceDataSet, DeviceDataSetIterator, HostDevice, HostStream, Upload};
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, ReaderSource, Workspace, shield, wrap};
+use ringfeed::source::ReaderSource;
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, Workspace};
 
 type Batch = DeviceDataSet<HostDevice>;
 
@@ -360,7 +362,7 @@ fn a_run_goes_on_from_a_state_in_the_middle() {
     assert_eq!(uploaded.state(), states[6]);
     assert_eq!(uploaded.by_ref().map(|batch| xs_of(&batch.unwrap())).collect::<Vec<_>>(), rest);
 
-    let wrong = ringfeed::State::new(1);
+    let wrong = ringfeed::order::State::new(1);
     assert_eq!(uploaded.seek(&wrong).unwrap_err().kind(), ErrorKind::Config);
     assert!(uploaded.next().is_none());
     uploaded.seek(&states[6]).unwrap();

@@ -7,8 +7,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfeed::device::{Device, HostDevice, Upload};
 use ringfeed::read::MemoryReader;
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
 use ringfeed::transform::{cast, normalise};
-use ringfeed::{AsyncDataSetIterator, DType, Normaliser, ReaderSource, Role, Workspace};
+use ringfeed::{AsyncDataSetIterator, DType, Normaliser, Workspace};
 
 struct Counting;
 

@@ -11,14 +11,18 @@ use std::sync::{Arc, mpsc};
 
 use given::Given;
 use ringfeed::device::{Device, HostDevice, Upload, convert_rate, copy_rate};
+use ringfeed::error::Location;
 use ringfeed::inspect::BadRecord;
 use ringfeed::memory::{AnonymousPages, Block, PageSource};
+use ringfeed::order::State;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
-use ringfeed::tensor::Schema;
+use ringfeed::source::ReaderSource;
+use ringfeed::stats::Stats;
+use ringfeed::tensor::{Role, Schema, TensorSpec};
 use ringfeed::transform::dense;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Location,
-    ReaderSource, Result, Role, State, Stats, TensorSpec, Workspace,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Result,
+    Workspace,
 };
 
 fn given(tensors: &[(&str, DType, &[usize])]) -> Given {

@@ -11,10 +11,10 @@ use given::Given;
 use proptest::prelude::*;
 use ringfeed::device::{Device, HostDevice, Upload};
 use ringfeed::images::PixelOrder;
-use ringfeed::source::Transformed;
-use ringfeed::tensor::{Dim, Element, bf16, f16};
+use ringfeed::source::{ReaderSource, Transformed};
+use ringfeed::tensor::{Dim, Element, Role, TensorSpec, bf16, f16};
 use ringfeed::transform::{Operation, Transforms, cast, clip, dense, flip, layout, normalise, one_hot};
-use ringfeed::{AsyncDataSetIterator, DType, ErrorKind, Normaliser, ReaderSource, Result, Role, TensorSpec, Workspace};
+use ringfeed::{AsyncDataSetIterator, DType, ErrorKind, Normaliser, Result, Workspace};
 
 fn bytes_of<T: Element>(values: &[T]) -> Vec<u8> {
     bytemuck::cast_slice(values).to_vec()

@@ -14,8 +14,9 @@ use std::sync::mpsc;
 
 use common::{Flaky, Trouble, Waves, workspace};
 use ringfeed::device::{Device, DlpackTensor, HostDevice, Upload};
+use ringfeed::source::ReaderSource;
 use ringfeed::transform::cast;
-use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, ReaderSource, Workspace};
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, Workspace};
 
 struct Counting;
 
@@ -215,7 +216,8 @@ fn a_device_batch_is_taken_over_for_a_stream_and_its_slot_waits_for_that_stream(
 fn converted_tensors_have_their_own_types() {
     for (to, code) in [(DType::F16, 2), (DType::Bf16, 4)] {
         let reader =
-            ringfeed::read::MemoryReader::new("x", ringfeed::Role::Feature, &[1, 5, 5], vec![7u8; 100]).unwrap();
+            ringfeed::read::MemoryReader::new("x", ringfeed::tensor::Role::Feature, &[1, 5, 5], vec![7u8; 100])
+                .unwrap();
         let inside = AsyncDataSetIterator::new(ReaderSource::new(reader).batch_size(4), &workspace(1, 1)).unwrap();
         let upload = Upload::to(HostDevice::new()).transform(cast("x", to));
         let batch = upload.start(inside).unwrap().next().unwrap().unwrap();
@@ -223,7 +225,8 @@ fn converted_tensors_have_their_own_types() {
         assert_eq!(taken.dtype(), (code, 16, 1));
         assert_eq!(taken.dims(), (vec![4, 1, 5, 5], vec![25, 25, 5, 1]));
 
-        let reader = ringfeed::read::MemoryReader::new("x", ringfeed::Role::Feature, &[2], vec![7u8; 6]).unwrap();
+        let reader =
+            ringfeed::read::MemoryReader::new("x", ringfeed::tensor::Role::Feature, &[2], vec![7u8; 6]).unwrap();
         let source = ReaderSource::new(reader.dtype(to).unwrap());
         let batch = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().unwrap();
         let taken = Taken::new(batch.into_dlpack().pop().unwrap());

@@ -8,15 +8,16 @@ use std::time::Duration;
 use common::{Flaky, Trouble, Waves, workspace, xs};
 use ringfeed::arrays::{IdxOptions, IdxReader, RawOptions, RawReader, StoredType};
 use ringfeed::csv::{CsvOptions, CsvReader, Header};
+use ringfeed::error::Location;
 use ringfeed::field::Numbers;
+use ringfeed::order::LastBatch;
 use ringfeed::read::{Array, Concat, RecordReader, RowMut, Sample, SampleStream, Scratch};
-use ringfeed::source::StreamSource;
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, StreamSource};
 use ringfeed::storage::Access;
-use ringfeed::tensor::Extents;
-use ringfeed::{
-    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind, LastBatch, Location,
-    ReaderSource, Result, Role, TensorSpec, Workspace, shield, wrap,
-};
+use ringfeed::tensor::{Extents, Role, TensorSpec};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Error, ErrorKind, Result, Workspace};
 
 const TROUBLES: [Trouble; 4] =
     [Trouble::FailInFetch, Trouble::FailInDecode, Trouble::PanicInFetch, Trouble::PanicInDecode];

@@ -15,14 +15,14 @@ use std::time::Duration;
 use common::{Flaky, Trouble, see, see_all, xs};
 use ringfeed::arrays::{RawOptions, RawReader, StoredType};
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream, Header};
+use ringfeed::error::Location;
 use ringfeed::field::Numbers;
 use ringfeed::memory::TempFilePages;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
-use ringfeed::source::{Source, StreamSource};
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Location, ReaderSource, Result, Role, TensorSpec,
-    Workspace, shield, wrap,
-};
+use ringfeed::source::{ReaderSource, Source, StreamSource};
+use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Result, Workspace};
 
 /// A child that must be waited for.
 #[must_use]

@@ -5,9 +5,9 @@ mod common;
 use std::time::Duration;
 
 use common::{Flaky, Trouble, Waves, see, workspace, xs};
-use ringfeed::source::Source;
-use ringfeed::workspace::Overflow;
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, ReaderSource, Workspace, shield, wrap};
+use ringfeed::source::{ReaderSource, Source};
+use ringfeed::workspace::{Overflow, shield, wrap};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, Workspace};
 
 fn numbers(len: u64) -> ReaderSource {
     ReaderSource::new(Flaky::new(len, &[], Trouble::Stall)).batch_size(10)

@@ -3,7 +3,9 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ringfeed::read::MemoryReader;
-use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ReaderSource, Role, Workspace};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Workspace};
 
 /// Minor and major faults of this process so far.
 fn faults() -> u64 {

@@ -7,16 +7,17 @@ use ringfeed::device::{DeviceDataSet, DeviceDataSetIterator, DeviceName, HostDev
 use ringfeed::inspect::{BadRecord, RunPlan, VerifyReport};
 use ringfeed::memory::{Block, MemoryBudget, Reservation, Scopes};
 use ringfeed::normalise::NormaliserFit;
-use ringfeed::order::{Permutation, RandomKey, Subset};
+use ringfeed::order::{Permutation, RandomKey, Shard, State, Subset};
 use ringfeed::read::{Concat, FieldReader, MemoryReader, SampleStream, Scratch};
-use ringfeed::source::{StreamSource, Transformed};
+use ringfeed::source::{ReaderSource, StreamSource, Transformed};
+use ringfeed::stats::Stats;
 use ringfeed::storage::Files;
-use ringfeed::tensor::{Layout, Schema};
+use ringfeed::tensor::{Layout, Schema, TensorView};
 use ringfeed::transform::Transforms;
 use ringfeed::workspace::{Shielded, WorkspaceBuilder};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, Error, Loader, LoaderConfig, Normaliser,
-    ReaderSource, Shard, State, Stats, TensorView, Workspace,
+    Workspace,
 };
 
 #[test]

@@ -13,16 +13,19 @@ use std::time::Duration;
 use latency::latency;
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::device::{HostDevice, Upload};
+use ringfeed::error::Location;
 use ringfeed::memory::MemoryBudget;
+use ringfeed::order::State;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::report::Report;
-use ringfeed::source::{Headspace, Replay};
-use ringfeed::stats::{StatsHandle, Verdict};
+use ringfeed::source::{Headspace, ReaderSource, Replay};
+use ringfeed::stats::{Stats, StatsHandle, Verdict};
 use ringfeed::storage::{Files, Storage};
-use ringfeed::workspace::FetchLimit;
+use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::workspace::{FetchLimit, shield, wrap};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig,
-    Location, ReaderSource, Result, Role, State, Stats, TensorSpec, Workspace, shield, wrap,
+    Result, Workspace,
 };
 
 /// Samples whose reading and decoding take as long as is said.

@@ -16,14 +16,14 @@ use std::time::Duration;
 
 use latency::latency;
 use ringfeed::arrays::{RawOptions, StoredType};
-use ringfeed::field;
 use ringfeed::formats::{CsvSequences, Formats, Idx, Libsvm, Npz, Safetensors, TfRecord};
 use ringfeed::memory::MemoryBudget;
+use ringfeed::order::State;
 use ringfeed::sequences::SequenceOptions;
-use ringfeed::settings::SourceConfig;
+use ringfeed::settings::{BadLimits, BadRecords, SourceConfig};
 use ringfeed::storage::{Entry, Files, Storage};
 use ringfeed::tokens::{TokenCut, TokenOptions};
-use ringfeed::{BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, State};
+use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, field};
 
 /// The files below a folder, each read after a while.
 struct Slow {

@@ -11,8 +11,9 @@ use std::pin::Pin;
 use common::{Flaky, Trouble, workspace, xs};
 use futures_core::Stream;
 use panicking::Panicking;
+use ringfeed::source::ReaderSource;
 use ringfeed::stream::{DataSetStream, into_stream};
-use ringfeed::{AsyncDataSetIterator, DataSet, DataSetIterator, ErrorKind, ReaderSource};
+use ringfeed::{AsyncDataSetIterator, DataSet, DataSetIterator, ErrorKind};
 
 async fn next<I: DataSetIterator + Unpin + 'static>(
     stream: &mut DataSetStream<I>,

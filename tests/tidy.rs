@@ -13,7 +13,7 @@ const FLOORS: [&[&str]; 14] = [
     &["files", "view"],
     &["row"],
     &["ring"],
-    &["decode", "normalise", "order", "stats", "storage"],
+    &["decode", "normalise", "positions", "stats", "storage"],
     &["read"],
     &["pack", "prepare", "transform"],
     &["dataset"],
@@ -121,7 +121,7 @@ fn a_module_imports_only_from_lower_floors() {
 fn readers_come_to_files_by_the_storage_alone() {
     const WAYS: [&str; 7] =
         ["fs::read", "fs::File::", "fs::metadata", "fs::symlink", "fs::{", "File::options", "open_unseen"];
-    let rooms = ["decode/", "normalise/", "order/", "read/", "transform/"];
+    let rooms = ["decode/", "normalise/", "positions/", "read/", "transform/"];
     let readers = library()
         .into_iter()
         .filter(|(name, _)| rooms.iter().any(|room| name.starts_with(room)) && !name.ends_with("tests.rs"));
@@ -302,6 +302,18 @@ fn circles_are_found_through_what_modules_hand_on() {
     assert_eq!(Modules::of(&files("use crate::a::other;")).circle().expect("a uses b").join(" "), "a a::b c::d a");
     assert_eq!(Modules::of(&files("fn d() -> super::super::a::B {}")).circle().expect("B").join(" "), "a::b c::d a::b");
     assert_eq!(Modules::of(&files("use super::D;")).circle(), None);
+}
+
+/// What everybody needs stands at the root; everything else is in a module.
+#[test]
+fn a_dozen_names_stand_at_the_root() {
+    let text = std::fs::read_to_string(rooted("src/lib.rs")).expect("the root");
+    let lines = text.lines().filter(|line| !line.trim_start().starts_with("//")).map(str::to_owned);
+    // What is in a module is indented.
+    let code: Vec<String> = lines.filter(|line| !line.starts_with("    pub use")).collect();
+    let (uses, _) = imports(&code);
+    let names: Vec<String> = uses.into_iter().filter(|(is_public, _)| *is_public).map(|(_, path)| path).collect();
+    assert!((1..=12).contains(&names.len()), "{} names at the root: {}", names.len(), names.join(", "));
 }
 
 /// The files that `ARCHITECTURE.md` lists in the table under the heading `heading`.

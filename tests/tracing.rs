@@ -15,14 +15,15 @@ use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
 use latency::latency;
 use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::device::{HostDevice, Upload};
+use ringfeed::error::Location;
 use ringfeed::memory::{AnonymousPages, Block, MemoryBudget, PageSource};
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::ReaderSource;
 use ringfeed::storage::{Files, Storage};
-use ringfeed::tensor::Extents;
-use ringfeed::{
-    AsyncDataSetIterator, BadLimits, BadRecords, DataSetIterator, Error, ErrorKind, Loader, Location, ReaderSource,
-    Result, TensorSpec, Workspace, shield, wrap,
-};
+use ringfeed::tensor::{Extents, TensorSpec};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, Error, ErrorKind, Loader, Result, Workspace};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id, Record};
 use tracing::{Event, Metadata, Subscriber};

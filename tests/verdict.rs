@@ -9,15 +9,15 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use ringfeed::device::{HostDevice, Upload};
+use ringfeed::error::Location;
 use ringfeed::images::PixelOrder;
 use ringfeed::read::{Array, MemoryReader, RecordReader, RowMut, Sample, SampleStream, Scratch};
-use ringfeed::source::{StreamSource, Transformed};
-use ringfeed::stats::{Limit, Verdict};
+use ringfeed::source::{ReaderSource, StreamSource, Transformed};
+use ringfeed::stats::{Limit, Stats, Verdict};
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{Transforms, cast, layout};
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSet, DataSetIterator, Loader, Location, ReaderSource, Result, Role, Stats,
-    TensorSpec, Workspace, shield, wrap,
-};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{AsyncDataSetIterator, DType, DataSet, DataSetIterator, Loader, Result, Workspace};
 
 type Cost = fn(u64);
 

@@ -11,11 +11,9 @@ use std::time::{Duration, Instant};
 use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Array, SampleStream};
-use ringfeed::source::StreamSource;
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, ReaderSource, Role,
-    TensorSpec, Workspace,
-};
+use ringfeed::source::{ReaderSource, StreamSource};
+use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Workspace};
 
 fn numbers(len: u64) -> ReaderSource {
     ReaderSource::new(Flaky::new(len, &[], Trouble::Stall)).batch_size(10)
@@ -383,8 +381,8 @@ impl ringfeed::read::RecordReader for Spun {
         Ok(())
     }
 
-    fn place(&self, _: u64) -> ringfeed::Location {
-        ringfeed::Location::default()
+    fn place(&self, _: u64) -> ringfeed::error::Location {
+        ringfeed::error::Location::default()
     }
 }
 
@@ -401,7 +399,8 @@ fn workers_take_no_more_than_their_share_of_the_cores() {
         (iterator.stats(), begin.elapsed().as_secs_f64())
     };
     // Beside what may be saved up and the jobs that were begun before, there is what threads cost, which others may make dear.
-    let is_kept = |(stats, passed): &(ringfeed::Stats, f64)| stats.workers.cpu_seconds.unwrap() <= 0.1 * passed + 0.05;
+    let is_kept =
+        |(stats, passed): &(ringfeed::stats::Stats, f64)| stats.workers.cpu_seconds.unwrap() <= 0.1 * passed + 0.05;
     let kept = (0..5).map(|_| run()).find(is_kept).unwrap_or_else(run);
     assert!(is_kept(&kept), "{} s: {}", kept.1, kept.0);
     let workers = kept.0.workers;

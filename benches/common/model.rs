@@ -8,7 +8,9 @@ use std::time::{Duration, Instant};
 use cpu_time::ThreadTime;
 use crossbeam_channel::bounded;
 use ringfeed::read::MemoryReader;
-use ringfeed::{AsyncDataSetIterator, DataSetIterator, ReaderSource, Role, Workspace};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, Workspace};
 use serde_json::{Map, Value, json};
 
 use crate::machine::cores;

@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use ringfeed::DType;
+use ringfeed::error::Location;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
-use ringfeed::{DType, Location, Role, TensorSpec};
+use ringfeed::tensor::{Role, TensorSpec};
 
 /// Records that take a while to read, each as long as `time` says, and nothing to decode.
 pub(crate) struct Sleeper<F> {

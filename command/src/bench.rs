@@ -5,14 +5,14 @@ use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
 use ringfeed::field::{Image, Numbers};
 use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, Tokens};
-use ringfeed::settings::{OnlySource, Paths, SourceConfig};
+use ringfeed::settings::{BadLimits, BadRecords, OnlySource, Paths, SourceConfig};
 use ringfeed::source::Headspace;
 use ringfeed::stats::{
     DamageStats, QueueStats, RingStats, SlowSample, StageStats, Trace, TrainerStats, Tuning, Verdict, WorkerStats,
 };
 use ringfeed::storage::Files;
 use ringfeed::tokens::TokenOptions;
-use ringfeed::{BadLimits, BadRecords, DType, Error, ErrorKind, LoaderConfig, Result};
+use ringfeed::{DType, Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
 
 use crate::args::BenchArgs;

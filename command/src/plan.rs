@@ -2,8 +2,8 @@ use std::path::Path;
 
 use ringfeed::formats::Formats;
 use ringfeed::inspect::RunPlan;
-use ringfeed::order::Remainder;
-use ringfeed::{LastBatch, LoaderConfig, Result, Shard};
+use ringfeed::order::{LastBatch, Remainder, Shard};
+use ringfeed::{LoaderConfig, Result};
 use serde::Serialize;
 use serde_json::{Map, Value};
 

@@ -5,10 +5,11 @@ use std::time::Duration;
 use ringfeed::device::{Device, DeviceDataSetIterator, DeviceName, HostDevice, Upload, UploadStats, copy_rate};
 use ringfeed::settings::MemoryKind;
 use ringfeed::source::Replay;
-use ringfeed::stats::{StatsHandle, Trace};
+use ringfeed::stats::{Stats, StatsHandle, Trace};
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{cast, normalise};
 use ringfeed::workspace::WorkspaceBuilder;
-use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, Normaliser, Result, Role, Stats, TensorSpec};
+use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, Normaliser, Result};
 use serde::Serialize;
 
 /// How fast batches came to a device.

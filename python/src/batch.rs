@@ -11,8 +11,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyIterator, PyList, PyTuple};
 use ringfeed::memory::Reservation;
-use ringfeed::tensor::Schema;
-use ringfeed::{DType, DataSet, Error, ErrorKind, Result, State, TensorSpec};
+use ringfeed::order::State;
+use ringfeed::tensor::{Schema, TensorSpec};
+use ringfeed::{DType, DataSet, Error, ErrorKind, Result};
 
 use crate::device::OnDevice;
 use crate::engine::{json, to_batch};

@@ -7,10 +7,11 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ringfeed::columns::{Columns, ColumnsOptions};
 use ringfeed::device::Conversion;
+use ringfeed::order::State;
 use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
 use ringfeed::tensor::Dim;
-use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, State, Workspace};
+use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, Workspace};
 use serde::Serialize;
 
 use crate::batch::{Batch, Shared};

@@ -29,7 +29,7 @@ use std::ffi::OsString;
 
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use ringfeed::Shard;
+use ringfeed::order::Shard;
 
 /// What a text of JSON says, as objects of Python's.
 fn loads(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {

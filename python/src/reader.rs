@@ -5,9 +5,10 @@ use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
+use ringfeed::error::Location;
 use ringfeed::read::{Container, FieldInfo, FieldKind, List, Scratch, Shaped, Value, Visit};
 use ringfeed::tensor::Numbers;
-use ringfeed::{DType, Location, Result};
+use ringfeed::{DType, Result};
 
 use crate::transform::raised_by_user;
 use crate::wait::{attach, ends, interrupted};

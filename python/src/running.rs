@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use ringfeed::device::{Conversion, CudaDevice, DeviceDataSetIterator, DeviceName, HostDevice, Upload};
 use ringfeed::inspect::BadRecord;
+use ringfeed::order::State;
 use ringfeed::report::Report;
 use ringfeed::settings::MemoryKind;
+use ringfeed::stats::Stats;
 use ringfeed::tensor::Schema;
-use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, Result, State, Stats, Workspace};
+use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, Result, Workspace};
 
 use crate::device::{Lends, OnDevice};
 use crate::fork;

@@ -4,8 +4,8 @@ use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use ringfeed::read::{Array, SampleStream};
-use ringfeed::tensor::{Element, f16};
-use ringfeed::{DType, Error, ErrorKind, Result, Role, TensorSpec};
+use ringfeed::tensor::{Element, Role, TensorSpec, f16};
+use ringfeed::{DType, Error, ErrorKind, Result};
 
 use crate::transform::raised_by_user;
 use crate::wait::{attach, interrupted};

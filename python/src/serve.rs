@@ -63,7 +63,7 @@ impl Served {
 
     /// A table for each tensor: its name and element type.
     fn tensors(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let table = |spec: &ringfeed::TensorSpec| serde_json::json!({"name": spec.name, "dtype": spec.dtype});
+        let table = |spec: &ringfeed::tensor::TensorSpec| serde_json::json!({"name": spec.name, "dtype": spec.dtype});
         json(py, &self.served.tensors().iter().map(table).collect::<Vec<_>>())
     }
 

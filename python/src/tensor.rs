@@ -102,7 +102,7 @@ impl Tensor {
         py.detach(|| device.to_host(self.index)).map(Some).map_err(|error| exception(py, &error))
     }
 
-    fn spec(&self) -> &ringfeed::TensorSpec {
+    fn spec(&self) -> &ringfeed::tensor::TensorSpec {
         &self.shared.tensors()[self.index]
     }
 
@@ -152,9 +152,9 @@ impl Tensor {
     #[getter]
     fn role(&self) -> &'static str {
         match self.spec().role {
-            ringfeed::Role::Feature => "feature",
-            ringfeed::Role::Label => "label",
-            ringfeed::Role::Mask => "mask",
+            ringfeed::tensor::Role::Feature => "feature",
+            ringfeed::tensor::Role::Label => "label",
+            ringfeed::tensor::Role::Mask => "mask",
         }
     }
 

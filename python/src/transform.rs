@@ -7,8 +7,9 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyList};
 use ringfeed::source::Chosen;
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{Outputs, Row, Scope, Tensors, Transform};
-use ringfeed::{Error, ErrorKind, Loader, Result, Role, TensorSpec};
+use ringfeed::{Error, ErrorKind, Loader, Result};
 
 use crate::wait::{attach, interrupted};
 

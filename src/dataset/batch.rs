@@ -199,7 +199,7 @@ impl DataSet {
         self.batch().layout.rows()
     }
 
-    /// Whether it has no samples, because [`BadRecords::Skip`](crate::BadRecords::Skip) left none of them. A training
+    /// Whether it has no samples, because [`BadRecords::Skip`](crate::settings::BadRecords::Skip) left none of them. A training
     /// step that divides by the number of samples must check this.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
@@ -250,7 +250,9 @@ impl DataSet {
     /// The elements of a tensor, one slice per sample. In a ragged tensor, each slice has the sample's own length.
     ///
     /// ```
-    /// # use ringfeed::{Loader, Role, field::{Class, Numbers}};
+    /// # use ringfeed::Loader;
+    /// # use ringfeed::field::{Class, Numbers};
+    /// # use ringfeed::tensor::Role;
     /// let irises = Loader::open("fixtures/iris-species.csv")?
     ///     .field("flower", Numbers::f32().from([0, 1, 2, 3]))
     ///     .field("species", Class);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
+use crate::positions::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
 use crate::read::{RecordReader, Scratch, parallel};
 use crate::schema::{Extents, Rows, TensorSpec};
 use crate::tree::{no_faults, under};

@@ -1,4 +1,4 @@
-use crate::order::Subset;
+use crate::positions::Subset;
 
 use super::reader_source::ReaderSource;
 use super::sampling::Draw;

@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use crate::counters::{BytesRead, Counters, Inside, Lap, Spans};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::order::epoch_key;
+use crate::positions::epoch_key;
 use crate::read::{Job, Scratch};
 use crate::ring::Share;
 use crate::row::RowsMut;

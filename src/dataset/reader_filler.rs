@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::counters::DamageTally;
 use crate::error::{Location, Result};
 use crate::layout::TensorLayout;
-use crate::order::Order;
+use crate::positions::Order;
 use crate::read::{Job, RecordReader, Sample, Scratch};
 use crate::row::{Picked, RowMut, RowsMut};
 use crate::schema::{Extents, Schema};

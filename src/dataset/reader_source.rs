@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::{Deal, EpochOrder, FURTHEST, Order, Picks, Remainder, Shard};
+use crate::positions::{Deal, EpochOrder, FURTHEST, Order, Picks, Remainder, Shard};
 use crate::random::RandomKey;
 use crate::read::{Fingerprint, RecordReader};
 use crate::schema::{Dim, MAX_EXTENTS, Schema, TensorSpec};
@@ -21,8 +21,10 @@ use super::state::State;
 /// Several readers give several inputs and outputs in one batch: sample `i` is made of record `i` of each reader.
 ///
 /// ```
-/// use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
 /// use ringfeed::read::MemoryReader;
+/// use ringfeed::source::ReaderSource;
+/// use ringfeed::tensor::Role;
+/// use ringfeed::{AsyncDataSetIterator, Workspace};
 ///
 /// let images = MemoryReader::new("image", Role::Feature, &[2], vec![0.0f32, 0.1, 1.0, 1.1, 2.0, 2.1])?;
 /// let digits = MemoryReader::new("digit", Role::Label, &[], vec![0i64, 1, 2])?;
@@ -397,7 +399,7 @@ impl Planner for IndexPlanner {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::order::Subset;
+    use crate::positions::Subset;
 
     fn plans(len: u64, batch_size: usize, last_batch: LastBatch) -> Vec<(Vec<u64>, usize)> {
         let order = Order { len, seed: 0, shuffled: false, picks: Picks::Once(Subset::all(len)), blocks: None };
@@ -433,7 +435,7 @@ mod tests {
             let (batch_size, last_batch) = (100, LastBatch::Keep);
             let mut planner =
                 IndexPlanner { order, shard, remainder, batch_size, last_batch, epoch: 0, of_epoch, deal, dealt: 0 };
-            let count = || crate::order::permutation::CALLS.with(std::cell::Cell::get);
+            let count = || crate::positions::permutation::CALLS.with(std::cell::Cell::get);
             let before = count();
             planner.seek(&State { position, ..State::new(7) }).unwrap();
             assert!(planner.plan(&mut BatchPlan::default()).unwrap());

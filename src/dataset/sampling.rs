@@ -2,7 +2,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::{Blocks, Mixture, Order, Picks, Subset, Weighted};
+use crate::positions::{Blocks, Mixture, Order, Picks, Subset, Weighted};
 use crate::random::RandomKey;
 use crate::read::RecordReader;
 

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::Subset;
+use crate::positions::Subset;
 use crate::random::{RandomKey, hash_bytes};
 use crate::read::RecordReader;
 
@@ -23,10 +23,10 @@ impl Subset {
     /// To split a part again, use another seed.
     ///
     /// ```
-    /// use ringfeed::ReaderSource;
     /// use ringfeed::csv::{CsvOptions, CsvReader};
     /// use ringfeed::order::Subset;
     /// use ringfeed::read::RecordReader;
+    /// use ringfeed::source::ReaderSource;
     /// use std::sync::Arc;
     ///
     /// let iris = Arc::new(CsvReader::open("fixtures/iris.csv", &CsvOptions::default())?);
@@ -135,7 +135,8 @@ impl Split {
     /// This share of the data for training, and the [rest](Self::rest) for tests.
     ///
     /// ```
-    /// use ringfeed::{Loader, Split};
+    /// use ringfeed::Loader;
+    /// use ringfeed::order::Split;
     ///
     /// let iris = Loader::csv("fixtures/iris.csv");
     /// let (train, test) = (iris.clone().split(Split::train(0.8)), iris.split(Split::train(0.8).rest()));

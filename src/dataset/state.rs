@@ -4,7 +4,7 @@ use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::FURTHEST;
+use crate::positions::FURTHEST;
 use crate::read::Fingerprint;
 
 /// The position of an iterator. A later run resumes there, with any number of shards and workers, any prefetch, with or

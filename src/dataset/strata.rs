@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::order::Subset;
+use crate::positions::Subset;
 use crate::random::{RandomKey, hash_bytes, mix};
 use crate::read::RecordReader;
 
@@ -19,10 +19,9 @@ use super::shares::{FOLDS, SLACK, SPLIT, fold_fault, shares_fault};
 /// may move others.
 ///
 /// ```
-/// use ringfeed::order::Subset;
-/// use ringfeed::Strata;
 /// use ringfeed::csv::{CsvOptions, CsvReader};
 /// use ringfeed::field::Class;
+/// use ringfeed::order::{Strata, Subset};
 /// use ringfeed::read::RecordReader;
 /// use ringfeed::source::read_labels;
 ///

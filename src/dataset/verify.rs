@@ -101,9 +101,10 @@ impl Proceed for ControlFlow<()> {
 /// samples, which ends at 100,000.
 ///
 /// ```
-/// use ringfeed::{ReaderSource, Role};
 /// use ringfeed::inspect::verify_source;
 /// use ringfeed::read::MemoryReader;
+/// use ringfeed::source::ReaderSource;
+/// use ringfeed::tensor::Role;
 ///
 /// let source = ReaderSource::new(MemoryReader::new("x", Role::Feature, &[2], vec![0.0f32; 10])?);
 /// let report = verify_source(source, 2, |progress| println!("{} samples", progress.samples))?;

@@ -107,7 +107,7 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().about.positions.len()
     }
 
-    /// Whether it has no samples: [`BadRecords::Skip`](crate::BadRecords::Skip) left none of them.
+    /// Whether it has no samples: [`BadRecords::Skip`](crate::settings::BadRecords::Skip) left none of them.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

@@ -93,12 +93,13 @@ impl<D: Device> Upload<D> {
     /// Uploads to several devices in turn: batch `n` of an epoch goes to device `n` modulo the number of devices. Each
     /// device has its own upload thread.
     ///
-    /// Alternatively, give each device a loader with its own [`Shard`](crate::Shard), in one process or in one process
+    /// Alternatively, give each device a loader with its own [`Shard`](crate::order::Shard), in one process or in one process
     /// per device.
     ///
     /// ```
-    /// use ringfeed::{Loader, Shard};
+    /// use ringfeed::Loader;
     /// use ringfeed::device::{HostDevice, Upload};
+    /// use ringfeed::order::Shard;
     ///
     /// let iris = Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(25).shuffle(1);
     /// let devices = [HostDevice::new(), HostDevice::new()];
@@ -150,8 +151,10 @@ impl<D: Device> Upload<D> {
     /// ```
     /// use ringfeed::device::{Device, HostDevice, Upload};
     /// use ringfeed::read::MemoryReader;
+    /// use ringfeed::source::ReaderSource;
+    /// use ringfeed::tensor::Role;
     /// use ringfeed::transform::{cast, normalise};
-    /// use ringfeed::{AsyncDataSetIterator, DType, Normaliser, ReaderSource, Role, Workspace};
+    /// use ringfeed::{AsyncDataSetIterator, DType, Normaliser, Workspace};
     ///
     /// // Depths of 16 bits, in millimetres, as metres.
     /// let depths = MemoryReader::new("depth", Role::Feature, &[2, 2], vec![0u16, 500, 1000, 65535])?;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use crate::dataset::{BadRecords, Buckets, Folds, LastBatch, Split};
 use crate::decode::ImageAugment;
 use crate::dtype::DType;
-use crate::order::Shard;
+use crate::positions::Shard;
 use crate::prefetch::Amount;
 use crate::read::fields::{Class, Field, Image, Numbers};
 use crate::read::{ColumnRef, Formats, Images, SavedIndex, SourceConfig, Windows, usual_fields};
@@ -166,7 +166,7 @@ impl Loader {
     }
 
     /// Groups samples of similar length into batches, by the length of this tensor, and pads them to these bounds; see
-    /// [`Buckets`](crate::Buckets). Default: samples of any length together, padded to the longest of their batch.
+    /// [`Buckets`](crate::order::Buckets). Default: samples of any length together, padded to the longest of their batch.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -228,7 +228,7 @@ impl Loader {
         self
     }
 
-    /// Gives each part of a split, and each fold, the same share of every value of this field; see [`Strata`](crate::Strata).
+    /// Gives each part of a split, and each fold, the same share of every value of this field; see [`Strata`](crate::order::Strata).
     /// Default: only the names of the samples decide.
     #[must_use]
     pub fn stratify(mut self, field: impl Into<String>) -> Self {
@@ -236,7 +236,7 @@ impl Loader {
         self
     }
 
-    /// Keeps all samples with the same value of this field in one part of a split, or in one fold; see [`Strata`](crate::Strata).
+    /// Keeps all samples with the same value of this field in one part of a split, or in one fold; see [`Strata`](crate::order::Strata).
     /// Default: only the names of the samples decide.
     #[must_use]
     pub fn group(mut self, field: impl Into<String>) -> Self {

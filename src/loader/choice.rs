@@ -8,7 +8,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Known};
 use crate::memory::MemoryBudget;
-use crate::order::Subset;
+use crate::positions::Subset;
 use crate::random::hash_bytes;
 use crate::read::fields::Field;
 use crate::read::{ColumnRef, FieldReader, RecordReader, Windowed};

@@ -8,7 +8,7 @@ use crate::dataset::{BadRecords, Buckets, Folds, LastBatch, Split};
 use crate::device::DeviceName;
 use crate::error::Result;
 use crate::normalise::NormaliserConfig;
-use crate::order::{Remainder, Shard};
+use crate::positions::{Remainder, Shard};
 use crate::prefetch::{Amount, LEAST_PREFETCH, Manners};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;

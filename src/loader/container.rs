@@ -42,7 +42,8 @@ impl Loader {
     ///
     /// ```
     /// use ringfeed::read::{Array, SampleStream};
-    /// use ringfeed::{DType, Loader, LoaderConfig, Role, TensorSpec};
+    /// use ringfeed::tensor::{Role, TensorSpec};
+    /// use ringfeed::{DType, Loader, LoaderConfig};
     ///
     /// let squares = || (0..100i64).map(|i| Ok(vec![Array::from(i * i)]));
     /// let tensors = [TensorSpec::new("square", Role::Feature, DType::I64, &[])];

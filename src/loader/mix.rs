@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::order::Subset;
+use crate::positions::Subset;
 use crate::read::{Concat, RecordReader, SourceConfig};
 
 use super::Loader;
@@ -22,7 +22,7 @@ pub(super) struct Readers {
 
 impl Loader {
     /// Loads several paths, detects the format of each, and draws their samples in proportion to weights;
-    /// [`ReaderSource::mix`](crate::ReaderSource::mix) says how. All sources must give the same tensors, by one list of
+    /// [`ReaderSource::mix`](crate::source::ReaderSource::mix) says how. All sources must give the same tensors, by one list of
     /// fields. If class names would be found in the data, list them in the field. Filters, splits and folds choose from
     /// each source. An epoch has as many samples as all sources together, unless
     /// [`samples_per_epoch`](Self::samples_per_epoch) says otherwise; each source is read to its end across epochs.

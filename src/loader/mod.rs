@@ -53,7 +53,7 @@ pub use weights::Mix;
 /// never fail: [`build`](Self::build) reports all faults at once. It opens the files, on the caller's thread and on
 /// threads that end when it returns; what that costs depends on the format (a CSV file without a saved index is read
 /// once). A loader can be built any number of times, and a clone is cheap. For readers or iterators of your own use
-/// [`ReaderSource`](crate::ReaderSource) or [`StreamSource`](crate::source::StreamSource) with
+/// [`ReaderSource`](crate::source::ReaderSource) or [`StreamSource`](crate::source::StreamSource) with
 /// [`AsyncDataSetIterator`](crate::AsyncDataSetIterator).
 ///
 /// ```
@@ -108,8 +108,8 @@ impl Loader {
     /// tensors to make.
     ///
     /// ```
-    /// use ringfeed::field::{Class, Numbers};
     /// use ringfeed::Loader;
+    /// use ringfeed::field::{Class, Numbers};
     ///
     /// let train = Loader::open("fixtures/iris.csv")?
     ///     .field("flower", Numbers::f32().from([0, 1, 2, 3]))

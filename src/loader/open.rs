@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::dataset::{DataSetIterator, ReaderSource, Source, StreamSource};
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, TempFilePages};
-use crate::order::Subset;
+use crate::positions::Subset;
 use crate::prefetch::{Amount, Workspace, WorkspaceBuilder, shield, wrap};
 use crate::read::{RecordReader, Streamed};
 use crate::stats::{Trace, serve_metrics};

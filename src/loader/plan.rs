@@ -10,7 +10,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
-use crate::order::{Deal, Remainder, Shard};
+use crate::positions::{Deal, Remainder, Shard};
 use crate::prefetch::default_prefetch;
 use crate::read::{Concat, DecodedBytes, Foretold, RecordReader, SourceConfig};
 use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};

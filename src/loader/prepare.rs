@@ -15,9 +15,10 @@ impl Loader {
     /// that has the recipe's columns will do. Without any field, samples have only these tensors.
     ///
     /// ```
+    /// use ringfeed::Loader;
     /// use ringfeed::field::Class;
+    /// use ringfeed::order::Split;
     /// use ringfeed::prepare::{Median, Recipe, number};
-    /// use ringfeed::{Loader, Split};
     ///
     /// let length = || number().impute(Median).standardise();
     /// let recipe = Recipe::new().column("sepal_length", length()).column("petal_length", length().log1p());

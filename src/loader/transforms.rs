@@ -49,7 +49,8 @@ impl Loader {
     /// same for any number of workers. An error or a panic makes the sample a bad record.
     ///
     /// ```
-    /// use ringfeed::{DType, Loader, Role, TensorSpec};
+    /// use ringfeed::tensor::{Role, TensorSpec};
+    /// use ringfeed::{DType, Loader};
     ///
     /// let train = Loader::csv("fixtures/iris-species.csv")
     ///     .labels(["species"])

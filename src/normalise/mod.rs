@@ -36,7 +36,8 @@ const MAX_BYTES: u64 = 64 << 20;
 /// of f32.
 ///
 /// ```
-/// use ringfeed::{DType, Normaliser, Role, TensorSpec};
+/// use ringfeed::tensor::{Role, TensorSpec};
+/// use ringfeed::{DType, Normaliser};
 ///
 /// let image = TensorSpec::new("image", Role::Feature, DType::F32, &[3, 224, 224]);
 /// let affine = Normaliser::imagenet().affine(&image)?;

@@ -12,7 +12,7 @@ use crate::error::{Error, ErrorKind};
 /// measures what a sample costs and what the trainer waits for, tries what the verdict advises, keeps what helps, and
 /// takes the smallest numbers with which the trainer does not wait longer. Up to 32 threads, or four for each core, are
 /// started; those above the current number sleep. More batches are made ahead only within half of the budget, or within
-/// 1 GiB without a budget. Batches are the same, byte for byte. [`Stats::tuning`](crate::Stats) says what was chosen,
+/// 1 GiB without a budget. Batches are the same, byte for byte. [`Stats::tuning`](crate::stats::Stats) says what was chosen,
 /// and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {

@@ -30,9 +30,11 @@ impl<I> fmt::Debug for DataSetStream<I> {
 /// iterator.
 ///
 /// ```
-/// # use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
 /// # use ringfeed::read::MemoryReader;
+/// # use ringfeed::source::ReaderSource;
 /// # use ringfeed::stream::into_stream;
+/// # use ringfeed::tensor::Role;
+/// # use ringfeed::{AsyncDataSetIterator, Workspace};
 /// # use std::{future::poll_fn, pin::pin};
 /// use futures_core::Stream;
 ///

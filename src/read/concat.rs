@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::order::Subset;
+use crate::positions::Subset;
 use crate::random::RandomKey;
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, TensorSpec};
@@ -19,8 +19,9 @@ use super::{Fingerprint, RecordReader, Sample, Scratch};
 /// found in the data, open all readers with one list of names. Locations and names are those of the single readers.
 ///
 /// ```
-/// use ringfeed::{ReaderSource, Role};
 /// use ringfeed::read::{Concat, MemoryReader};
+/// use ringfeed::source::ReaderSource;
+/// use ringfeed::tensor::Role;
 ///
 /// let old = MemoryReader::new("x", Role::Feature, &[], vec![0.0f32, 1.0])?;
 /// let new = MemoryReader::new("x", Role::Feature, &[], vec![2.0f32, 3.0, 4.0])?;

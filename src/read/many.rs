@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::order::RUN;
+use crate::positions::RUN;
 use crate::random::{RandomKey, hash_bytes};
 use crate::storage::Needs;
 

@@ -14,8 +14,8 @@ use super::{Job, RecordReader, Sample, Scratch, check_record};
 /// Samples in memory: one tensor of fixed shape, row after row.
 ///
 /// ```
-/// use ringfeed::Role;
 /// use ringfeed::read::{MemoryReader, RecordReader};
+/// use ringfeed::tensor::Role;
 ///
 /// let points = MemoryReader::new("point", Role::Feature, &[2], vec![0.0f32, 1.0, 2.0, 3.0])?;
 /// assert_eq!(points.len(), 2);

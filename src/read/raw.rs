@@ -82,10 +82,10 @@ impl Format for Raw {
 /// Records of a file without a header that describes it: numbers of one type, equally many in each record.
 ///
 /// ```
-/// use ringfeed::ReaderSource;
 /// use ringfeed::arrays::{RawOptions, RawReader, StoredType};
 /// use ringfeed::field::Class;
 /// use ringfeed::read::RecordReader;
+/// use ringfeed::source::ReaderSource;
 ///
 /// # let folder = tempfile::tempdir()?;
 /// # let (features, labels) = (folder.path().join("x.bin"), folder.path().join("y.bin"));

@@ -63,9 +63,10 @@ type Samples = Box<dyn Iterator<Item = Result<Vec<Array>>> + Send>;
 /// An `Err` of kind [`ErrorKind::Data`] is one bad record; any other kind ends the epoch.
 ///
 /// ```
-/// use ringfeed::{DType, Role, TensorSpec};
+/// use ringfeed::DType;
 /// use ringfeed::read::{Array, SampleStream};
 /// use ringfeed::source::StreamSource;
+/// use ringfeed::tensor::{Role, TensorSpec};
 ///
 /// let tensors = [TensorSpec::new("x", Role::Feature, DType::F32, &[2]), TensorSpec::new("y", Role::Label, DType::I64, &[])];
 /// let squares = || (0..100).map(|i| Ok(vec![Array::from(vec![i as f32, 0.5]), Array::from(i64::from(i * i))]));

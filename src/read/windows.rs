@@ -38,9 +38,10 @@ const MAX_RECORDS: usize = 1 << 20;
 /// against the memory budget; without room for them, each window reads its own records.
 ///
 /// ```
+/// use ringfeed::Loader;
 /// use ringfeed::field::Numbers;
 /// use ringfeed::read::Windows;
-/// use ringfeed::{Loader, Role};
+/// use ringfeed::tensor::Role;
 ///
 /// let path = "fixtures/iris-species.csv"; // three series of 50 records
 /// let train = Loader::open(path)?

@@ -12,10 +12,11 @@ use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform};
 /// A list of transforms, applied in order: first those of samples, then those of batches.
 ///
 /// ```
-/// use ringfeed::transform::Transforms;
-/// use ringfeed::{AsyncDataSetIterator, DType, ReaderSource, Role, TensorSpec, Workspace};
 /// use ringfeed::read::MemoryReader;
-/// use ringfeed::source::Transformed;
+/// use ringfeed::source::{ReaderSource, Transformed};
+/// use ringfeed::tensor::{Role, TensorSpec};
+/// use ringfeed::transform::Transforms;
+/// use ringfeed::{AsyncDataSetIterator, DType, Workspace};
 ///
 /// let points = MemoryReader::new("point", Role::Feature, &[2], vec![3.0f32, 4.0, 6.0, 8.0])?;
 /// let list = Transforms::new().map(TensorSpec::new("length", Role::Feature, DType::F32, &[]), |row, out, _| {

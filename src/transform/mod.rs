@@ -33,8 +33,9 @@ pub use crate::memory::{Scope, ScopeStats, Scopes};
 /// and in any order. For a function of one tensor, [`Transforms::map`] is shorter.
 ///
 /// ```
+/// use ringfeed::tensor::{Role, TensorSpec};
 /// use ringfeed::transform::{Outputs, Row, Scope, Tensors, Transform, Transforms};
-/// use ringfeed::{DType, Result, Role, TensorSpec};
+/// use ringfeed::{DType, Result};
 ///
 /// /// Replaces `point` by its distance from the origin.
 /// struct Distance;

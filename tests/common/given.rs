@@ -3,8 +3,10 @@
 
 use std::sync::Arc;
 
+use ringfeed::Result;
+use ringfeed::error::Location;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
-use ringfeed::{Location, Result, TensorSpec};
+use ringfeed::tensor::TensorSpec;
 
 /// Samples that are given, tensor by tensor.
 #[derive(Clone)]

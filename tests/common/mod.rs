@@ -6,11 +6,12 @@ pub mod watchdog;
 use std::sync::{Arc, Condvar, Mutex, mpsc};
 use std::time::Duration;
 
+use ringfeed::error::Location;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::storage::{Access, Mapping};
-use ringfeed::tensor::{Dim, Extents};
-use ringfeed::{DType, DataSet, DataSetIterator, Error, ErrorKind, Location, Result, Role, TensorSpec, Workspace};
+use ringfeed::tensor::{Dim, Extents, Role, TensorSpec};
+use ringfeed::{DType, DataSet, DataSetIterator, Error, ErrorKind, Result, Workspace};
 
 // SAFETY: the tests change no file that is open for mapping.
 pub const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });

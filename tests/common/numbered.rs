@@ -1,8 +1,10 @@
 //! Streamed records that are their numbers.
 #![expect(unreachable_pub, reason = "a module of several test files")]
 
+use ringfeed::error::Location;
 use ringfeed::read::{Record, RecordDecoder, RowMut, Sample, Scratch};
-use ringfeed::{DType, Location, Result, Role, TensorSpec};
+use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::{DType, Result};
 
 /// Makes a tensor of each record's number.
 pub struct Numbered([TensorSpec; 1]);

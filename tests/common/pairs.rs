@@ -3,9 +3,10 @@
 
 use std::path::Path;
 
+use ringfeed::error::Location;
 use ringfeed::formats::{Format, Open, Opened};
 use ringfeed::read::{Container, FieldInfo, FieldKind, Lines, Scratch, Value, Visit};
-use ringfeed::{Error, ErrorKind, Location, Result};
+use ringfeed::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
 
 /// Numbers in base 10 or another, a record each, with a name: `name=1f`.

@@ -4,8 +4,10 @@
 use std::sync::Arc;
 
 use ringfeed::inspect::BadRecord;
+use ringfeed::order::State;
+use ringfeed::stats::Stats;
 use ringfeed::tensor::Schema;
-use ringfeed::{DataSet, DataSetIterator, Result, State, Stats};
+use ringfeed::{DataSet, DataSetIterator, Result};
 
 /// The batches of another iterator, with a panic in place of the one of this index.
 pub struct Panicking(pub Box<dyn DataSetIterator>, pub u64);

@@ -1,9 +1,12 @@
 //! What a container's records hold, and what becomes of them.
 
+use ringfeed::error::Location;
 use ringfeed::field::Field;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Container, FieldReader, Scratch, Value};
-use ringfeed::{AsyncDataSetIterator, BadLimits, BadRecords, Location, ReaderSource, Result, Workspace};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::ReaderSource;
+use ringfeed::{AsyncDataSetIterator, Result, Workspace};
 use serde_json::Value as Json;
 
 /// A value as JSON has it.

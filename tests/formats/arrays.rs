@@ -11,12 +11,14 @@ use ringfeed::field::{Array, Class, Field, Numbers};
 use ringfeed::formats::Raw;
 use ringfeed::inspect::verify;
 use ringfeed::read::RecordReader;
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::ReaderSource;
 use ringfeed::storage::Access;
 use ringfeed::tensor::{bf16, f16};
 use ringfeed::tokens::TokenOptions;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Error,
-    ErrorKind, Loader, LoaderConfig, ReaderSource, Result,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Loader,
+    LoaderConfig, Result,
 };
 use serde::Deserialize;
 

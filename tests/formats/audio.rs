@@ -12,9 +12,11 @@ use ringfeed::field::{Audio, Class, Field};
 use ringfeed::formats::Formats;
 use ringfeed::inspect::{Details, verify};
 use ringfeed::memory::MemoryBudget;
+use ringfeed::order::Shard;
 use ringfeed::read::RecordReader;
+use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::storage::Files;
-use ringfeed::{BadLimits, BadRecords, DType, DataSet, DataSetIterator, ErrorKind, Loader, Normaliser, Result, Shard};
+use ringfeed::{DType, DataSet, DataSetIterator, ErrorKind, Loader, Normaliser, Result};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audio").join(name)

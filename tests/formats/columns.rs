@@ -14,17 +14,17 @@ use arrow_array::{
 };
 use arrow_ipc::reader::{FileReader, StreamReader};
 use ringfeed::columns::{ArrowTable, Columns, ColumnsOptions};
-use ringfeed::field::Field;
-use ringfeed::field::Image;
+use ringfeed::field::{Field, Image};
 use ringfeed::formats::Formats;
 use ringfeed::memory::MemoryBudget;
+use ringfeed::order::State;
 use ringfeed::prepare::{DatePart, DateUnit, Mean, MostFrequent, Recipe, category, date, hash, number};
 use ringfeed::read::{Container, FieldReader, Scratch, Value};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::ReaderSource;
 use ringfeed::storage::{Access, Files, Mapping, Storage};
-use ringfeed::{
-    BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, ReaderSource, Result, State, Workspace, shield,
-    wrap,
-};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, Result, Workspace};
 use serde_json::{Map, Value as Json, json};
 
 fn fixtures(folder: &str) -> PathBuf {

@@ -15,10 +15,10 @@ use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Concat, Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
-use ringfeed::settings::{SavedIndex, SourceConfig};
+use ringfeed::settings::{BadLimits, BadRecords, SavedIndex, SourceConfig};
 use ringfeed::storage::{Access, Mapping};
-use ringfeed::tensor::{Affine, AffineSteps, Dim, Element, Extents, Layout, Schema, bf16, f16};
-use ringfeed::{BadLimits, BadRecords, DType, ErrorKind, Loader, LoaderConfig, Result, Role, TensorSpec};
+use ringfeed::tensor::{Affine, AffineSteps, Dim, Element, Extents, Layout, Role, Schema, TensorSpec, bf16, f16};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result};
 use serde_json::json;
 use tempfile::TempDir;
 

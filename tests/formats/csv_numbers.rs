@@ -15,8 +15,8 @@ use ringfeed::read::{Record, RecordDecoder, RecordReader, RecordStream, RowMut, 
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
-use ringfeed::tensor::{Extents, Layout, Schema, bf16, f16};
-use ringfeed::{DType, Loader, LoaderConfig, Result, Role, TensorSpec};
+use ringfeed::tensor::{Extents, Layout, Role, Schema, TensorSpec, bf16, f16};
+use ringfeed::{DType, Loader, LoaderConfig, Result};
 
 /// The bytes of the first tensor of one sample.
 fn decoded(

@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 use ringfeed::csv::Missing;
 use ringfeed::field::{Category, Class, Field, Image, Numbers, Text};
 use ringfeed::images::{ImageAugment, PixelOrder};
-use ringfeed::{BadRecords, DType, DataSet, DataSetIterator, Loader, LoaderConfig, Result, Role};
+use ringfeed::settings::BadRecords;
+use ringfeed::tensor::Role;
+use ringfeed::{DType, DataSet, DataSetIterator, Loader, LoaderConfig, Result};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
@@ -218,7 +220,7 @@ fn a_file_that_a_table_names_and_that_is_not_there_is_a_bad_record_with_its_name
     let loader = Loader::open(folder.path().join("table.csv"))?
         .field("image", Image::rgb(16, 16).from("path").file())
         .field("x", Numbers::f32())
-        .bad_records(ringfeed::BadRecords::Skip(Default::default()));
+        .bad_records(ringfeed::settings::BadRecords::Skip(Default::default()));
     let mut batches = loader.build()?;
     assert_eq!(batches.next().unwrap()?.tensor("x")?.as_slice::<f32>()?, [1.0]);
     let bad = batches.bad_records();

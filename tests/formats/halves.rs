@@ -10,12 +10,10 @@ use ringfeed::csv::{CsvOptions, CsvReader};
 use ringfeed::field::{self, Class, Image};
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::read::{Array, MemoryReader, RecordReader, SampleStream};
-use ringfeed::source::{StreamSource, Transformed};
-use ringfeed::tensor::{Element, Numbers, bf16, f16};
+use ringfeed::source::{ReaderSource, StreamSource, Transformed};
+use ringfeed::tensor::{Element, Numbers, Role, TensorSpec, bf16, f16};
 use ringfeed::transform::{Transforms, normalise};
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSet, ErrorKind, LoaderConfig, Normaliser, ReaderSource, Role, TensorSpec,
-};
+use ringfeed::{AsyncDataSetIterator, DType, DataSet, ErrorKind, LoaderConfig, Normaliser};
 
 /// Bits of an f64, of the f16 and bf16 nearest to it, and of those nearest to the f32 nearest to it. f16 as NumPy 2.4.6
 /// rounds, bf16 of f32 as ml_dtypes 0.6.0 does, which agrees with the fractions that gave bf16 of f64.

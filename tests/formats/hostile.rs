@@ -7,15 +7,17 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use crate::common::{Flaky, Trouble, Waves, ends, workspace, xs};
+use ringfeed::error::Location;
 use ringfeed::memory::{AnonymousPages, Block, MemoryBudget, PageSource, TempFilePages};
-use ringfeed::order::RandomKey;
+use ringfeed::order::{LastBatch, RandomKey, State};
 use ringfeed::read::{Array, Fingerprint, Job, RowMut, RowsMut, SampleStream, Scratch};
-use ringfeed::source::{BatchPlan, Filler, Opened, Planner, Source, StreamSource};
-use ringfeed::tensor::{Dim, Extents, Schema};
-use ringfeed::workspace::Overflow;
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{BatchPlan, Filler, Opened, Planner, ReaderSource, Source, StreamSource};
+use ringfeed::tensor::{Dim, Extents, Role, Schema, TensorSpec};
+use ringfeed::workspace::{Overflow, shield, wrap};
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Error,
-    ErrorKind, LastBatch, Location, ReaderSource, Result, Role, State, TensorSpec, Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Result,
+    Workspace,
 };
 
 #[test]

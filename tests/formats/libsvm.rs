@@ -7,10 +7,11 @@ use proptest::prelude::*;
 use ringfeed::field::{Category, Class, Numbers, Tokens};
 use ringfeed::formats::Libsvm;
 use ringfeed::memory::MemoryBudget;
+use ringfeed::order::Shard;
 use ringfeed::read::{Container, LibsvmOptions, Scratch, SparseLines, Value};
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
-use ringfeed::{DataSet, DataSetIterator, ErrorKind, Loader, Result, Shard};
+use ringfeed::{DataSet, DataSetIterator, ErrorKind, Loader, Result};
 use serde_json::Value as Json;
 
 fn fixture(name: &str) -> PathBuf {

@@ -7,7 +7,8 @@ use crate::common::{Seen, see, see_all};
 use crate::own_format::Shouting;
 use ringfeed::formats::Formats;
 use ringfeed::inspect::verify_with;
-use ringfeed::{ErrorKind, Loader, LoaderConfig, Part, Result, Shard};
+use ringfeed::order::{Part, Shard};
+use ringfeed::{ErrorKind, Loader, LoaderConfig, Result};
 use tempfile::TempDir;
 
 fn folder(files: &[(&str, &[u8])]) -> TempDir {
@@ -339,7 +340,8 @@ fn records_keep_their_part_of_a_split_when_files_are_added() {
             folder.path(),
             r#"{"sources": [{"format": "csv", "path": "FOLDER/p", "options": {"header": "no"}}]}"#,
         );
-        config.split = Some(ringfeed::Split { train: 0.6, validation: 0.3, test: 0.1, seed: 3, part: Part::Train });
+        config.split =
+            Some(ringfeed::order::Split { train: 0.6, validation: 0.3, test: 0.1, seed: 3, part: Part::Train });
         let mut batches = Loader::from(config).build().unwrap();
         let values = batches.by_ref().flat_map(|batch| {
             batch.unwrap().features().unwrap().as_slice::<f32>().unwrap().iter().map(|x| *x as i64).collect::<Vec<_>>()

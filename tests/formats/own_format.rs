@@ -4,12 +4,15 @@
 use std::path::{Path, PathBuf};
 
 use crate::pairs::{PairFormat, PairOptions};
+use ringfeed::error::Location;
 use ringfeed::field::{Class, Numbers, Text};
 use ringfeed::formats::{Csv, Format, Formats, Open, Opened, Streamed};
 use ringfeed::inspect::{Entry, verify_with};
+use ringfeed::order::Shard;
 use ringfeed::read::{Lines, Record, RecordDecoder, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::settings::SourceConfig;
-use ringfeed::{DType, DataSet, ErrorKind, Loader, LoaderConfig, Location, Result, Role, Shard, TensorSpec};
+use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::{DType, DataSet, ErrorKind, Loader, LoaderConfig, Result};
 
 /// Lines that are shouted.
 pub(crate) struct Shouting;
@@ -200,7 +203,7 @@ fn a_bad_record_is_left_out_of_the_names_and_found_when_it_is_read() -> Result<(
     let loader = Loader::new(SourceConfig::new(PairFormat, &path, PairOptions::default()))
         .field("value", Numbers::i64())
         .field("name", Class)
-        .bad_records(ringfeed::BadRecords::Skip(Default::default()));
+        .bad_records(ringfeed::settings::BadRecords::Skip(Default::default()));
     let mut batches = loader.build()?;
     let batch = batches.next().unwrap()?;
     assert_eq!(batch.tensor("value")?.as_slice::<i64>()?, [1, 2]);

@@ -6,17 +6,19 @@ use std::path::Path;
 use crate::common::{Seen, see, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::device::{Device, HostDevice, Upload};
+use ringfeed::error::Location;
 use ringfeed::field::Numbers;
 use ringfeed::memory::MemoryBudget;
-use ringfeed::order::RandomKey;
+use ringfeed::order::{Buckets, LastBatch, RandomKey, Shard, State};
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
-use ringfeed::source::Source;
-use ringfeed::tensor::{Extents, Rows};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, Source};
+use ringfeed::tensor::{Extents, Role, Rows, TensorSpec};
 use ringfeed::transform::{Operation, cast, clip, pad_to};
+use ringfeed::workspace::{shield, wrap};
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, Buckets, DType, DataSet, DataSetIterator,
-    Error, ErrorKind, LastBatch, Loader, LoaderConfig, Location, ReaderSource, Result, Role, Shard, State, TensorSpec,
-    Workspace, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Loader,
+    LoaderConfig, Result, Workspace,
 };
 
 /// Rows of a sparse matrix: `indices` and `values` with one `offsets`, and the id. Records that are dealt a 0 of `bad` are bad.

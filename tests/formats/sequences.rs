@@ -12,8 +12,8 @@ use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::sequences::{Align, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired};
 use ringfeed::storage::Files;
-use ringfeed::tensor::{Element, Extents, Layout, Schema};
-use ringfeed::{ErrorKind, Loader, LoaderConfig, Result, Role, TensorSpec};
+use ringfeed::tensor::{Element, Extents, Layout, Role, Schema, TensorSpec};
+use ringfeed::{ErrorKind, Loader, LoaderConfig, Result};
 use tempfile::TempDir;
 
 /// A padded batch, made as a trainer's would be: measured, laid out, fetched, decoded. The memory is poisoned first.

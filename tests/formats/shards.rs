@@ -10,8 +10,9 @@ use ringfeed::inspect::verify;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::pack::{Pack, PackInto};
 use ringfeed::read::{Container, FieldKind, Scratch, Value};
+use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::storage::Files;
-use ringfeed::{BadLimits, BadRecords, Error, ErrorKind, Loader, Result};
+use ringfeed::{Error, ErrorKind, Loader, Result};
 use serde_json::Value as Json;
 
 fn fixture(name: &str) -> PathBuf {

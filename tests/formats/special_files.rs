@@ -10,12 +10,12 @@ use ringfeed::formats::Formats;
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
 use ringfeed::inspect::{verify, verify_source};
 use ringfeed::read::RecordReader;
-use ringfeed::settings::SavedIndex;
+use ringfeed::settings::{BadLimits, BadRecords, SavedIndex};
+use ringfeed::source::ReaderSource;
 use ringfeed::tar::{TarOptions, TarReader};
 use ringfeed::tokens::{TokenOptions, TokenReader};
-use ringfeed::{
-    BadLimits, BadRecords, ErrorKind, Loader, LoaderConfig, Normaliser, ReaderSource, Result, Workspace, wrap,
-};
+use ringfeed::workspace::wrap;
+use ringfeed::{ErrorKind, Loader, LoaderConfig, Normaliser, Result, Workspace};
 
 use crate::common::ends;
 

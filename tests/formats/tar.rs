@@ -12,14 +12,12 @@ use ringfeed::formats::{Formats, Tar};
 use ringfeed::inspect::{TarSummary, verify};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::RecordReader;
-use ringfeed::settings::SavedIndex;
+use ringfeed::settings::{BadLimits, BadRecords, SavedIndex};
+use ringfeed::source::ReaderSource;
 use ringfeed::storage::{Access, Files};
 use ringfeed::tar::{TarOptions, TarReader};
 use ringfeed::tensor::Dim;
-use ringfeed::{
-    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, ReaderSource,
-    Result,
-};
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Result};
 use serde_json::Value;
 
 type Fields = Vec<(String, Field)>;

@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 
 use ringfeed::field::{Field, Tokenizer};
 use ringfeed::formats::{TextFiles, TextTokens, Tokens};
+use ringfeed::order::Shard;
 use ringfeed::settings::{SavedIndex, SourceConfig};
 use ringfeed::storage::{Files, Storage};
 use ringfeed::tokens::{TextCut, TextTokenOptions, TokenCut, TokenOptions, TokenPacking, TokenTargets};
-use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result, Shard};
+use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Result};
 use serde_json::{Value as Json, json};
 
 fn fixture(name: &str) -> PathBuf {
@@ -159,8 +160,9 @@ fn a_text_that_is_too_long_or_none_is_a_bad_record_with_its_place() {
     let error = &errors[0];
     assert!(error.message().contains("tokens; at most 4 fit; raise max_len"), "{error}");
     assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)));
-    let limits = ringfeed::BadLimits::default();
-    let skipping = Loader::open(&path).unwrap().field("ids", field).bad_records(ringfeed::BadRecords::Skip(limits));
+    let limits = ringfeed::settings::BadLimits::default();
+    let skipping =
+        Loader::open(&path).unwrap().field("ids", field).bad_records(ringfeed::settings::BadRecords::Skip(limits));
     let read = rows(&mut *skipping.build().unwrap(), "ids");
     let (cls, sep) = (ids("wordpiece", "whole")[2][0], ids("wordpiece", "whole")[2][1]);
     // A number has digits that are text; what is missing is an empty text.

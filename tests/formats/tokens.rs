@@ -11,12 +11,12 @@ use ringfeed::field::{Field, Numbers, Text};
 use ringfeed::formats::Tokens;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::RecordReader;
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::ReaderSource;
 use ringfeed::storage::Access;
+use ringfeed::tensor::Role;
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets};
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, Error, ErrorKind, Loader,
-    LoaderConfig, ReaderSource, Role,
-};
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, Error, ErrorKind, Loader, LoaderConfig};
 
 fn file_of(bytes: impl AsRef<[u8]>) -> tempfile::NamedTempFile {
     let mut file = tempfile::NamedTempFile::new().unwrap();

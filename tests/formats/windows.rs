@@ -5,14 +5,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringfeed::error::Location;
 use ringfeed::field::{Numbers, Tokens};
 use ringfeed::memory::MemoryBudget;
+use ringfeed::order::{Shard, Split};
 use ringfeed::prepare::{Mean, Recipe, number};
 use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit, Windows};
-use ringfeed::{
-    BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Location, Normaliser, Result, Role,
-    Shard, Split, Workspace,
-};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::tensor::Role;
+use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser, Result, Workspace};
 
 /// Three sensors, one after another; sensor `s` has 10 times `s` records, the `n`th of all with the values n and n / 2.
 fn sensors(folder: &Path) -> std::path::PathBuf {

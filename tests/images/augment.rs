@@ -15,12 +15,11 @@ use ringfeed::images::{
 };
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Job, MemoryReader, RecordReader, RowMut, RowsMut, Sample, Scratch};
-use ringfeed::source::{Source, Transformed};
-use ringfeed::tensor::{Extents, Layout, Schema, bf16, f16};
+use ringfeed::source::{ReaderSource, Source, Transformed};
+use ringfeed::tensor::{Extents, Layout, Role, Schema, TensorSpec, bf16, f16};
 use ringfeed::transform::NumberAugment;
-use ringfeed::{
-    DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Normaliser, ReaderSource, Role, TensorSpec, wrap,
-};
+use ringfeed::workspace::wrap;
+use ringfeed::{DType, DataSetIterator, Error, ErrorKind, Loader, LoaderConfig, Normaliser};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
@@ -899,8 +898,8 @@ impl RecordReader for Masked {
         self.0.len()
     }
 
-    fn tensors(&self) -> &[ringfeed::TensorSpec] {
-        static TENSORS: std::sync::OnceLock<Vec<ringfeed::TensorSpec>> = std::sync::OnceLock::new();
+    fn tensors(&self) -> &[ringfeed::tensor::TensorSpec] {
+        static TENSORS: std::sync::OnceLock<Vec<ringfeed::tensor::TensorSpec>> = std::sync::OnceLock::new();
         TENSORS.get_or_init(|| {
             let mut tensors = self.0.tensors().to_vec();
             tensors[1].name = "wave_mask".to_owned();
@@ -916,7 +915,7 @@ impl RecordReader for Masked {
         self.0.decode(sample, nth, scratch, row)
     }
 
-    fn place(&self, sample: u64) -> ringfeed::Location {
+    fn place(&self, sample: u64) -> ringfeed::error::Location {
         self.0.place(sample)
     }
 }
@@ -1025,8 +1024,8 @@ impl RecordReader for Whole {
         }
     }
 
-    fn place(&self, _: u64) -> ringfeed::Location {
-        ringfeed::Location::default()
+    fn place(&self, _: u64) -> ringfeed::error::Location {
+        ringfeed::error::Location::default()
     }
 }
 

@@ -13,8 +13,8 @@ use ringfeed::images::{
 use ringfeed::inspect::summarise_image;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
-use ringfeed::tensor::{Affine, AffineSteps, Extents, Layout, Schema, bf16, f16};
-use ringfeed::{DType, Error, ErrorKind, Loader, Result, Role, TensorSpec};
+use ringfeed::tensor::{Affine, AffineSteps, Extents, Layout, Role, Schema, TensorSpec, bf16, f16};
+use ringfeed::{DType, Error, ErrorKind, Loader, Result};
 
 const WIDTH: usize = 24;
 const HEIGHT: usize = 16;

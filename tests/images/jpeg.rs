@@ -11,11 +11,13 @@ use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions, JpegDecoder, Pixe
 use ringfeed::inspect::verify_source;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
-use ringfeed::source::Transformed;
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, Transformed};
 use ringfeed::stats::DamageStats;
-use ringfeed::tensor::{Extents, Layout, Schema};
+use ringfeed::tensor::{Extents, Layout, Schema, TensorSpec};
 use ringfeed::transform::Transforms;
-use ringfeed::{BadLimits, BadRecords, Error, ErrorKind, ReaderSource, Result, TensorSpec, shield, wrap};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{Error, ErrorKind, Result};
 
 fn path(name: &str) -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "fixtures", "jpeg", &format!("{name}.jpg")].iter().collect()

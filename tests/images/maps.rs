@@ -12,7 +12,8 @@ use ringfeed::images::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, horizontal_flip, random_crop, vertical_flip,
 };
 use ringfeed::settings::SourceConfig;
-use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result, Role};
+use ringfeed::tensor::Role;
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result};
 use serde_json::Value;
 
 fn expected() -> Value {

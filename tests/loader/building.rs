@@ -9,10 +9,11 @@ use ringfeed::device::DeviceName;
 use ringfeed::field::{Class, Image, Numbers};
 use ringfeed::formats::Csv;
 use ringfeed::normalise::{NormaliserFit, QuantileFit};
+use ringfeed::order::LastBatch;
 use ringfeed::sequences::SequenceOptions;
-use ringfeed::settings::{MemoryKind, NormaliserConfig, SourceConfig};
+use ringfeed::settings::{BadLimits, BadRecords, MemoryKind, NormaliserConfig, SourceConfig};
 use ringfeed::workspace::{Amount, Overflow};
-use ringfeed::{BadLimits, BadRecords, ErrorKind, LastBatch, Loader, LoaderConfig, Normaliser, Result};
+use ringfeed::{ErrorKind, Loader, LoaderConfig, Normaliser, Result};
 
 /// A folder of classes made of the fixture photos.
 fn photos() -> tempfile::TempDir {

@@ -5,14 +5,13 @@ use std::sync::Arc;
 
 use crate::common::{Gate, Waves, watchdog};
 use crate::numbered::Numbered;
+use ringfeed::error::Location;
 use ringfeed::read::{Record, RecordReader, RecordStream, RowMut, Sample, Scratch};
-use ringfeed::source::StreamSource;
-use ringfeed::tensor::Extents;
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, StreamSource};
+use ringfeed::tensor::{Extents, TensorSpec};
 use ringfeed::workspace::FetchLimit;
-use ringfeed::{
-    AsyncDataSetIterator, BadLimits, BadRecords, DataSet, DataSetIterator, ErrorKind, Location, ReaderSource, Result,
-    TensorSpec, Workspace,
-};
+use ringfeed::{AsyncDataSetIterator, DataSet, DataSetIterator, ErrorKind, Result, Workspace};
 
 fn within(replacements: usize) -> Workspace {
     watchdog::watch();

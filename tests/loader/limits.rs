@@ -7,19 +7,19 @@ use std::sync::Arc;
 use crate::common::{MAPPED, fixture, workspace};
 use ringfeed::arrays::{RawOptions, RawReader, StoredType};
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream, Missing};
+use ringfeed::error::Location;
 use ringfeed::field::{Category, Image, Numbers, Text};
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
-use ringfeed::source::StreamSource;
+use ringfeed::settings::BadRecords;
+use ringfeed::source::{ReaderSource, StreamSource};
 use ringfeed::storage::{Access, Files};
 use ringfeed::tar::{TarOptions, TarReader};
-use ringfeed::tensor::{Affine, AffineSteps, Schema};
+use ringfeed::tensor::{Affine, AffineSteps, Role, Schema, TensorSpec};
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader, TokenTargets};
-use ringfeed::{
-    AsyncDataSetIterator, BadRecords, DType, DataSet, ErrorKind, Location, ReaderSource, Result, Role, TensorSpec,
-};
+use ringfeed::{AsyncDataSetIterator, DType, DataSet, ErrorKind, Result};
 use tempfile::TempDir;
 
 fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {

@@ -6,10 +6,13 @@ use std::path::Path;
 
 use ringfeed::field::{Boxes, Class, Image, Numbers, Tokens};
 use ringfeed::images::{AugmentRecipe, ResizeFilter, horizontal_flip, random_resized_crop};
-use ringfeed::prepare::{DatePart::Month, Median, Prepared, Recipe, category, date, number};
+use ringfeed::order::{Shard, Split};
+use ringfeed::prepare::DatePart::Month;
+use ringfeed::prepare::{Median, Prepared, Recipe, category, date, number};
 use ringfeed::read::TensorMut;
+use ringfeed::tensor::TensorSpec;
 use ringfeed::transform::{LogMel, Operation, mixup};
-use ringfeed::{DataSet, DataSetIterator, Loader, LoaderConfig, Result, Shard, Split, TensorSpec};
+use ringfeed::{DataSet, DataSetIterator, Loader, LoaderConfig, Result};
 
 fn settings(folder: &Path, text: &str) -> Result<Loader> {
     let path = folder.join("loader.toml");

@@ -5,9 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ringfeed::device::{HostDevice, Upload};
 use ringfeed::read::MemoryReader;
+use ringfeed::source::ReaderSource;
 use ringfeed::stats::Trace;
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::Transforms;
-use ringfeed::{DType, DataSetIterator, Loader, LoaderConfig, ReaderSource, Role, TensorSpec, Workspace, shield, wrap};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{DType, DataSetIterator, Loader, LoaderConfig, Workspace};
 use serde_json::Value;
 
 /// A slice of a track: when it began and ended, in nanoseconds.

@@ -8,15 +8,15 @@ use std::time::Duration;
 
 use crate::common::{Flaky, Seen, Trouble, Waves, see, see_all, workspace, xs};
 use ringfeed::device::{HostDevice, Upload};
+use ringfeed::error::Location;
 use ringfeed::memory::MemoryBudget;
-use ringfeed::order::RandomKey;
+use ringfeed::order::{LastBatch, RandomKey};
 use ringfeed::read::{Array, RecordReader, RowMut, Sample, SampleStream, Scratch};
-use ringfeed::source::StreamSource;
-use ringfeed::tensor::Extents;
-use ringfeed::{
-    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Error, ErrorKind, LastBatch,
-    Location, ReaderSource, Result, Role, TensorSpec, Workspace, shield, wrap,
-};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, StreamSource};
+use ringfeed::tensor::{Extents, Role, TensorSpec};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{AsyncDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Result, Workspace};
 
 /// Waves of which every third, by a key, is bad: by turns it can't be measured, or measures well and can't be decoded.
 struct Damaged(Waves);
@@ -185,7 +185,7 @@ fn a_reset_that_fails_before_anything_was_taken_does_not_lose_the_epoch() {
     let mut iterator = wrap(shield(breaks_off()), &workspace(1, 1)).unwrap();
     let start = iterator.state();
     iterator.seek(&start).unwrap();
-    let far = ringfeed::State { position: 10, ..start };
+    let far = ringfeed::order::State { position: 10, ..start };
     assert_eq!(iterator.seek(&far).unwrap_err().kind(), ErrorKind::Io);
     assert!(iterator.next().is_none());
     iterator.reset().unwrap();
@@ -201,7 +201,7 @@ fn a_device_iterator_ends_after_a_seek_that_fails_and_resets() {
             if shielded { wrap(shield(numbers(50)), &workspace) } else { wrap(numbers(50), &workspace) }.unwrap();
         let mut uploaded = Upload::to(HostDevice::new()).start(inside).unwrap();
         let start = uploaded.state();
-        let wrong = ringfeed::State { seed: 5, ..start };
+        let wrong = ringfeed::order::State { seed: 5, ..start };
         // Batches were loaded, but none was taken: the epoch that a reset begins is this one.
         while uploaded.upload_stats().batches == 0 {
             std::thread::yield_now();

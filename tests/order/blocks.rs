@@ -3,12 +3,11 @@
 
 use crate::common::{Seen, see_all, workspace};
 use proptest::prelude::*;
-use ringfeed::order::{Remainder, Subset};
+use ringfeed::order::{Remainder, Shard, Subset};
 use ringfeed::read::{Concat, MemoryReader};
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig, ReaderSource,
-    Role, Shard,
-};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig};
 
 /// Files of these many records, whose values count through all of them.
 fn files(lens: &[usize]) -> Concat {
@@ -126,13 +125,14 @@ mod parquet {
     use std::path::PathBuf;
     use std::sync::{Arc, Mutex};
 
+    use ringfeed::Result;
     use ringfeed::columns::{ChunkStats, Columns, ColumnsOptions};
     use ringfeed::csv::ColumnRef;
+    use ringfeed::error::Location;
     use ringfeed::field::{Field, Numbers, Text};
     use ringfeed::memory::MemoryBudget;
     use ringfeed::read::{Container, FieldInfo, FieldReader, Scratch, Visit, VisitColumn};
     use ringfeed::storage::Files;
-    use ringfeed::{Location, Result};
 
     use super::*;
 

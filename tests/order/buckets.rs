@@ -6,11 +6,10 @@ use std::collections::BTreeMap;
 use crate::common::{Seen, Waves, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::field::Tokens;
-use ringfeed::order::{RandomKey, Remainder, Subset};
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, Buckets, DataSetIterator, ErrorKind,
-    LastBatch, Loader, LoaderConfig, ReaderSource, Shard, State,
-};
+use ringfeed::order::{Buckets, LastBatch, RandomKey, Remainder, Shard, State, Subset};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::ReaderSource;
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig};
 
 const BOUNDS: [u32; 4] = [5, 10, 20, 40];
 

@@ -7,13 +7,12 @@ use crate::common::{Seen, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::csv::CsvOptions;
 use ringfeed::field::Numbers;
-use ringfeed::order::{RandomKey, Subset};
+use ringfeed::order::{Part, RandomKey, Shard, Split, Strata, Subset};
 use ringfeed::prepare::{Recipe, number};
 use ringfeed::read::MemoryReader;
-use ringfeed::{
-    AsyncDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig, Part, ReaderSource, Role, Shard, Split,
-    Strata,
-};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::{AsyncDataSetIterator, DataSetIterator, ErrorKind, Loader, LoaderConfig};
 
 fn samples(batches: &[Seen]) -> Vec<u64> {
     batches.iter().flat_map(|batch| batch.samples.iter().copied()).collect()
@@ -356,12 +355,12 @@ fn classes_that_are_known_without_reading_can_be_chosen_by() {
     assert_eq!(images().filter("label in ['dog', 'newt']").plan().unwrap().samples, Some(9));
     assert_eq!(images().filter("label != 0").plan().unwrap().samples, Some(9));
     let config = LoaderConfig {
-        split: Some(ringfeed::Split {
+        split: Some(ringfeed::order::Split {
             train: 2.0 / 3.0,
             validation: 0.0,
             test: 1.0 / 3.0,
             seed: 1,
-            part: ringfeed::Part::Test,
+            part: ringfeed::order::Part::Test,
         }),
         ..images().stratify("label").config().clone()
     };

@@ -4,13 +4,14 @@
 
 use crate::common::{Flaky, Trouble, Waves, see, workspace, xs};
 use ringfeed::device::{HostDevice, Upload};
+use ringfeed::order::{Epoch, Shard, State};
 use ringfeed::read::{Array, SampleStream};
-use ringfeed::source::{ByEpoch, Replay, StreamSource};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ByEpoch, ReaderSource, Replay, StreamSource};
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::Operation;
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator, Epoch,
-    ErrorKind, ReaderSource, Result, Role, Shard, State, TensorSpec, shield, wrap,
-};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, ErrorKind, Result};
 
 fn shuffled() -> ReaderSource {
     ReaderSource::new(Waves::new(10, 5)).shuffle(3).batch_size(4)

@@ -8,13 +8,12 @@ use std::time::Duration;
 use crate::common::{Seen, Waves, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::memory::TempFilePages;
-use ringfeed::order::{Permutation, RandomKey};
+use ringfeed::order::{LastBatch, Permutation, RandomKey};
 use ringfeed::read::MemoryReader;
-use ringfeed::workspace::Overflow;
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, LastBatch, ReaderSource, Role,
-    Workspace, shield, wrap,
-};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::workspace::{Overflow, shield, wrap};
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Workspace};
 
 #[derive(Clone, Debug)]
 struct Case {

@@ -9,13 +9,13 @@ use std::process::{Command, Stdio};
 use crate::common::{Flaky, Seen, Trouble, Waves, see, see_all, workspace, xs};
 use proptest::prelude::*;
 use ringfeed::images::{horizontal_flip, random_resized_crop};
-use ringfeed::order::{RandomKey, Remainder};
+use ringfeed::order::{LastBatch, RandomKey, Remainder, Shard, State};
 use ringfeed::read::MemoryReader;
-use ringfeed::workspace::FetchLimit;
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DataSetIterator, ErrorKind, LastBatch,
-    ReaderSource, Role, Shard, State, Workspace, shield, wrap,
-};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::ReaderSource;
+use ringfeed::tensor::Role;
+use ringfeed::workspace::{FetchLimit, shield, wrap};
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Workspace};
 
 fn waves(len: u64, seed: u64, batch_size: usize) -> ReaderSource {
     ReaderSource::new(Waves::new(len, 20)).shuffle(seed).batch_size(batch_size)
@@ -124,9 +124,10 @@ impl ringfeed::read::RecordReader for Endless {
         self.0
     }
 
-    fn tensors(&self) -> &[ringfeed::TensorSpec] {
-        static TENSORS: std::sync::LazyLock<[ringfeed::TensorSpec; 1]> =
-            std::sync::LazyLock::new(|| [ringfeed::TensorSpec::new("x", Role::Feature, ringfeed::DType::I64, &[])]);
+    fn tensors(&self) -> &[ringfeed::tensor::TensorSpec] {
+        static TENSORS: std::sync::LazyLock<[ringfeed::tensor::TensorSpec; 1]> = std::sync::LazyLock::new(|| {
+            [ringfeed::tensor::TensorSpec::new("x", Role::Feature, ringfeed::DType::I64, &[])]
+        });
         &*TENSORS
     }
 
@@ -142,8 +143,8 @@ impl ringfeed::read::RecordReader for Endless {
         Ok(())
     }
 
-    fn place(&self, _: u64) -> ringfeed::Location {
-        ringfeed::Location::default()
+    fn place(&self, _: u64) -> ringfeed::error::Location {
+        ringfeed::error::Location::default()
     }
 }
 
@@ -350,7 +351,7 @@ fn a_longer_replacement_has_its_batch_laid_out_again() {
         fn len(&self) -> u64 {
             self.0.len()
         }
-        fn tensors(&self) -> &[ringfeed::TensorSpec] {
+        fn tensors(&self) -> &[ringfeed::tensor::TensorSpec] {
             self.0.tensors()
         }
         fn measure(
@@ -372,7 +373,7 @@ fn a_longer_replacement_has_its_batch_laid_out_again() {
             }
             self.0.decode(sample, nth, scratch, row)
         }
-        fn place(&self, sample: u64) -> ringfeed::Location {
+        fn place(&self, sample: u64) -> ringfeed::error::Location {
             self.0.place(sample)
         }
     }
@@ -710,7 +711,7 @@ fn numbers_beyond_any_run_are_refused_or_do_no_harm() {
     let refused = ahead.seek(&beyond).err().or_else(|| ahead.next().and_then(Result::err));
     assert_eq!(refused.unwrap().kind(), ErrorKind::Config);
     let rows = ringfeed::read::SampleStream::repeatable(
-        &[ringfeed::TensorSpec::new("x", Role::Feature, ringfeed::DType::U8, &[])],
+        &[ringfeed::tensor::TensorSpec::new("x", Role::Feature, ringfeed::DType::U8, &[])],
         || (0..10u8).map(|x| Ok(vec![ringfeed::read::Array::from(x)])),
     );
     let stream = ringfeed::source::StreamSource::from_samples(rows.unwrap());

@@ -10,16 +10,15 @@ use ringfeed::images::{
     colour_jitter, horizontal_flip, rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter,
     trivial_augment, vertical_flip,
 };
+use ringfeed::order::Shard;
 use ringfeed::read::MemoryReader;
-use ringfeed::source::Transformed;
+use ringfeed::source::{ReaderSource, Transformed};
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{
     LogMel, Operation, Transforms, bins, cast, clip, cutmix, dense, flip, layout, log1p, masking, mixup, noise,
     normalise, one_hot, pad_to, pad_to_multiple, quantile, remove, scale,
 };
-use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Normaliser, ReaderSource, Role, Shard,
-    TensorSpec,
-};
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Normaliser};
 use serde::de::DeserializeOwned;
 
 const SAMPLES: u64 = 24;

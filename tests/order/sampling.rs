@@ -8,14 +8,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::common::{Flaky, Trouble, Waves, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::csv::CsvOptions;
+use ringfeed::error::Location;
 use ringfeed::field::{Class, Field, Numbers};
 use ringfeed::images::{ImageFolder, ImageOptions};
-use ringfeed::order::{Remainder, Subset};
+use ringfeed::order::{Folds, Part, Remainder, Shard, Split, State, Subset};
 use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
-use ringfeed::source::{Source, read_labels};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, Source, read_labels};
+use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::workspace::{shield, wrap};
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, ErrorKind, Folds,
-    Loader, LoaderConfig, Location, Part, ReaderSource, Result, Role, Shard, Split, State, TensorSpec, shield, wrap,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Result,
 };
 
 /// As many numbers as one likes, with names of their own; counts what is decoded.

@@ -10,13 +10,14 @@ use crate::common::{fixture, workspace};
 use ringfeed::arrays::{NpyOptions, NpyReader, StoredType};
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
 use ringfeed::images::{ImageFolder, ImageOptions};
-use ringfeed::order::Subset;
+use ringfeed::order::{Shard, State, Subset};
 use ringfeed::read::{Concat, Fingerprint, MemoryReader, RecordReader, RecordStream};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
-use ringfeed::source::Source;
+use ringfeed::source::{ReaderSource, Source};
 use ringfeed::tar::{TarOptions, TarReader};
+use ringfeed::tensor::Role;
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader};
-use ringfeed::{AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Loader, ReaderSource, Role, Shard, State};
+use ringfeed::{AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Loader};
 
 fn numbers(len: i64) -> MemoryReader<i64> {
     MemoryReader::new("x", Role::Feature, &[], (0..len).collect::<Vec<_>>()).unwrap()

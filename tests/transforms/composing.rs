@@ -1,12 +1,12 @@
 //! Readers whose samples have lengths of their own, composed; and streams that know how many records they have.
 
+use ringfeed::error::Location;
+use ringfeed::order::LastBatch;
 use ringfeed::read::{Fingerprint, Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
-use ringfeed::source::StreamSource;
-use ringfeed::tensor::{Dim, Extents};
-use ringfeed::{
-    AsyncDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind, LastBatch, Location,
-    ReaderSource, Result, Role, TensorSpec, Workspace,
-};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, StreamSource};
+use ringfeed::tensor::{Dim, Extents, Role, TensorSpec};
+use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Error, ErrorKind, Result, Workspace};
 
 use crate::numbered::Numbered;
 

@@ -5,11 +5,10 @@ use std::path::{Path, PathBuf};
 
 use ringfeed::field::Audio;
 use ringfeed::read::MemoryReader;
-use ringfeed::source::Transformed;
+use ringfeed::source::{ReaderSource, Transformed};
+use ringfeed::tensor::Role;
 use ringfeed::transform::{LogBase, LogMel, MelScale, Operation, Transforms, log_mel};
-use ringfeed::{
-    AsyncDataSetIterator, DType, DataSet, Error, ErrorKind, Loader, LoaderConfig, ReaderSource, Result, Role, Workspace,
-};
+use ringfeed::{AsyncDataSetIterator, DType, DataSet, Error, ErrorKind, Loader, LoaderConfig, Result, Workspace};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audio").join(name)

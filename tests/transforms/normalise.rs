@@ -9,8 +9,8 @@ use proptest::prelude::*;
 use ringfeed::normalise::{NormaliserFit, QuantileFit};
 use ringfeed::order::RandomKey;
 use ringfeed::read::RowMut;
-use ringfeed::tensor::{Dim, Element, Extents, Layout, Numbers, Schema, write_numbers};
-use ringfeed::{DType, ErrorKind, Normaliser, Role, TensorSpec};
+use ringfeed::tensor::{Dim, Element, Extents, Layout, Numbers, Role, Schema, TensorSpec, write_numbers};
+use ringfeed::{DType, ErrorKind, Normaliser};
 
 /// Mean and deviation as numpy computes them: two passes over all values.
 fn two_passes(values: &[f64]) -> (f64, f64) {

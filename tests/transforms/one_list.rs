@@ -8,9 +8,10 @@ use ringfeed::device::{Device, DeviceDataSetIterator, HostDevice, Upload};
 use ringfeed::field::{Array, Field, Numbers};
 use ringfeed::formats::Raw;
 use ringfeed::images::PixelOrder;
-use ringfeed::settings::SourceConfig;
+use ringfeed::settings::{BadLimits, BadRecords, SourceConfig};
+use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{Operation, bins, cast, clip, flip, layout, log1p, normalise, remove};
-use ringfeed::{BadLimits, BadRecords, DType, Loader, LoaderConfig, Normaliser, Role, TensorSpec};
+use ringfeed::{DType, Loader, LoaderConfig, Normaliser};
 
 const ROWS: usize = 10;
 const SIZE: usize = 3 * 5 * 6;

@@ -3,11 +3,13 @@
 
 use proptest::prelude::*;
 use ringfeed::field::Numbers;
+use ringfeed::order::{Shard, Split};
 use ringfeed::prepare::{
     Column, DatePart, Mean, Median, MostFrequent, Prepared, Recipe, RecipeFit, category, date, hash, number,
 };
 use ringfeed::read::{JsonLines, LineOptions, Value};
-use ringfeed::{BadLimits, BadRecords, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser, Shard, Split};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::{DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser};
 
 /// Ages, cities and dates with gaps, odd names and numbers.
 const PEOPLE: [(Option<f64>, Option<&str>, Option<&str>); 6] = [

@@ -6,13 +6,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
+use ringfeed::error::Location;
 use ringfeed::field::Numbers;
+use ringfeed::order::{Shard, Split};
 use ringfeed::prepare::{
     Derive, Mean, Median, Prepared, PreparedRow, Recipe, RecipeFit, category, days, difference, join, log_ratio,
     number, pair, product, ratio, same, sum,
 };
 use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit};
-use ringfeed::{BadLimits, BadRecords, DType, ErrorKind, Loader, LoaderConfig, Location, Result, Shard, Split};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result};
 
 /// Houses in a folder, as CSV and as JSON Lines, and a table of cities.
 fn houses(folder: &Path, records: usize) -> (Vec<String>, Vec<String>) {

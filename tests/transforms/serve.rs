@@ -11,11 +11,11 @@ use ringfeed::prepare::{Mean, Recipe, category, number};
 use ringfeed::read::{TensorMut, Value, Windows};
 use ringfeed::serve::{Served, ServedRow};
 use ringfeed::settings::SourceConfig;
-use ringfeed::tensor::Rows;
+use ringfeed::tensor::{Role, Rows, TensorSpec, TensorView};
 use ringfeed::transform::{
     Outputs, Row, Scope, Tensors, Transform, cast, clip, layout, mixup, noise, one_hot, pad_to, pad_to_multiple,
 };
-use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser, Result, Role, TensorSpec, TensorView};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser, Result};
 
 const FILES: [&str; 4] = ["china.jpg", "chelsea.png", "coffee.png", "astronaut.png"];
 

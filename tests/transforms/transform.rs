@@ -10,14 +10,16 @@ use crate::common::{Flaky, Seen, Trouble, Waves, fixture, see, see_all, workspac
 use proptest::prelude::*;
 use ringfeed::inspect::verify_source;
 use ringfeed::memory::MemoryBudget;
+use ringfeed::order::{LastBatch, Shard};
 use ringfeed::read::MemoryReader;
-use ringfeed::source::{Source, Transformed};
-use ringfeed::tensor::Dim;
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, Source, Transformed};
+use ringfeed::tensor::{Dim, Role, TensorSpec};
 use ringfeed::transform::{BatchMut, BatchTransform, Outputs, Row, Scope, Tensors, Transform, Transforms};
 use ringfeed::workspace::FetchLimit;
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSetIterator, Error, ErrorKind,
-    LastBatch, Loader, ReaderSource, Result, Role, Shard, TensorSpec, Workspace,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Error, ErrorKind, Loader, Result,
+    Workspace,
 };
 
 /// Hann's window of 64 samples.
@@ -591,7 +593,7 @@ impl ringfeed::read::RecordReader for Endless {
         unreachable!("there is no room for it")
     }
 
-    fn place(&self, sample: u64) -> ringfeed::Location {
+    fn place(&self, sample: u64) -> ringfeed::error::Location {
         self.0.place(sample)
     }
 }

@@ -6,15 +6,16 @@ use std::collections::BTreeMap;
 use crate::common::{Waves, fixture, see_all, workspace};
 use ringfeed::normalise::QuantileFit;
 use ringfeed::read::MemoryReader;
-use ringfeed::source::{Source, Transformed};
-use ringfeed::tensor::{Dim, Numbers, bf16, f16};
+use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::source::{ReaderSource, Source, Transformed};
+use ringfeed::tensor::{Dim, Numbers, Role, TensorSpec, bf16, f16};
 use ringfeed::transform::{
     Operation, Transforms, bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
     pad_to_multiple, quantile, remove, scale,
 };
 use ringfeed::{
-    AsyncDataSetIterator, AsyncShieldDataSetIterator, BadLimits, BadRecords, DType, DataSet, DataSetIterator,
-    ErrorKind, Loader, LoaderConfig, Normaliser, ReaderSource, Role, TensorSpec,
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, ErrorKind, Loader, LoaderConfig,
+    Normaliser,
 };
 use serde::Deserialize;
 

@@ -1,8 +1,7 @@
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use ringfeed::Stats;
-use ringfeed::stats::StatsHandle;
+use ringfeed::stats::{Stats, StatsHandle};
 
 use crate::names::Names;
 use crate::output::plain;

@@ -11,8 +11,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, is_raw_mode_enabled,
 };
-use ringfeed::Stats;
-use ringfeed::stats::StatsHandle;
+use ringfeed::stats::{Stats, StatsHandle};
 
 use crate::ending::Ending;
 

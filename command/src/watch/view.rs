@@ -5,8 +5,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
 use ratatui::text::Line;
 use ratatui::widgets::{Block, Cell, Gauge, Paragraph, Row, Sparkline, Table, Wrap};
-use ringfeed::Stats;
-use ringfeed::stats::StageStats;
+use ringfeed::stats::{StageStats, Stats};
 
 use crate::names::Names;
 use crate::output::plain;

@@ -10,7 +10,8 @@ use std::error::Error;
 
 use burn::tensor::{DType as BurnType, Device, Int, Tensor, TensorData};
 use ringfeed::field::Image;
-use ringfeed::{DType, Loader, Normaliser, TensorView};
+use ringfeed::tensor::TensorView;
+use ringfeed::{DType, Loader, Normaliser};
 
 /// burn's name of an element type.
 fn element_type(dtype: DType) -> Result<BurnType, Box<dyn Error>> {

@@ -14,9 +14,10 @@ use indicatif::{ProgressBar, ProgressStyle};
 use ringfeed::arrays::{IdxOptions, IdxReader};
 use ringfeed::field::{Class, Numbers};
 use ringfeed::order::RandomKey;
-use ringfeed::source::Transformed;
+use ringfeed::source::{ReaderSource, Transformed};
 use ringfeed::transform::{Transforms, normalise};
-use ringfeed::{DataSet, Normaliser, ReaderSource, Workspace, shield, wrap};
+use ringfeed::workspace::{shield, wrap};
+use ringfeed::{DataSet, Normaliser, Workspace};
 
 /// Train a classifier on the MNIST digits and test it.
 #[derive(Parser)]

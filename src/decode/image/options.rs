@@ -207,7 +207,7 @@ pub struct ImageOptions {
     pub jpeg: JpegDecoder,
     /// Whether JPEG files that libjpeg loads with a warning are refused: stray bytes before a marker, restart markers
     /// out of turn, data that is damaged or ends early although the end of the image is marked. If not (the default),
-    /// such images have libjpeg's pixels and are counted in [`Stats::damage`](crate::Stats::damage). The decoders
+    /// such images have libjpeg's pixels and are counted in [`Stats::damage`](crate::stats::Stats::damage). The decoders
     /// [`LibjpegTurbo`](JpegDecoder::LibjpegTurbo) and [`TurboJpeg`](JpegDecoder::TurboJpeg) always refuse them, and so
     /// does shrinking. A file that is cut off is always refused.
     pub strict: bool,

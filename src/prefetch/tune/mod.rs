@@ -241,7 +241,7 @@ impl Tuner {
     #[cfg(test)]
     fn any(&mut self) -> Amounts {
         self.looks += 1;
-        let any = |stream: u64, most: u64| 1 + (crate::order::RandomKey::new(stream).bits(self.looks) % most) as usize;
+        let any = |stream: u64, most: u64| 1 + (crate::random::RandomKey::new(stream).bits(self.looks) % most) as usize;
         self.now = Amounts { workers: any(1, 9), prefetch: any(2, 11) };
         self.now
     }

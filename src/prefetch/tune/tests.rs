@@ -3,7 +3,7 @@ use std::sync::Arc;
 use super::simulated::Simulated;
 use super::{Amounts, Bounds, Tuner};
 use crate::dataset::{DataSet, DataSetIterator, ReaderSource};
-use crate::order::Shard;
+use crate::positions::Shard;
 use crate::prefetch::{Amount, AsyncDataSetIterator, Workspace, shield, wrap};
 use crate::read::MemoryReader;
 use crate::ring::RingStats;

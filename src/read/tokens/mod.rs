@@ -40,8 +40,8 @@ pub use text_options::{TextCut, TextTokenOptions};
 /// Windows of a file of tokens: `.bin`, as nanoGPT and llm.c write it, or NPY.
 ///
 /// ```
-/// use ringfeed::ReaderSource;
 /// use ringfeed::read::RecordReader;
+/// use ringfeed::source::ReaderSource;
 /// use ringfeed::tokens::{TokenOptions, TokenReader};
 ///
 /// # let folder = tempfile::tempdir()?;

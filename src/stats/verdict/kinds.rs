@@ -52,12 +52,12 @@ pub struct Change {
     pub value: usize,
 }
 
-/// What limits a run, with evidence, and what to do: see [`Stats::verdict`](crate::Stats::verdict). `Display` writes it as one sentence.
+/// What limits a run, with evidence, and what to do: see [`Stats::verdict`](crate::stats::Stats::verdict). `Display` writes it as one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
     /// What limits.
     pub limit: Limit,
-    /// The stage that takes most of the time, if one stands out: a name of [`Stats::stages`](crate::Stats::stages).
+    /// The stage that takes most of the time, if one stands out: a name of [`Stats::stages`](crate::stats::Stats::stages).
     pub stage: Option<&'static str>,
     /// Share of the time that the trainer waited, from 0 to 1.
     pub waited: f64,

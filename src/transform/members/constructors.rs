@@ -58,9 +58,10 @@ pub fn flip(tensor: impl Into<String>, by: impl Into<String>) -> Operation {
 ///
 /// ```
 /// use ringfeed::read::MemoryReader;
-/// use ringfeed::source::Transformed;
+/// use ringfeed::source::{ReaderSource, Transformed};
+/// use ringfeed::tensor::Role;
 /// use ringfeed::transform::{Transforms, dense};
-/// use ringfeed::{AsyncDataSetIterator, ReaderSource, Role, Workspace};
+/// use ringfeed::{AsyncDataSetIterator, Workspace};
 ///
 /// let values = MemoryReader::new("x", Role::Feature, &[2], vec![0.5f32, 2.0, 1.0, 3.0])?;
 /// let columns = MemoryReader::new("columns", Role::Feature, &[2], vec![0i32, 3, 2, 9])?;

@@ -11,9 +11,9 @@ use super::{Edge, ImageAugment, horizontal_flip, random_resized_crop};
 /// is decoded once for all of them.
 ///
 /// ```no_run
+/// use ringfeed::Loader;
 /// use ringfeed::field::Image;
 /// use ringfeed::images::{AugmentRecipe, ResizeFilter};
-/// use ringfeed::Loader;
 ///
 /// let view = |recipe, size| Image::rgb(size, size).resize(ResizeFilter::Bicubic).augment(recipe).from("image");
 /// let loader = Loader::open("photos")?

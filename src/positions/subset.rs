@@ -9,9 +9,10 @@ use crate::random::{RandomKey, mix};
 /// keep the ids, the locations and the random numbers that they have in the whole source.
 ///
 /// ```
-/// use ringfeed::{ReaderSource, Role};
 /// use ringfeed::order::Subset;
 /// use ringfeed::read::MemoryReader;
+/// use ringfeed::source::ReaderSource;
+/// use ringfeed::tensor::Role;
 ///
 /// let classes = [0, 1, 0, 2];
 /// let without_0 = Subset::all(4).filter(|sample| classes[sample as usize] != 0);

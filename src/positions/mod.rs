@@ -21,8 +21,7 @@ pub use shard::{Remainder, Shard};
 pub use subset::Subset;
 pub(crate) use weighted::Weighted;
 
-pub use crate::random::RandomKey;
-use crate::random::scaled;
+use crate::random::{RandomKey, scaled};
 
 /// Makes the draws of weighted sampling different from other random numbers.
 const DRAW: u64 = 0x6472_6177_6472_6177;
