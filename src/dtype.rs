@@ -25,6 +25,8 @@ pub enum DType {
     U32,
     /// 32-bit signed integer.
     I32,
+    /// 64-bit unsigned integer.
+    U64,
     /// 64-bit signed integer.
     I64,
     /// 16-bit IEEE 754 number.
@@ -39,13 +41,14 @@ pub enum DType {
 
 impl DType {
     /// Every element type, in declaration order.
-    pub const ALL: [Self; 11] = [
+    pub const ALL: [Self; 12] = [
         Self::U8,
         Self::I8,
         Self::U16,
         Self::I16,
         Self::U32,
         Self::I32,
+        Self::U64,
         Self::I64,
         Self::F16,
         Self::Bf16,
@@ -59,7 +62,7 @@ impl DType {
             Self::U8 | Self::I8 => 1,
             Self::U16 | Self::I16 | Self::F16 | Self::Bf16 => 2,
             Self::U32 | Self::I32 | Self::F32 => 4,
-            Self::I64 | Self::F64 => 8,
+            Self::U64 | Self::I64 | Self::F64 => 8,
         }
     }
 
@@ -69,15 +72,16 @@ impl DType {
     }
 
     /// The smallest and largest integer of the type; `None` for floating point.
-    pub const fn int_range(self) -> Option<(i64, i64)> {
+    pub const fn int_range(self) -> Option<(i128, i128)> {
         match self {
-            Self::U8 => Some((0, u8::MAX as i64)),
-            Self::I8 => Some((i8::MIN as i64, i8::MAX as i64)),
-            Self::U16 => Some((0, u16::MAX as i64)),
-            Self::I16 => Some((i16::MIN as i64, i16::MAX as i64)),
-            Self::U32 => Some((0, u32::MAX as i64)),
-            Self::I32 => Some((i32::MIN as i64, i32::MAX as i64)),
-            Self::I64 => Some((i64::MIN, i64::MAX)),
+            Self::U8 => Some((0, u8::MAX as i128)),
+            Self::I8 => Some((i8::MIN as i128, i8::MAX as i128)),
+            Self::U16 => Some((0, u16::MAX as i128)),
+            Self::I16 => Some((i16::MIN as i128, i16::MAX as i128)),
+            Self::U32 => Some((0, u32::MAX as i128)),
+            Self::I32 => Some((i32::MIN as i128, i32::MAX as i128)),
+            Self::U64 => Some((0, u64::MAX as i128)),
+            Self::I64 => Some((i64::MIN as i128, i64::MAX as i128)),
             Self::F16 | Self::Bf16 | Self::F32 | Self::F64 => None,
         }
     }
@@ -91,6 +95,7 @@ impl DType {
             Self::I16 => "i16",
             Self::U32 => "u32",
             Self::I32 => "i32",
+            Self::U64 => "u64",
             Self::I64 => "i64",
             Self::F16 => "f16",
             Self::Bf16 => "bf16",
@@ -128,6 +133,7 @@ pub enum Numbers<'a> {
     I16(&'a [i16]),
     U32(&'a [u32]),
     I32(&'a [i32]),
+    U64(&'a [u64]),
     I64(&'a [i64]),
     F16(&'a [f16]),
     Bf16(&'a [bf16]),
@@ -149,6 +155,7 @@ impl<'a> Numbers<'a> {
             DType::I16 => Self::I16(cast_slice(bytes)),
             DType::U32 => Self::U32(cast_slice(bytes)),
             DType::I32 => Self::I32(cast_slice(bytes)),
+            DType::U64 => Self::U64(cast_slice(bytes)),
             DType::I64 => Self::I64(cast_slice(bytes)),
             DType::F16 => Self::F16(cast_slice(bytes)),
             DType::Bf16 => Self::Bf16(cast_slice(bytes)),
@@ -166,6 +173,7 @@ impl<'a> Numbers<'a> {
             Self::I16(_) => DType::I16,
             Self::U32(_) => DType::U32,
             Self::I32(_) => DType::I32,
+            Self::U64(_) => DType::U64,
             Self::I64(_) => DType::I64,
             Self::F16(_) => DType::F16,
             Self::Bf16(_) => DType::Bf16,
@@ -188,6 +196,7 @@ impl<'a> Numbers<'a> {
             Self::I16(values) => Self::I16(&values[range]),
             Self::U32(values) => Self::U32(&values[range]),
             Self::I32(values) => Self::I32(&values[range]),
+            Self::U64(values) => Self::U64(&values[range]),
             Self::I64(values) => Self::I64(&values[range]),
             Self::F16(values) => Self::F16(&values[range]),
             Self::Bf16(values) => Self::Bf16(&values[range]),
@@ -208,6 +217,7 @@ impl<'a> Numbers<'a> {
             Self::I16(values) => cast_slice(values),
             Self::U32(values) => cast_slice(values),
             Self::I32(values) => cast_slice(values),
+            Self::U64(values) => cast_slice(values),
             Self::I64(values) => cast_slice(values),
             Self::F16(values) => cast_slice(values),
             Self::Bf16(values) => cast_slice(values),
@@ -225,6 +235,7 @@ impl<'a> Numbers<'a> {
             Self::I16(values) => values.len(),
             Self::U32(values) => values.len(),
             Self::I32(values) => values.len(),
+            Self::U64(values) => values.len(),
             Self::I64(values) => values.len(),
             Self::F16(values) => values.len(),
             Self::Bf16(values) => values.len(),
@@ -238,7 +249,7 @@ impl<'a> Numbers<'a> {
         self.len() == 0
     }
 
-    /// Number `index` as f64 (the nearest one for large `i64`).
+    /// Number `index` as f64 (the nearest one for large `u64` and `i64`).
     ///
     /// # Panics
     ///
@@ -251,6 +262,7 @@ impl<'a> Numbers<'a> {
             Self::I16(values) => values[index].into(),
             Self::U32(values) => values[index].into(),
             Self::I32(values) => values[index].into(),
+            Self::U64(values) => values[index] as f64,
             Self::I64(values) => values[index] as f64,
             Self::F16(values) => values[index].into(),
             Self::Bf16(values) => values[index].into(),
@@ -293,6 +305,7 @@ elements!(
     i16 => I16,
     u32 => U32,
     i32 => I32,
+    u64 => U64,
     i64 => I64,
     f16 => F16,
     bf16 => Bf16,

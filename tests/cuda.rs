@@ -278,7 +278,7 @@ fn conversions_give_the_bits_of_the_host_device() {
             let linear = normalise("x", Normaliser::Linear { scale: 1.0 / 257.0, bias: -3.7 });
             both(&given, vec![cast("x", DType::F32), linear, cast("x", to)]);
         }
-        for dtype in [DType::U8, DType::I8, DType::U16, DType::I16, DType::U32, DType::I32, DType::I64] {
+        for dtype in [DType::U8, DType::I8, DType::U16, DType::I16, DType::U32, DType::I32, DType::U64, DType::I64] {
             let label = |row: u64| {
                 let mut bytes = ((row as i64) - 3).to_le_bytes().to_vec();
                 bytes.truncate(dtype.bytes());

@@ -13,7 +13,7 @@ class Source:
 
     A record is a dict of values by name; or a tuple of them, or a single one, for which ``names`` has the names.
     Values are bytes (of a file, for ``Image`` and ``Array``), text, numbers, ``None`` for a missing one, and arrays
-    or lists of numbers; those of ``uint64`` become ``i64``, and what that does not hold makes a bad record.
+    or lists of numbers, whose type is that of their tensor unless a field asks for another.
     """
 
     def __init__(self, reader: Any, names: Sequence[str] | None = None) -> None:
@@ -73,8 +73,6 @@ def read(source: Source, record: int) -> list[Any]:
 # What stands for a value that is none of one.
 _SEVERAL = object()
 
-_MOST = 2**63 - 1
-
 
 def _plain(value: Any) -> Any:
     """What the compiled part knows: bytes, text, a number, `None`, or the element type, bytes and shape of an array."""
@@ -105,21 +103,14 @@ def _numbers(value: Any) -> tuple[Any, str]:
         array = array.astype(numpy.uint8)
     if array.dtype.kind not in "uif" or array.dtype.itemsize > 8:
         raise TypeError(f"expected numbers, found {type(value).__name__} of {array.dtype}")
-    dtype = f"{array.dtype.kind}{8 * array.dtype.itemsize}"
-    return array, "i64" if dtype == "u64" else dtype
+    return array, f"{array.dtype.kind}{8 * array.dtype.itemsize}"
 
 
 def _array(value: Any) -> tuple[str, memoryview, list[int]]:
     import numpy
 
     array, dtype = _numbers(value)
-    native = array.dtype.newbyteorder("=")
-    if native == numpy.uint64:
-        most = int(array.max(initial=0))
-        if most > _MOST:
-            raise ValueError(f"{most} is more than i64 holds, which uint64 numbers become")
-        native = numpy.dtype(numpy.int64)
-    whole = numpy.ascontiguousarray(array, dtype=native)
+    whole = numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     return dtype, whole.reshape(-1).view(numpy.uint8).data, list(array.shape)
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal, Self, TypeVar, final, overload
 __version__: str
 
 _T = TypeVar("_T")
-_DType = Literal["u8", "i8", "u16", "i16", "u32", "i32", "i64", "f16", "bf16", "f32", "f64"]
+_DType = Literal["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"]
 
 @final
 class Tensor:

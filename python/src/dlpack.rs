@@ -141,7 +141,7 @@ fn type_of(dtype: DType) -> PyResult<Type> {
     const FLOAT: u8 = 2;
     const BFLOAT: u8 = 4;
     let code = match dtype {
-        DType::U8 | DType::U16 | DType::U32 => UINT,
+        DType::U8 | DType::U16 | DType::U32 | DType::U64 => UINT,
         DType::I8 | DType::I16 | DType::I32 | DType::I64 => INT,
         DType::F16 | DType::F32 | DType::F64 => FLOAT,
         DType::Bf16 => BFLOAT,

@@ -121,6 +121,7 @@ fn numbers(dtype: DType, bytes: &[u8]) -> Option<Numbers<'_>> {
         DType::I16 => Numbers::I16(cast(bytes).ok()?),
         DType::U32 => Numbers::U32(cast(bytes).ok()?),
         DType::I32 => Numbers::I32(cast(bytes).ok()?),
+        DType::U64 => Numbers::U64(cast(bytes).ok()?),
         DType::I64 => Numbers::I64(cast(bytes).ok()?),
         DType::F16 => Numbers::F16(cast(bytes).ok()?),
         DType::F32 => Numbers::F32(cast(bytes).ok()?),

@@ -102,6 +102,7 @@ fn array(part: &Bound<'_, PyAny>) -> PyResult<Array> {
         DType::I16 => typed::<i16>(py, &bytes, &shape),
         DType::U32 => typed::<u32>(py, &bytes, &shape),
         DType::I32 => typed::<i32>(py, &bytes, &shape),
+        DType::U64 => typed::<u64>(py, &bytes, &shape),
         DType::I64 => typed::<i64>(py, &bytes, &shape),
         DType::F16 => typed::<f16>(py, &bytes, &shape),
         DType::F32 => typed::<f32>(py, &bytes, &shape),

@@ -131,6 +131,8 @@ fn format(dtype: DType) -> Option<&'static CStr> {
         DType::U32 => c"I",
         DType::I32 => c"i",
         // NumPy's own name for 64 bits is the type that C calls long, where that has so many.
+        DType::U64 if size_of::<std::ffi::c_ulong>() == 8 => c"L",
+        DType::U64 => c"Q",
         DType::I64 if size_of::<std::ffi::c_long>() == 8 => c"l",
         DType::I64 => c"q",
         DType::F16 => c"e",

@@ -314,7 +314,7 @@ def test_page_locked_memory_never_leaves_as_an_array(numbers: Make) -> None:
     assert [batch["y"].tolist()[0] for batch in batches] == [0, 10]
 
 
-@pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16", "u32", "i32", "i64", "f16", "bf16", "f32", "f64"])
+@pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"])
 def test_every_element_type_goes_to_every_library(tmp_path, dtype: str) -> None:
     names = {"u": "uint", "i": "int", "f": "float", "b": "bfloat"}
     name = names[dtype[0]] + dtype.lstrip("bfiu")

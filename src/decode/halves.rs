@@ -95,6 +95,14 @@ pub(crate) fn odd_f32_of_i64(number: i64) -> f32 {
     odd_f32(if is_small { number as f64 } else { (number & !REST | rest) as f64 })
 }
 
+/// The same for an integer without a sign.
+pub(crate) fn odd_f32_of_u64(number: u64) -> f32 {
+    const REST: u64 = (1 << 12) - 1;
+    let is_small = number <= 1 << 53;
+    let rest = u64::from(number & REST != 0) << 12;
+    odd_f32(if is_small { number as f64 } else { (number & !REST | rest) as f64 })
+}
+
 /// [`odd_f32`] of the decimal number `text`, whose nearest f64 is `near`.
 pub(crate) fn odd_f32_of_text(text: &[u8], near: f64) -> f32 {
     let odd = odd_f32(near);

@@ -1,4 +1,4 @@
-use super::halves::{Half, odd_f32, odd_f32_of_i64};
+use super::halves::{Half, odd_f32, odd_f32_of_i64, odd_f32_of_u64};
 use crate::decode::fused::{convert, scale_all, scale_each};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
@@ -45,6 +45,7 @@ pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>)
         Numbers::I16(values) => write(tensor, at, values),
         Numbers::U32(values) => write(tensor, at, values),
         Numbers::I32(values) => write(tensor, at, values),
+        Numbers::U64(values) => write(tensor, at, values),
         Numbers::I64(values) => write(tensor, at, values),
         Numbers::F16(values) => write_halves(tensor, at, values),
         Numbers::Bf16(values) => write_halves(tensor, at, values),
@@ -98,6 +99,7 @@ fn is_finite(numbers: Numbers<'_>) -> bool {
 #[cold]
 fn too_large(values: Numbers<'_>, nth: usize, at: usize, tensor: &TensorMut<'_>) -> Error {
     let number = match values {
+        Numbers::U64(values) => values[nth].to_string(),
         Numbers::I64(values) => values[nth].to_string(),
         values if values.dtype().is_float() => format!("{:?}", values.at(nth)),
         values => values.at(nth).to_string(),
@@ -148,6 +150,7 @@ numbers! {
     i16: f32::from;
     u32: |x| odd_f32(f64::from(x));
     i32: |x| odd_f32(f64::from(x));
+    u64: odd_f32_of_u64;
     i64: odd_f32_of_i64;
     f32: |x| x;
     f64: odd_f32;
@@ -207,6 +210,8 @@ fn write<T: Number>(tensor: &mut TensorMut<'_>, at: usize, values: &[T]) -> Resu
         DType::I16 => cast!(i16, T::to_i64),
         DType::U32 => cast!(u32, T::to_i64),
         DType::I32 => cast!(i32, T::to_i64),
+        // The same bits: larger numbers come from u64 alone.
+        DType::U64 => cast!(u64, T::to_i64),
         DType::I64 => cast!(i64, T::to_i64),
     }
     Ok(())

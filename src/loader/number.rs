@@ -90,7 +90,7 @@ fn exact(value: &Value<'_>) -> Result<(f64, i16)> {
         Value::Missing => (f64::NAN, 0),
         Value::Bool(flag) => (f64::from(u8::from(*flag)), 0),
         Value::I64(number) | Value::Time(number, _) => integer((*number).into()),
-        Value::U64(number) => integer((*number).into()),
+        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => integer((*number).into()),
         Value::F64(number) => (*number, 0),
         Value::Numbers(Numbers::I64([number])) => integer((*number).into()),
         Value::Numbers(numbers) if numbers.len() == 1 => (numbers.at(0), 0),

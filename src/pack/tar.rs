@@ -244,6 +244,7 @@ fn npy(dtype: DType, shape: &[u64], bytes: &[u8]) -> Result<Vec<u8>> {
         DType::I16 => ("i2", None),
         DType::U32 => ("u4", None),
         DType::I32 => ("i4", None),
+        DType::U64 => ("u8", None),
         DType::I64 => ("i8", None),
         DType::F16 => ("f2", None),
         DType::F32 => ("f4", None),

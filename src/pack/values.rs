@@ -137,6 +137,7 @@ impl Values {
                 FieldKind::Numbers(DType::I16) => of(Stored::I16(Vec::new()), DataType::Int16),
                 FieldKind::Numbers(DType::U32) => of(Stored::U32(Vec::new()), DataType::UInt32),
                 FieldKind::Numbers(DType::I32) => of(i32s, DataType::Int32),
+                FieldKind::Numbers(DType::U64) => of(Stored::U64(Vec::new()), DataType::UInt64),
                 FieldKind::Numbers(DType::I64) => of(i64s, DataType::Int64),
                 FieldKind::Numbers(DType::F16) => of(Stored::F16(Vec::new()), DataType::Float16),
                 // Parquet has no such type; f32 can hold all of its numbers.

@@ -67,7 +67,7 @@ pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
 fn integer(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::I64(number) | Value::Time(number, _) => Some(*number),
-        Value::U64(number) => i64::try_from(*number).ok(),
+        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => i64::try_from(*number).ok(),
         Value::Numbers(Numbers::I64([number])) => Some(*number),
         Value::Decimal(_) | Value::Bytes(_) => text(value)?.parse().ok(),
         _ => None,
@@ -81,7 +81,7 @@ fn integer(value: &Value<'_>) -> Option<i64> {
 /// As [`number`].
 pub(super) fn exact_number(value: &Value<'_>) -> Result<Option<Value<'static>>> {
     let large = || match value {
-        Value::U64(number) => Some(*number),
+        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => Some(*number),
         Value::Decimal(_) | Value::Bytes(_) => text(value)?.parse().ok(),
         _ => None,
     };
@@ -112,7 +112,7 @@ pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Resu
         Value::Missing => return take(None),
         Value::Bool(flag) => write!(own, "{flag}"),
         Value::I64(number) | Value::Time(number, _) => write!(own, "{number}"),
-        Value::U64(number) => write!(own, "{number}"),
+        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => write!(own, "{number}"),
         Value::F64(number) if number.is_nan() => return take(None),
         // -0 is 0.
         Value::F64(number) if number.is_finite() => write!(own, "{}", number + 0.0),

@@ -12,8 +12,6 @@ use super::shaped::Shaped;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Elements {
     Of(DType),
-    /// No tensor holds them: their numbers are converted one by one.
-    U64,
     Bool,
 }
 
@@ -21,16 +19,15 @@ impl Elements {
     pub(super) const fn bytes(self) -> usize {
         match self {
             Self::Of(dtype) => dtype.bytes(),
-            Self::U64 => 8,
             Self::Bool => 1,
         }
     }
 
-    /// The element type of a tensor of them.
+    /// The element type of a tensor of them, unless another is asked for.
     pub(super) const fn dtype(self) -> DType {
         match self {
+            Self::Of(DType::U64) => DType::I64,
             Self::Of(dtype) => dtype,
-            Self::U64 => DType::I64,
             Self::Bool => DType::U8,
         }
     }
@@ -45,7 +42,7 @@ impl Elements {
             "uint32" => Self::Of(DType::U32),
             "int32" => Self::Of(DType::I32),
             "int64" => Self::Of(DType::I64),
-            "uint64" => Self::U64,
+            "uint64" => Self::Of(DType::U64),
             "float16" => Self::Of(DType::F16),
             "float32" => Self::Of(DType::F32),
             "float64" => Self::Of(DType::F64),
@@ -72,7 +69,6 @@ pub(super) fn give(
         let message = format!("an array of shape {:?} in {} bytes", shape.unwrap_or_default(), bytes.len());
         return Err(Error::new(ErrorKind::Data, message));
     }
-    let row = [count];
     // A single number has no shape of its own, and neither has a row.
     let shape = shape.filter(|shape| shape.len() > 1 && count != 1);
     let mut give = |numbers: Numbers<'_>| match shape {
@@ -80,7 +76,6 @@ pub(super) fn give(
         None => visit(Value::Numbers(numbers)),
     };
     match elements {
-        Elements::U64 => visit(Value::List(&Shaped::of_u64(bytes.as_chunks().0, shape.unwrap_or(&row)))),
         Elements::Bool => give(Numbers::U8(bytes)),
         Elements::Of(dtype) if cfg!(target_endian = "little") => {
             // Records may lie at any byte, but numbers are read where they are aligned.

@@ -210,6 +210,7 @@ impl RecordDecoder for SampleDecoder {
                 DType::I16 => write_padded::<i16>(&mut tensor, &shape, part)?,
                 DType::U32 => write_padded::<u32>(&mut tensor, &shape, part)?,
                 DType::I32 => write_padded::<i32>(&mut tensor, &shape, part)?,
+                DType::U64 => write_padded::<u64>(&mut tensor, &shape, part)?,
                 DType::I64 => write_padded::<i64>(&mut tensor, &shape, part)?,
                 DType::F16 => write_padded::<f16>(&mut tensor, &shape, part)?,
                 DType::Bf16 => write_padded::<bf16>(&mut tensor, &shape, part)?,

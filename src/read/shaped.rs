@@ -18,15 +18,8 @@ use super::container::{List, Value};
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Shaped<'a> {
-    elements: Elements<'a>,
+    numbers: Numbers<'a>,
     shape: &'a [u64],
-}
-
-#[derive(Clone, Copy, Debug)]
-enum Elements<'a> {
-    Numbers(Numbers<'a>),
-    /// Integers that no tensor holds, little-endian.
-    U64(&'a [[u8; 8]]),
 }
 
 impl<'a> Shaped<'a> {
@@ -39,40 +32,22 @@ impl<'a> Shaped<'a> {
             let message = format!("an array of shape {shape:?} of {} numbers", numbers.len());
             return Err(Error::new(ErrorKind::Data, message));
         }
-        Ok(Self { elements: Elements::Numbers(numbers), shape })
-    }
-
-    /// Integers that no tensor holds, as many as the shape says.
-    pub(super) fn of_u64(integers: &'a [[u8; 8]], shape: &'a [u64]) -> Self {
-        Self { elements: Elements::U64(integers), shape }
-    }
-}
-
-impl Elements<'_> {
-    fn len(&self) -> usize {
-        match self {
-            Self::Numbers(numbers) => numbers.len(),
-            Self::U64(integers) => integers.len(),
-        }
+        Ok(Self { numbers, shape })
     }
 }
 
 impl List for Shaped<'_> {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
-        let (count, rows) = (self.elements.len(), self.shape.first().copied().unwrap_or(1) as usize);
+        let (count, rows) = (self.numbers.len(), self.shape.first().copied().unwrap_or(1) as usize);
         // A file may claim any number of rows for an empty array.
         if count == 0 || rows == 0 {
             return Ok(());
         }
         let (inner, each) = (self.shape.get(1..).unwrap_or_default(), count / rows);
-        (0..rows).map(|row| row * each..(row + 1) * each).try_for_each(|range| match self.elements {
-            Elements::U64(integers) if inner.is_empty() => visit(Value::U64(u64::from_le_bytes(integers[range.start]))),
-            Elements::Numbers(numbers) if inner.len() < 2 => visit(Value::Numbers(numbers.range(range))),
-            Elements::Numbers(numbers) => {
-                visit(Value::List(&Shaped { elements: Elements::Numbers(numbers.range(range)), shape: inner }))
-            }
-            Elements::U64(integers) => {
-                visit(Value::List(&Shaped { elements: Elements::U64(&integers[range]), shape: inner }))
+        (0..rows).map(|row| self.numbers.range(row * each..(row + 1) * each)).try_for_each(|numbers| {
+            match inner.len() {
+                ..2 => visit(Value::Numbers(numbers)),
+                _ => visit(Value::List(&Shaped { numbers, shape: inner })),
             }
         })
     }
@@ -82,10 +57,7 @@ impl List for Shaped<'_> {
     }
 
     fn numbers(&self) -> Option<Numbers<'_>> {
-        match self.elements {
-            Elements::Numbers(numbers) => Some(numbers),
-            Elements::U64(_) => None,
-        }
+        Some(self.numbers)
     }
 }
 
@@ -115,8 +87,6 @@ mod tests {
         let of = |shape: &[u64]| shown(Value::List(&Shaped::new(Numbers::I32(&numbers), shape).unwrap()));
         assert_eq!(of(&[2, 3]), "[[0.0, 1.0, 2.0] [3.0, 4.0, 5.0]]");
         assert_eq!(of(&[1, 3, 2]), "[[[0.0, 1.0] [2.0, 3.0] [4.0, 5.0]]]");
-        let large = [u64::MAX, 1, 2, 3].map(u64::to_le_bytes);
-        assert_eq!(shown(Value::List(&Shaped::of_u64(&large, &[2, 2]))), "[[18446744073709551615 1] [2 3]]");
         // No work is done for rows that have no elements, however many the file claims.
         assert_eq!(shown(Value::List(&Shaped::new(Numbers::U8(&[]), &[u64::MAX, 0]).unwrap())), "[]");
         assert!(Shaped::new(Numbers::U8(&[]), &[u64::MAX, u64::MAX]).is_err());

@@ -61,6 +61,7 @@ impl Staged {
             Value::F64(number) => Kept::F64(number),
             Value::Time(number, unit) => Kept::Time(number, unit),
             Value::Numbers(Numbers::I64([number])) => Kept::I64(*number),
+            Value::Numbers(Numbers::U64([number])) => Kept::U64(*number),
             Value::Numbers(numbers) if numbers.len() == 1 => Kept::F64(numbers.at(0)),
             Value::Decimal(text) => Kept::Decimal(self.text_of(text)),
             Value::Text(text) => Kept::Text(self.text_of(text)),

@@ -119,10 +119,13 @@ impl Tally {
 
     /// Adds elements of any type. NaN is ignored.
     pub(crate) fn add_numbers(&mut self, numbers: Numbers<'_>) {
-        if let Numbers::I64(numbers) = numbers {
-            return numbers.iter().for_each(|number| self.add_integer((*number).into()));
+        match numbers {
+            Numbers::U64(numbers) => numbers.iter().for_each(|number| self.add_integer((*number).into())),
+            Numbers::I64(numbers) => numbers.iter().for_each(|number| self.add_integer((*number).into())),
+            _ => {
+                (0..numbers.len()).map(|at| numbers.at(at)).filter(|number| !number.is_nan()).for_each(|x| self.add(x))
+            }
         }
-        (0..numbers.len()).map(|at| numbers.at(at)).filter(|number| !number.is_nan()).for_each(|x| self.add(x));
     }
 
     fn add_to_sum(&mut self, added: f64) {

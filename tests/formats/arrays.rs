@@ -48,6 +48,7 @@ fn numbers(batch: &DataSet, name: &str) -> Vec<f64> {
         DType::I16 => all!(i16),
         DType::U32 => all!(u32),
         DType::I32 => all!(i32),
+        DType::U64 => all!(u64),
         DType::I64 => all!(i64),
         DType::F32 => all!(f32),
         DType::F64 => all!(f64),

@@ -56,6 +56,7 @@ mod tfrecord;
 #[cfg(feature = "tokenizers")]
 mod tokenizers;
 mod tokens;
+mod unsigned;
 mod windows;
 #[cfg(feature = "zstd")]
 mod zstd;

@@ -189,8 +189,8 @@ impl Map {
             );
             return Err(Error::new(ErrorKind::Data, message));
         }
-        let most = tensor.dtype().int_range().map_or(i64::MAX, |(_, most)| most);
-        if let Some(at) = self.values.iter().position(|value| i64::from(*value) > most) {
+        let most = tensor.dtype().int_range().map_or(i128::MAX, |(_, most)| most);
+        if let Some(at) = self.values.iter().position(|value| i128::from(*value) > most) {
             let message = format!(
                 "the value {} at column {}, row {} of the upright map does not fit {}; set dtype to \"i32\" or \"i64\"",
                 self.values[at],

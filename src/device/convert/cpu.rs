@@ -154,7 +154,8 @@ fn integer(slot: &[u8], at: usize, dtype: DType, index: usize) -> i64 {
         DType::I16 => bytemuck::pod_read_unaligned::<i16>(bytes).into(),
         DType::U32 => bytemuck::pod_read_unaligned::<u32>(bytes).into(),
         DType::I32 => bytemuck::pod_read_unaligned::<i32>(bytes).into(),
-        DType::I64 => bytemuck::pod_read_unaligned::<i64>(bytes),
+        // What is too large for i64 is no class and no column in either.
+        DType::U64 | DType::I64 => bytemuck::pod_read_unaligned::<i64>(bytes),
         _ => bytes[0].into(),
     }
 }

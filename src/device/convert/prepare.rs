@@ -221,7 +221,8 @@ impl Joined<'_> {
                 }
             }
             (Operation::OneHot { classes, dtype, .. }, What::Numbers(_)) if is_first && self.is_plain() => {
-                let integers = [DType::U8, DType::I8, DType::U16, DType::I16, DType::U32, DType::I32, DType::I64];
+                let integers =
+                    [DType::U8, DType::I8, DType::U16, DType::I16, DType::U32, DType::I32, DType::U64, DType::I64];
                 expect_type(self.input, &integers)?;
                 if self.input.shape.len() == crate::schema::MAX_RANK {
                     return Err(fault(self.input, "there is no dimension left for the classes"));

@@ -193,7 +193,8 @@ fn number_of(dtype: DType) -> u32 {
         DType::I16 => 3,
         DType::U32 => 4,
         DType::I32 => 5,
-        DType::I64 => 6,
+        // What is too large for i64 is no class and no column in either.
+        DType::U64 | DType::I64 => 6,
         _ => 0,
     }
 }

@@ -244,8 +244,9 @@ impl Container for ArraySet {
         for (place, (array, fetched)) in self.arrays.iter().zip(fetched).enumerate() {
             let Some(array) = array else { continue };
             let numbers = array.numbers(fetched, record, nth, room);
-            let given = numbers.and_then(|numbers| visit(place, Value::Numbers(numbers)));
-            given.map_err(|error| error.at_column(&self.infos[place].name).at(array.place(record)))?;
+            let given = visit(place, Value::Numbers(numbers));
+            let explained = given.map_err(|error| array.explained(error, numbers, record));
+            explained.map_err(|error| error.at_column(&self.infos[place].name).at(array.place(record)))?;
         }
         Ok(())
     }

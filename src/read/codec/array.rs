@@ -1,6 +1,5 @@
 //! Arrays from the bytes of NPY files, and from bytes that are their elements alone.
 
-use crate::decode::converts;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::{FieldInfo, FieldKind};
@@ -69,7 +68,7 @@ fn raw(
     if infos.iter().flatten().any(|info| matches!(info.kind, FieldKind::Numbers(_))) {
         return fault("stored: the field holds numbers, not raw bytes; ask for them as numbers".to_owned());
     }
-    if !converts(kind.dtype(), dtype) {
+    if !kind.fits(dtype) {
         return fault(format!("dtype: {dtype} can't hold every number of {kind}"));
     }
     let Some(bytes) = shape.iter().try_fold(kind.bytes(), |bytes, dim| bytes.checked_mul(*dim)) else {

@@ -104,8 +104,9 @@ fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
         Value::U64(index) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
         Value::F64(number) if number.fract() == 0.0 && number.abs() < 9e15 => Class::Index(*number as i64),
         Value::Numbers(Numbers::I64([index])) => Class::Index(*index),
-        // Every type but i64 converts to f64 exactly.
-        Value::Numbers(numbers) if numbers.len() == 1 && numbers.dtype() != DType::I64 => {
+        Value::Numbers(Numbers::U64([index])) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
+        // Every other type converts to f64 exactly.
+        Value::Numbers(numbers) if numbers.len() == 1 => {
             return match numbers.at(0) {
                 number if number.fract() == 0.0 && number.abs() < 9e15 => Ok(Some(Class::Index(number as i64))),
                 _ => Err(refused()),

@@ -104,10 +104,7 @@ pub(super) fn write_number(tensor: &mut TensorMut<'_>, at: usize, value: Value<'
             _ => Err(unexpected(tensor.dtype(), &value)),
         },
         Value::Bool(flag) => write_integer(tensor, at, flag.into()),
-        Value::U64(number) => match i64::try_from(number) {
-            Ok(number) => write_integer(tensor, at, number),
-            Err(_) => write_decimal(tensor, at, &number.to_string()),
-        },
+        Value::U64(number) => write_unsigned(tensor, at, number),
         Value::Numbers(numbers) if numbers.len() == 1 => write_array(tensor, at, numbers),
         Value::Missing => match missing {
             Missing::Error => {
@@ -131,11 +128,14 @@ pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: Number
         Numbers::I64(integers) if !tensor.dtype().is_float() && tensor.dtype() != DType::I64 => {
             integers.iter().zip(at..).try_for_each(|(number, at)| write_integer(tensor, at, *number))
         }
+        Numbers::U64(integers) if !tensor.dtype().is_float() && tensor.dtype() != DType::U64 => {
+            integers.iter().zip(at..).try_for_each(|(number, at)| write_unsigned(tensor, at, *number))
+        }
         Numbers::F32(_) | Numbers::F64(_) | Numbers::F16(_) | Numbers::Bf16(_) if !tensor.dtype().is_float() => {
             (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index)))
         }
         numbers if crate::decode::converts(numbers.dtype(), tensor.dtype()) => write_finite(tensor, at, numbers),
-        // Every type but f64 and i64 (see above) converts to f64 exactly.
+        // Every type but f64, u64 and i64 (see above) converts to f64 exactly.
         numbers => (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index))),
     }
 }
@@ -153,6 +153,15 @@ fn write_integer(tensor: &mut TensorMut<'_>, at: usize, number: i64) -> Result<(
         }
     });
     Ok(())
+}
+
+fn write_unsigned(tensor: &mut TensorMut<'_>, at: usize, number: u64) -> Result<()> {
+    let dtype = tensor.dtype();
+    match i64::try_from(number) {
+        Ok(number) => write_integer(tensor, at, number),
+        Err(_) if dtype.is_float() || dtype == DType::U64 => write_finite(tensor, at, Numbers::U64(&[number])),
+        Err(_) => Err(unexpected(dtype, &Value::U64(number))),
+    }
 }
 
 fn write_float(tensor: &mut TensorMut<'_>, at: usize, number: f64) -> Result<()> {
@@ -197,6 +206,10 @@ fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()
         },
         dtype => match whole(text) {
             Some(number) => write_integer(tensor, at, number),
+            None if dtype == DType::U64 => match large(text) {
+                Some(number) => write_unsigned(tensor, at, number),
+                None => Err(unexpected(dtype, &Value::Decimal(text))),
+            },
             None => Err(unexpected(dtype, &Value::Decimal(text))),
         },
     }
@@ -224,10 +237,21 @@ fn parsed<T: FieldNumber>(text: &str) -> Option<T> {
 
 /// The integer that a text stands for. Some writers put 3.0 or 3e0 for 3.
 pub(super) fn whole(text: &str) -> Option<i64> {
-    let plain = text.trim_end_matches('0').strip_suffix('.').and_then(parsed::<i64>);
-    if let Some(number) = parsed::<i64>(text).or(plain) {
+    integer(text, |near| near as i64)
+}
+
+/// The same for an integer that may be too large for i64.
+#[cold]
+fn large(text: &str) -> Option<u64> {
+    integer(text, |near| near as u64)
+}
+
+#[inline]
+fn integer<T: FieldNumber + ToString>(text: &str, of: impl Fn(f64) -> T) -> Option<T> {
+    let plain = text.trim_end_matches('0').strip_suffix('.').and_then(parsed::<T>);
+    if let Some(number) = parsed::<T>(text).or(plain) {
         return Some(number);
     }
-    let near = text.parse::<f64>().ok().filter(|near| near.is_finite())? as i64;
+    let near = of(text.parse::<f64>().ok().filter(|near| near.is_finite())?);
     compare_decimals(text.as_bytes(), near.to_string().as_bytes()).is_eq().then_some(near)
 }

@@ -148,8 +148,10 @@ pub(crate) trait FieldElement: FieldNumber + Element {
 
     /// The same integer in this type.
     fn from_i64(number: i64) -> Option<Self> {
-        if Self::DTYPE == DType::I64 {
-            return Some(bytemuck::cast(number));
+        match Self::DTYPE {
+            DType::I64 => return Some(bytemuck::cast(number)),
+            DType::U64 => return u64::try_from(number).ok().map(bytemuck::cast),
+            _ => {}
         }
         let near = number as f64;
         let survives = |own: &Self| near as i128 == i128::from(number) && Self::numbers(&[*own]).at(0) == near;
@@ -244,6 +246,7 @@ field_numbers! {
     i16: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(i16);
     u32: |decimal| decimal.to_u64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(u32);
     i32: |decimal| decimal.to_i64()?.try_into().ok(), leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(i32);
+    u64: Decimal::to_u64, leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(u64);
     i64: Decimal::to_i64, leading_integer, [|_| false, |_| false], |x, _, _| x, whole!(i64);
     f32: Decimal::to_f32, leading_float, [f32::is_nan, f32::is_infinite], scaled_f32, nearest_f32;
     f64: Decimal::to_f64, leading_float, [f64::is_nan, f64::is_infinite], |x, affine, entry| affine.steps[entry].apply(x), Some;
@@ -365,6 +368,10 @@ macro_rules! with_element {
             }
             $crate::dtype::DType::I32 => {
                 type $T = i32;
+                $body
+            }
+            $crate::dtype::DType::U64 => {
+                type $T = u64;
                 $body
             }
             $crate::dtype::DType::I64 => {

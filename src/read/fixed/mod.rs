@@ -10,7 +10,6 @@ mod summary;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::decode::converts;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::{RowMut, RowsMut, TensorMut};
@@ -24,6 +23,7 @@ pub(super) use entry::{open_only, plain, wanted};
 pub(crate) use fetched::Fetched;
 pub(crate) use fetched::copy_rows;
 pub(crate) use fortran::{in_c_order, in_row};
+use stored::too_large;
 pub use stored::{Endian, StoredType};
 pub(crate) use stored::{FileNumber, Stored};
 pub use summary::ArraySummary;
@@ -139,7 +139,7 @@ impl Wanted<'_> {
         }
         let index_label = self.role == Role::Label && shape.is_empty() && !stored.dtype().is_float();
         let dtype = self.dtype.unwrap_or(if index_label { DType::I64 } else { stored.dtype() });
-        if !converts(stored.dtype(), dtype) {
+        if !stored.fits(dtype) {
             return refused(format!("the file holds {stored}, which does not fit {dtype}"));
         }
         Ok(TensorSpec::new(name, self.role, dtype, shape))
@@ -248,19 +248,25 @@ impl FixedRecords {
 
     /// The numbers of a record that was [fetched](Self::fetch_into); they are copied to `room` if they can't be used in
     /// place.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Data`] for a number that i64 does not hold.
     pub(crate) fn numbers<'a>(
         &self,
         fetched: &mut Fetched,
         sample: u64,
         nth: usize,
         room: &'a mut Vec<u64>,
-    ) -> Result<Numbers<'a>> {
+    ) -> Numbers<'a> {
         let bytes = fetched.bytes(&self.input, self.record_bytes, sample, nth, |sample| self.bytes_of(sample));
-        self.stored.numbers(bytes, self.offset(sample), room)
+        self.stored.numbers(bytes, room)
+    }
+
+    /// The error for numbers of a record that a tensor does not hold: it names the first one that i64 does not hold, with its byte.
+    #[cold]
+    pub(crate) fn explained(&self, error: Error, numbers: Numbers<'_>, sample: u64) -> Error {
+        let Numbers::U64(values) = numbers else { return error };
+        match values.iter().position(|value| i64::try_from(*value).is_err()) {
+            Some(nth) => too_large(values[nth], self.offset(sample), nth),
+            None => error,
+        }
     }
 
     /// Writes the record's values to the row's only tensor.

@@ -4,13 +4,13 @@ use std::str::FromStr;
 use bytemuck::{Zeroable, cast_slice_mut, try_cast_slice};
 use serde::{Deserialize, Serialize};
 
-use crate::decode::{write_finite, write_numbers};
+use crate::decode::{converts, write_finite, write_numbers};
 use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::row::TensorMut;
 
-/// Element type of an array in a file: those that a batch may hold ([`DType`]), and some that become another on the way.
+/// Element type of an array in a file: those of [`DType`], of which some become another one unless they are asked for.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[non_exhaustive]
@@ -28,7 +28,7 @@ pub enum StoredType {
     U32,
     /// 32-bit signed integer.
     I32,
-    /// 64-bit unsigned integer: becomes `i64`, and a number from 2^63 on makes its record bad.
+    /// 64-bit unsigned integer: becomes `i64`, for which a number from 2^63 on makes its record bad, unless `u64` is asked for.
     U64,
     /// 64-bit signed integer.
     I64,
@@ -61,14 +61,11 @@ impl StoredType {
 
     /// Bytes an element.
     pub const fn bytes(self) -> usize {
-        match self {
-            Self::F16 | Self::Bf16 => 2,
-            Self::U64 => 8,
-            other => other.dtype().bytes(),
-        }
+        self.exactly().bytes()
     }
 
-    /// The type that a batch holds it in, unless another is asked for.
+    /// The type that a batch holds it in, unless another is asked for: i64 for u64, and f32 for 16 bits, because trainers
+    /// compute with these.
     pub const fn dtype(self) -> DType {
         match self {
             Self::U8 => DType::U8,
@@ -83,14 +80,24 @@ impl StoredType {
         }
     }
 
+    /// The type of the same bytes.
+    pub(crate) const fn exactly(self) -> DType {
+        match self {
+            Self::U64 => DType::U64,
+            Self::F16 => DType::F16,
+            Self::Bf16 => DType::Bf16,
+            other => other.dtype(),
+        }
+    }
+
+    /// Whether a tensor of this type may be made of it: numbers of u64 that i64 does not hold are bad records.
+    pub(crate) fn fits(self, dtype: DType) -> bool {
+        converts(self.exactly(), dtype) || converts(self.dtype(), dtype)
+    }
+
     /// The name in text and JSON: `"u8"`, `"bf16"` and so on.
     pub const fn as_str(self) -> &'static str {
-        match self {
-            Self::U64 => "u64",
-            Self::F16 => "f16",
-            Self::Bf16 => "bf16",
-            other => other.dtype().as_str(),
-        }
+        self.exactly().as_str()
     }
 }
 
@@ -139,13 +146,7 @@ pub(crate) struct Stored {
 impl Stored {
     /// Whether the tensor has the same bytes as the file.
     pub(crate) fn is_plain(self, tensor: &TensorMut<'_>) -> bool {
-        let same_type = match self.kind {
-            StoredType::F16 => DType::F16,
-            StoredType::Bf16 => DType::Bf16,
-            StoredType::U64 => return false,
-            other => other.dtype(),
-        };
-        same_type == tensor.dtype()
+        self.kind.exactly() == tensor.dtype()
             && tensor.affine().is_none()
             && (self.endian == Endian::NATIVE || self.kind.bytes() == 1)
     }
@@ -171,36 +172,22 @@ impl Stored {
             StoredType::I64 => self.write_as::<i64, 8>(bytes, tensor),
             StoredType::F32 => self.write_as::<f32, 4>(bytes, tensor),
             StoredType::F64 => self.write_as::<f64, 8>(bytes, tensor),
-            StoredType::U64 => self.write_long(bytes, offset, tensor),
+            StoredType::U64 if tensor.dtype() == DType::I64 => self.write_long(bytes, offset, tensor),
+            StoredType::U64 => self.write_as::<u64, 8>(bytes, tensor),
             StoredType::F16 => self.write_as::<f16, 2>(bytes, tensor),
             StoredType::Bf16 => self.write_as::<bf16, 2>(bytes, tensor),
         }
     }
 
-    /// The elements in `bytes`, which are at `offset` in the file, in native order and aligned, if necessary in `room`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Data`] for a number that i64 does not hold, with its byte in the file.
-    pub(crate) fn numbers<'a>(self, bytes: &[u8], offset: u64, room: &'a mut Vec<u64>) -> Result<Numbers<'a>> {
+    /// The elements in `bytes` in native order and aligned, in `room`.
+    pub(crate) fn numbers<'a>(self, bytes: &[u8], room: &'a mut Vec<u64>) -> Numbers<'a> {
         room.resize(bytes.len().div_ceil(8), 0);
         let room = &mut cast_slice_mut::<u64, u8>(room)[..bytes.len()];
         room.copy_from_slice(bytes);
         if self.endian != Endian::NATIVE && self.kind.bytes() > 1 {
             room.chunks_exact_mut(self.kind.bytes()).for_each(<[u8]>::reverse);
         }
-        let numbers = match self.kind {
-            StoredType::F16 => Numbers::of(DType::F16, room),
-            StoredType::Bf16 => Numbers::of(DType::Bf16, room),
-            other => Numbers::of(other.dtype(), room),
-        };
-        match (self.kind, numbers) {
-            (StoredType::U64, Numbers::I64(values)) => match values.iter().position(|value| *value < 0) {
-                Some(nth) => Err(too_large(values[nth] as u64, offset, nth)),
-                None => Ok(numbers),
-            },
-            _ => Ok(numbers),
-        }
+        Numbers::of(self.kind.exactly(), room)
     }
 
     /// Gives every element of `bytes` to `visit`.
@@ -213,7 +200,7 @@ impl Stored {
             StoredType::U32 => self.each::<u32, 4>(bytes, |value| visit(value.into())),
             StoredType::I32 => self.each::<i32, 4>(bytes, |value| visit(value.into())),
             StoredType::I64 => self.each::<i64, 8>(bytes, |value| visit(value as f64)),
-            StoredType::U64 => self.each::<i64, 8>(bytes, |value| visit(value as u64 as f64)),
+            StoredType::U64 => self.each::<u64, 8>(bytes, |value| visit(value as f64)),
             StoredType::F32 => self.each::<f32, 4>(bytes, |value| visit(value.into())),
             StoredType::F64 => self.each::<f64, 8>(bytes, visit),
             StoredType::F16 => self.each::<f16, 2>(bytes, |value| visit(value.into())),
@@ -270,8 +257,8 @@ impl Stored {
 }
 
 #[cold]
-fn too_large(value: u64, offset: u64, nth: usize) -> Error {
-    let message = format!("{value} is more than i64 holds, which u64 numbers become");
+pub(super) fn too_large(value: u64, offset: u64, nth: usize) -> Error {
+    let message = format!("{value} is more than i64 holds, which u64 numbers become; set dtype to \"u64\"");
     Error::new(ErrorKind::Data, message).at_byte(offset + 8 * nth as u64)
 }
 
@@ -295,4 +282,4 @@ macro_rules! file_numbers {
     )*};
 }
 
-file_numbers!(u8, u16, i16, u32, i32, i64, f16, bf16, f32, f64);
+file_numbers!(u8, u16, i16, u32, i32, u64, i64, f16, bf16, f32, f64);

@@ -71,7 +71,7 @@ impl FixedRecords {
             match self.stored.kind {
                 StoredType::U8 | StoredType::I8 => chunk.iter().for_each(|byte| counts[usize::from(*byte)] += 1),
                 StoredType::I64 => self.stored.each::<i64, 8>(chunk, |value| tally.add_integer(value.into())),
-                StoredType::U64 => self.stored.each::<i64, 8>(chunk, |value| tally.add_integer((value as u64).into())),
+                StoredType::U64 => self.stored.each::<u64, 8>(chunk, |value| tally.add_integer(value.into())),
                 _ => self.stored.visit(chunk, |value| {
                     if !value.is_nan() {
                         tally.add(value);

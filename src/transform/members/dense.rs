@@ -29,7 +29,7 @@ pub(crate) fn expect(spec: &TensorSpec, dtypes: &[DType], shape: &[Dim]) -> Resu
 }
 
 /// Element types of the columns of entries.
-pub(crate) const INDEX_TYPES: [DType; 3] = [DType::U32, DType::I32, DType::I64];
+pub(crate) const INDEX_TYPES: [DType; 4] = [DType::U32, DType::I32, DType::U64, DType::I64];
 
 /// Writes a sparse row's values as the whole row.
 pub(super) struct Dense {
@@ -70,6 +70,7 @@ impl Dense {
         let mask = self.mask.as_ref().map(|mask| row.u8(mask)).transpose()?;
         for (entry, value) in values.iter().enumerate() {
             let column = match indices {
+                Numbers::U64(indices) => usize::try_from(indices[entry]).ok(),
                 Numbers::I64(indices) => usize::try_from(indices[entry]).ok(),
                 Numbers::U32(indices) => usize::try_from(indices[entry]).ok(),
                 Numbers::I32(indices) => usize::try_from(indices[entry]).ok(),

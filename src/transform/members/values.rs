@@ -164,6 +164,7 @@ impl Transform for Cast {
             DType::I16 => to_whole::<i16>(from.numbers(), &mut tensor),
             DType::U32 => to_whole::<u32>(from.numbers(), &mut tensor),
             DType::I32 => to_whole::<i32>(from.numbers(), &mut tensor),
+            DType::U64 => to_whole::<u64>(from.numbers(), &mut tensor),
             _ => to_whole::<i64>(from.numbers(), &mut tensor),
         }
     }
@@ -172,15 +173,17 @@ impl Transform for Cast {
 /// Whole numbers up to this one are exact in f64.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-fn to_whole<T: Element + TryFrom<i64>>(numbers: Numbers<'_>, tensor: &mut TensorMut<'_>) -> Result<()> {
+fn to_whole<T: Element + TryFrom<i128>>(numbers: Numbers<'_>, tensor: &mut TensorMut<'_>) -> Result<()> {
     let name = tensor.spec().name.as_str();
     for (index, into) in tensor.as_mut_slice::<T>()?.iter_mut().enumerate() {
         let whole = match numbers {
-            Numbers::I64(values) => Some(values[index]),
-            other => Some(other.at(index)).filter(|x| x.fract() == 0.0 && x.abs() <= MOST_EXACT).map(|x| x as i64),
+            Numbers::U64(values) => Some(values[index].into()),
+            Numbers::I64(values) => Some(values[index].into()),
+            other => Some(other.at(index)).filter(|x| x.fract() == 0.0 && x.abs() <= MOST_EXACT).map(|x| x as i128),
         };
         *into = whole.and_then(|whole| T::try_from(whole).ok()).ok_or_else(|| {
             let number = match numbers {
+                Numbers::U64(values) => values[index].to_string(),
                 Numbers::I64(values) => values[index].to_string(),
                 other => other.at(index).to_string(),
             };
