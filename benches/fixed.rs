@@ -116,10 +116,11 @@ fn bare(order: &[u32], bytes: usize, batch: usize, copy: impl Fn(usize, usize, &
             scope.spawn(|| {
                 // As many buffers for all threads together as the ring has slots with two batches ahead.
                 let mut buffers = vec![vec![0_u8; batch * bytes]; 2];
-                loop {
+                // In turn for each thread: by the batch's number, two threads would use two of the four.
+                for turn in [0, 1].into_iter().cycle() {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
                     let Some(records) = order.chunks(batch).nth(nth) else { return };
-                    let buffer = &mut buffers[nth % 2];
+                    let buffer = &mut buffers[turn];
                     for (at, into) in buffer.chunks_exact_mut(bytes).take(records.len()).enumerate() {
                         let behind = records.get(at + 1).unwrap_or(&records[at]);
                         copy(records[at] as usize * bytes, *behind as usize * bytes, into);

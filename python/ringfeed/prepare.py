@@ -308,7 +308,16 @@ def _of_json(text: str) -> Prepared:
 
 
 # Those of `struct`, which a memoryview is cast to.
-_FORMATS: dict[str, Any] = {"u8": "B", "i8": "b", "u16": "H", "i16": "h", "u32": "I", "i32": "i", "u64": "Q", "i64": "q"}
+_FORMATS: dict[str, Any] = {
+    "u8": "B",
+    "i8": "b",
+    "u16": "H",
+    "i16": "h",
+    "u32": "I",
+    "i32": "i",
+    "u64": "Q",
+    "i64": "q",
+}
 _FORMATS |= {"f16": "e", "bf16": "H", "f32": "f", "f64": "d"}
 
 

@@ -68,6 +68,20 @@ def test_a_table_is_read_where_it_lies() -> None:
     assert gathered(loader)["x"] == (-np.arange(COUNT)).tolist()
 
 
+def test_unsigned_numbers_of_64_bits_are_exact_where_they_are_asked_for(tmp_path: Path) -> None:
+    numbers = [0, 2**53 + 1, 2**63 - 1, 2**63, 2**64 - 1]
+    table = pa.table(
+        {"x": pa.array(numbers, pa.uint64()), "several": pa.array([[x, 1] for x in numbers], pa.list_(pa.uint64()))}
+    )
+    pa.parquet.write_table(table, tmp_path / "x.parquet")
+    for source in table, tmp_path / "x.parquet":
+        fields = {"x": Numbers("u64"), "several": Numbers("u64", shape=[2])}
+        batch = next(iter(ringfeed.open(source, fields=fields, batch_size=5)))
+        assert batch["x"].tolist() == numbers and batch["several"].tolist() == [[x, 1] for x in numbers]
+        left = ringfeed.open(source, fields={"x": Numbers("i64")}, batch_size=5, bad_records="skip")
+        assert next(iter(left))["x"].tolist() == numbers[:3] and "9223372036854775808" in str(left.bad_records())
+
+
 def test_missing_values_are_those_of_the_table() -> None:
     numbers = [1.5, None, float("nan"), 4.0] * 5
     table = pa.table({"x": pa.array(numbers), "i": pa.array([1, None, 3, None] * 5)})
