@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use ringfeed::field::{Image, Numbers, Text, Tokens};
+use ringfeed::field::{Array, Image, Numbers, Text, Tokens};
 use ringfeed::formats::{Format, Formats, LitData, Mds, Open, Opened, ShardedOptions};
 use ringfeed::inspect::verify;
 use ringfeed::memory::MemoryBudget;
@@ -234,6 +234,9 @@ fn an_array_of_a_shard_keeps_its_shape() {
     }
     let error = open(&[3, 2]).err().unwrap();
     assert!(error.kind() == ErrorKind::Config && error.message().contains("arrays of shape [2, 3]"), "{error}");
+    let bytes_of = Loader::open(fixture("mds/plain")).unwrap().field("fixed", Array::new()).build();
+    let error = bytes_of.err().unwrap();
+    assert!(error.kind() == ErrorKind::Config && error.message().contains("ask for them as numbers"), "{error}");
     // Of what only the records say, by each record.
     let shape = &[2, 1];
     let loader = Loader::open(fixture("mds/plain")).unwrap().field("any", Numbers::f64().shape(shape));

@@ -32,8 +32,12 @@ pub(super) fn make(
     first: Option<&[u8]>,
 ) -> Result<Made> {
     let (dtype, shape) = (array.dtype, array.shape.as_deref());
+    if infos.iter().flatten().any(|info| matches!(info.kind, FieldKind::Numbers(_))) {
+        let message = "the field holds numbers, not the bytes of an array; ask for them as numbers";
+        return Err(Error::new(ErrorKind::Config, message));
+    }
     if let Some(stored) = array.stored {
-        return raw(name, role, dtype, shape.unwrap_or_default(), stored, infos);
+        return raw(name, role, dtype, shape.unwrap_or_default(), stored);
     }
     let found = first.map(array_in).transpose()?;
     let unknown = || {
@@ -54,20 +58,10 @@ pub(super) fn make(
     Ok(Made { codec: Box::new(ArrayCodec { shape }), tensors })
 }
 
-fn raw(
-    name: &str,
-    role: Role,
-    dtype: Option<DType>,
-    shape: &[usize],
-    stored: Stored,
-    infos: &[Option<&FieldInfo>],
-) -> Result<Made> {
+fn raw(name: &str, role: Role, dtype: Option<DType>, shape: &[usize], stored: Stored) -> Result<Made> {
     let kind = stored.kind;
     let dtype = dtype.unwrap_or(kind.dtype());
     let fault = |message: String| Err(Error::new(ErrorKind::Config, message));
-    if infos.iter().flatten().any(|info| matches!(info.kind, FieldKind::Numbers(_))) {
-        return fault("stored: the field holds numbers, not raw bytes; ask for them as numbers".to_owned());
-    }
     if !kind.fits(dtype) {
         return fault(format!("dtype: {dtype} can't hold every number of {kind}"));
     }
