@@ -208,9 +208,10 @@ pub mod source {
     pub use crate::storage::ReadLimit;
 }
 
-/// Serving: single records in memory, by the fields and transforms of a loader. See [`Loader::serve`].
+/// Serving: single records in memory, or windows of them, by the fields and transforms of a loader. See
+/// [`Loader::serve`].
 pub mod serve {
-    pub use crate::loader::{Served, ServedRow};
+    pub use crate::loader::{Served, ServedRow, ServedWindow};
 }
 
 /// Reports of a run, as one page of HTML or as data.

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use ringfeed::formats::Formats;
 use ringfeed::prepare::Prepared;
+use ringfeed::read::Windows;
 use ringfeed::settings::PreparedConfig;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
@@ -24,6 +25,9 @@ pub(crate) struct Fitted {
     prepared: String,
     records: u64,
     quantile_error: f64,
+    /// The windows that samples are, if they are not single records.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    windows: Option<Windows>,
     /// What a record has to have.
     fields: Vec<String>,
     features: Vec<String>,
@@ -80,6 +84,7 @@ impl Fitted {
             prepared: lossy(path),
             records: prepared.records(),
             quantile_error: prepared.quantile_error(),
+            windows: prepared.windows().cloned(),
             fields: prepared.field_names().map(str::to_owned).collect(),
             features: prepared.feature_names().to_vec(),
             categories: prepared.code_counts().iter().map(codes).collect(),
@@ -96,6 +101,13 @@ impl Report for Fitted {
         line("saved in", one_line(&self.prepared));
         if self.quantile_error > 0.0 {
             line("quantiles", format!("within {:.0e} of themselves", self.quantile_error));
+        }
+        if let Some(windows) = &self.windows {
+            let Windows { length, horizon, stride, series, part: (from, to) } = windows;
+            let after = if *horizon > 0 { format!(", and the {horizon} after them") } else { String::new() };
+            let of = series.as_ref().map_or(String::new(), |series| format!(" of each {}", one_line(series)));
+            line("windows", format!("{}{of}{after}", things(*length as u64, "record")));
+            line("", format!("one every {}, from {from} to {to} of a series", things(*stride as u64, "record")));
         }
         for (what, names) in [("fields", &self.fields), ("features", &self.features)] {
             line(what, count(names.len() as u64));

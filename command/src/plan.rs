@@ -36,7 +36,7 @@ pub(crate) struct Planned {
     config: String,
     #[serde(flatten)]
     plan: RunPlan,
-    /// Those of [`STEPS`] that are set, and to what.
+    /// Those of [`STEPS`] that are set, and to what; the windows of a fitted recipe count as set.
     steps: Map<String, Value>,
 }
 
@@ -63,8 +63,12 @@ pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };
     }
-    let steps = steps(&config);
+    let mut steps = steps(&config);
     let plan = while_working("opening", || loader(config, formats).plan())?;
+    if let Some(windows) = &plan.windows {
+        // They may be those of the fitted recipe.
+        steps.insert("windows".to_owned(), serde_json::to_value(windows).unwrap_or_default());
+    }
     Ok(Planned { config: lossy(&args.config), plan, steps })
 }
 

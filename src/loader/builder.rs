@@ -222,6 +222,7 @@ impl Loader {
     }
 
     /// Makes each sample a window of consecutive records, for forecasting. See [`Windows`](crate::read::Windows).
+    /// Default: the windows of the [fitted recipe](Self::prepare), if it has any.
     #[must_use]
     pub fn windows(mut self, windows: Windows) -> Self {
         self.config.windows = Some(windows);

@@ -11,7 +11,7 @@ use crate::memory::MemoryBudget;
 use crate::positions::Subset;
 use crate::random::hash_bytes;
 use crate::read::fields::Field;
-use crate::read::{ColumnRef, FieldReader, RecordReader, Windowed};
+use crate::read::{ColumnRef, FieldReader, NO_GAPS, RecordReader, Windowed};
 
 use super::Loader;
 use super::each::{each, or_number, single_numbers};
@@ -188,8 +188,7 @@ impl Loader {
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
         let (Some(windows), Some(first)) = (&self.config.windows, readers.first()) else { return Ok(readers) };
         if self.config.chosen_by().is_some() || !self.keeps.is_empty() {
-            let message = "windows: they consist of consecutive records; with a filter there would be gaps";
-            return Err(Error::new(ErrorKind::Config, message));
+            return Err(Error::new(ErrorKind::Config, NO_GAPS));
         }
         let lengths: Vec<u64> = readers.iter().map(|reader| reader.len()).collect();
         let shortest = lengths.iter().copied().min().unwrap_or(0);

@@ -91,7 +91,8 @@ pub struct LoaderConfig {
     /// One of several folds for cross-validation, or all others. If there is a split, folds of its part.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub folds: Option<Folds>,
-    /// Windows of consecutive records as samples, instead of single records.
+    /// Windows of consecutive records as samples, instead of single records; by default those of `prepared`, if it has
+    /// any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<Windows>,
     /// The condition that samples must fulfil, on fields of the first source or on their lengths:

@@ -6,8 +6,8 @@ use crate::files;
 use crate::filter::Filter;
 use crate::normalise::NormaliserConfig;
 use crate::prefetch::Amount;
-use crate::prepare::PreparedConfig;
-use crate::read::{SourceConfig, field_faults, is_pattern};
+use crate::prepare::{PreparedConfig, Recipe};
+use crate::read::{NO_GAPS, SourceConfig, field_faults, is_pattern};
 use crate::storage::{Files, NO_PROMISE};
 use crate::transform::NumberAugment;
 use crate::tree::under;
@@ -15,6 +15,10 @@ use crate::tree::under;
 use super::config::{LoaderConfig, MemoryKind, OnlySource};
 use super::own::Own;
 use super::weights::Mix;
+
+/// Why windows exclude what goes by the length, class or weight of samples.
+pub(super) const ONE_LENGTH: &str =
+    "windows: they have one length, no class and no weight; leave out bucket, class_balanced and weight_by";
 
 /// Most threads, and most batches that may wait.
 const MOST: usize = 4096;
@@ -144,14 +148,17 @@ impl LoaderConfig {
                 faults.push(advice.to_owned());
             }
             if self.filter.is_some() {
-                faults
-                    .push("windows: they consist of consecutive records; with a filter there would be gaps".to_owned());
+                faults.push(NO_GAPS.to_owned());
             }
             if self.bucket.is_some() || is_drawn {
-                let message = "windows: they have one length, no class and no weight; leave out bucket, class_balanced and weight_by";
-                faults.push(message.to_owned());
+                faults.push(ONE_LENGTH.to_owned());
             }
         }
+        let fitted = match &self.prepared {
+            Some(PreparedConfig::Inline(prepared)) => prepared.windows(),
+            _ => self.prepare.as_ref().and_then(Recipe::own_windows),
+        };
+        faults.extend(self.windows.as_ref().zip(fitted).and_then(|(own, fitted)| own.fault_with(fitted)));
         for (name, field) in [("stratify", &self.stratify), ("group", &self.group)] {
             if field.is_some() && self.split.is_none() && self.folds.is_none() {
                 faults.push(format!("{name}: this is for parts of a split and for folds; add `split` or `folds`"));

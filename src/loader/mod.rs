@@ -24,6 +24,7 @@ mod transforms;
 mod upload;
 mod verify;
 mod weights;
+mod window;
 
 use std::path::{Path, PathBuf};
 
@@ -46,6 +47,7 @@ pub use plan::{PlannedSource, PlannedTensor, RunPlan};
 pub use serve::{Served, ServedRow};
 pub use verify::{verify, verify_with};
 pub use weights::Mix;
+pub use window::ServedWindow;
 
 /// Makes batches from a path: checks all settings together, opens the readers, and makes the iterator.
 ///

@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::positions::{Deal, Remainder, Shard};
 use crate::prefetch::default_prefetch;
-use crate::read::{Concat, DecodedBytes, Foretold, RecordReader, SourceConfig};
+use crate::read::{Concat, DecodedBytes, Foretold, RecordReader, SourceConfig, Windows};
 use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};
 use crate::storage::FetchLimit;
 use crate::transform::Operation;
@@ -43,6 +43,8 @@ pub struct RunPlan {
     pub batches_per_epoch: Option<u64>,
     /// How samples are grouped by length, if they are.
     pub bucket: Option<Buckets>,
+    /// The windows that samples are, if they are not single records: those of the settings or of the fitted recipe.
+    pub windows: Option<Windows>,
     /// The condition that samples must fulfil. `samples` counts only those that do.
     pub filter: Option<String>,
     /// Whether samples are drawn with replacement, so that each class is drawn equally often.
@@ -239,6 +241,7 @@ impl Loader {
             last_batch: config.last_batch,
             batches_per_epoch,
             bucket: config.bucket.clone(),
+            windows: config.windows.clone(),
             filter: config.filter.clone(),
             class_balanced: config.class_balanced,
             weight_by: config.weight_by.clone(),

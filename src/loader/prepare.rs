@@ -1,6 +1,7 @@
 use crate::dataset::{BadRecords, DataSetIterator};
 use crate::error::{Error, ErrorKind, Result};
 use crate::prepare::{Counting, Prepared, PreparedConfig, Recipe, RecipeFit, Tally};
+use crate::read::Windows;
 use crate::transform::Transforms;
 use crate::view::TensorView;
 
@@ -12,7 +13,9 @@ const BATCH_SIZE: usize = 1024;
 
 impl Loader {
     /// Adds the tensors of a fitted recipe, `features` and `categories`, to those of [`field`](Self::field). Any source
-    /// that has the recipe's columns will do. Without any field, samples have only these tensors.
+    /// that has the recipe's columns will do. Without any field, samples have only these tensors. If the recipe has
+    /// [windows](Recipe::windows), samples are these windows; [windows](Self::windows) of the loader may only have
+    /// another stride and part.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -38,8 +41,10 @@ impl Loader {
 
 impl Recipe {
     /// Fits the recipe to the samples of a loader: to those of its part, if it has a [split](Loader::split), folds or a
-    /// shard. The loader's fields, transforms and order make no difference. Reads every sample once,
-    /// after the fields of all records that a filter, [`stratify`](Loader::stratify) or [`group`](Loader::group) needs.
+    /// shard. With [windows](Self::windows), of the recipe or of the loader, it is fitted to each record of their part
+    /// once. The loader's fields, its own fitted recipe, transforms and order make no difference. Reads every sample
+    /// once, after the fields of all records that a filter, [`stratify`](Loader::stratify), [`group`](Loader::group) or
+    /// a series needs.
     ///
     /// # Errors
     ///
@@ -57,8 +62,9 @@ impl RecipeFit {
     ///
     /// # Errors
     ///
-    /// Errors of reading, bad records according to the loader's policy (none is replaced: it is left out), and
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column with too many names.
+    /// Errors of reading, bad records according to the loader's policy (none is replaced: it is left out),
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column with too many names, and
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a loader with other windows than those of the recipe.
     pub fn observe_all(&mut self, rows: &Loader) -> Result<()> {
         if !rows.config.mix.is_empty() {
             let message =
@@ -94,7 +100,7 @@ impl RecipeFit {
             batch_size: BATCH_SIZE,
             filter,
             // Each record of their part counts once.
-            windows: windows.map(|windows| windows.of_single_records()),
+            windows: counted_windows(windows.as_ref(), self.windows())?.map(Windows::of_single_records),
             stratify,
             group,
             split,
@@ -122,5 +128,22 @@ impl RecipeFit {
             counting.count_names(&mut tally, &names.as_slice()?[..each(&names)]);
         }
         counting.finish(self, &tally)
+    }
+}
+
+/// The windows whose records are counted, of a loader and of the recipe that is fitted to it.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if they differ.
+fn counted_windows<'w>(own: Option<&'w Windows>, fitted: Option<&'w Windows>) -> Result<Option<&'w Windows>> {
+    match (own, fitted) {
+        (Some(own), Some(fitted)) if own != fitted => {
+            let message = format!(
+                "windows: {own} in the loader, but {fitted} in the recipe that is fitted to it; leave them out of the loader"
+            );
+            Err(Error::new(ErrorKind::Config, message))
+        }
+        (own, fitted) => Ok(own.or(fitted)),
     }
 }

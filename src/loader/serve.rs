@@ -13,8 +13,8 @@ use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::read::fields::Field;
 use crate::read::{
-    CsvMemory, GivenFields, Images, JsonMemory, OneJson, Sample, Scratch, SourceConfig, StructMemory, Value, Visit,
-    named_geometries, usual_fields,
+    CsvMemory, GivenFields, Images, JsonMemory, NO_GAPS, OneJson, Rolling, Sample, Scratch, SourceConfig, StructMemory,
+    Value, Visit, Windows, named_geometries, usual_fields,
 };
 use crate::row::RowMut;
 use crate::schema::{Extents, Role, Rows, TensorSpec};
@@ -23,17 +23,22 @@ use crate::tree::no_faults;
 use crate::view::TensorView;
 
 use super::Loader;
+use super::config::LoaderConfig;
+use super::faults::ONE_LENGTH;
 
 /// The fields and transforms of a [`Loader`], applied to single records in memory: [`Loader::serve`] makes it.
 ///
 /// Clones share the same data. It may be used from many threads at once; each needs a [row](Self::row) of its own.
 #[derive(Clone)]
-pub struct Served(Arc<Inner>);
+pub struct Served(pub(super) Arc<Inner>);
 
-struct Inner {
-    fields: GivenFields,
-    json: OneJson,
+pub(super) struct Inner {
+    pub(super) fields: GivenFields,
+    pub(super) json: OneJson,
     bucket: Option<Buckets>,
+    /// The windows that samples are, if they are not single records.
+    pub(super) windows: Option<Windows>,
+    /// Applied to a sample: to a window as a whole.
     chain: Chain,
 }
 
@@ -43,16 +48,16 @@ impl fmt::Debug for Served {
     }
 }
 
-/// The tensors of one record, in memory that is reused for the next record.
+/// The tensors of one record, or of one [window](super::ServedWindow), in memory that is reused for the next one.
 pub struct ServedRow {
-    served: Served,
+    pub(super) served: Served,
     layout: Layout,
     /// The memory of the layout, aligned to 8 bytes.
     memory: Vec<u64>,
-    scratch: Scratch,
-    json: JsonMemory,
-    csv: CsvMemory,
-    structs: StructMemory,
+    pub(super) scratch: Scratch,
+    pub(super) json: JsonMemory,
+    pub(super) csv: CsvMemory,
+    pub(super) structs: StructMemory,
     transforms: ChainMemory,
 }
 
@@ -69,7 +74,9 @@ impl Loader {
     ///
     /// The result has the tensors that are features: of fields (or the usual ones of a folder of images) and of a
     /// [fitted recipe](Self::prepare). Transforms of labels are left out. Random operations and transforms of whole
-    /// batches are errors, because they are for training, and so are windows, which consist of several records.
+    /// batches are errors, because they are for training.
+    ///
+    /// If samples are [windows](Self::windows), records are pushed to a [`window`](Served::window) one after another.
     ///
     /// A list is as long as in a batch of its own: not padded, unless there are [buckets](Self::bucket) or a transform
     /// that pads. A [ragged](crate::field::Numbers::ragged) list has its offsets, 0 and its length. Without data,
@@ -100,7 +107,9 @@ impl Loader {
     /// [`ErrorKind::Config`] with what is wrong with the settings, or for a field whose decoding depends on the data.
     pub fn serve(&self) -> Result<Served> {
         no_faults([self.faults.clone(), self.config.value_faults()].concat())?;
-        let fields = named_geometries(&self.fields_of_records()?);
+        let config = self.config.clone().with_only().with_prepared()?;
+        let windows = config.windows.clone();
+        let fields = named_geometries(&fields_of_records(config));
         let is_label = |(_, field): &&(String, Field)| field.role_or_default() != Role::Feature;
         let labels: Vec<&str> = fields.iter().filter(is_label).map(|(name, _)| name.as_str()).collect();
         let features: Vec<_> = fields.iter().filter(|field| !is_label(field)).cloned().collect();
@@ -116,10 +125,11 @@ impl Loader {
                 format!("transforms: one of {tensor} is for training alone; leave it out where records are served");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        if self.config.windows.is_some() {
-            let message = "windows: a sample consists of several records, and records are served one by one; leave windows \
-                 out, and put the tensors of the records of a window one behind another";
-            return Err(Error::new(ErrorKind::Config, message));
+        if windows.is_some() && self.config.bucket.is_some() {
+            return Err(Error::new(ErrorKind::Config, ONE_LENGTH));
+        }
+        if windows.is_some() && fields.iter().any(|(_, field)| field.choice().is_some()) {
+            return Err(Error::new(ErrorKind::Config, NO_GAPS));
         }
         let padded = transforms.members().flatten().filter_map(|operation| match operation {
             Operation::Pad { tensor, .. } => Some(tensor.strip_suffix("_mask").unwrap_or(tensor)),
@@ -129,30 +139,21 @@ impl Loader {
         let lists: Vec<&str> = padded.chain(self.config.bucket.as_ref().map(|bucket| bucket.by.as_str())).collect();
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let fields = GivenFields::new(&features, &lists, &budget)?;
-        let chain = Chain::new(fields.tensors(), &transforms)?;
+        let chain = match &windows {
+            Some(windows) => Chain::new(&Rolling::windowed(fields.tensors(), windows)?, &transforms)?,
+            None => Chain::new(fields.tensors(), &transforms)?,
+        };
         if chain.changes_batches() {
             let message = "transforms: a transform of whole batches has nothing to do on a single record";
             return Err(Error::new(ErrorKind::Config, message));
         }
         let json = OneJson::new(fields.names().iter().map(String::as_str));
-        Ok(Served(Arc::new(Inner { fields, json, bucket: self.config.bucket.clone(), chain })))
-    }
-
-    /// The fields of all sources, and of the fitted recipe.
-    fn fields_of_records(&self) -> Result<Vec<(String, Field)>> {
-        let config = self.config.clone().with_only().with_prepared()?;
-        let mut fields = config.fields;
-        let are_usual = |source: &&SourceConfig| source.is::<Images>() && source.fields.is_empty();
-        if fields.is_empty() && config.sources.iter().any(|source| are_usual(&source)) {
-            fields = usual_fields();
-        }
-        fields.extend(config.sources.into_iter().flat_map(|source| source.fields));
-        Ok(fields)
+        Ok(Served(Arc::new(Inner { fields, json, bucket: self.config.bucket.clone(), windows, chain })))
     }
 }
 
 impl Served {
-    /// The tensors that are made of a record.
+    /// The tensors that are made of a record, or of a window if samples are windows.
     pub fn tensors(&self) -> &[TensorSpec] {
         self.0.chain.schema().tensors()
     }
@@ -162,7 +163,8 @@ impl Served {
         self.0.fields.names().iter().map(String::as_str)
     }
 
-    /// A row for the results, filled with zeros. Each thread that serves needs its own.
+    /// A row for the results, filled with zeros. Each thread that serves needs its own. If samples are windows, make a
+    /// [`window`](Self::window) instead.
     pub fn row(&self) -> ServedRow {
         let mut layout = Layout::default();
         // Values that are too large are reported when the fields are applied.
@@ -186,7 +188,8 @@ impl Served {
     /// # Errors
     ///
     /// [`ErrorKind::Data`] and those of decoding, with the tensor, for what a loader would call a bad record;
-    /// [`ErrorKind::NotFound`] for a name that no field has. After an error the contents of the row are undefined.
+    /// [`ErrorKind::NotFound`] for a name that no field has; [`ErrorKind::Config`] if samples are windows. After an
+    /// error the contents of the row are undefined.
     ///
     /// # Panics
     ///
@@ -271,8 +274,11 @@ impl Served {
         if !Arc::ptr_eq(&row.served.0, &self.0) {
             return Err(Error::new(ErrorKind::Schema, "the row is one of another loader; take it from `row`"));
         }
-        let Inner { fields, bucket, chain, .. } = &*self.0;
-        let ServedRow { layout, memory, scratch, transforms: ChainMemory { wide, scopes }, .. } = row;
+        let Inner { fields, bucket, windows, .. } = &*self.0;
+        if windows.is_some() {
+            let message = "windows: a sample consists of several records; push them to a `window` one after another";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         let mut extents = match fields.is_variable() {
             true => fields.measure(&mut *read)?,
             false => Extents::default(),
@@ -280,6 +286,34 @@ impl Served {
         if let Some(bucket) = bucket {
             bucket.pad(fields.tensors(), &mut extents)?;
         }
+        row.fill(extents, |inputs, scratch| fields.decode(read, scratch, inputs))
+    }
+}
+
+/// The fields of all sources, and those of the settings themselves.
+fn fields_of_records(config: LoaderConfig) -> Vec<(String, Field)> {
+    let mut fields = config.fields;
+    let are_usual = |source: &&SourceConfig| source.is::<Images>() && source.fields.is_empty();
+    if fields.is_empty() && config.sources.iter().any(|source| are_usual(&source)) {
+        fields = usual_fields();
+    }
+    fields.extend(config.sources.into_iter().flat_map(|source| source.fields));
+    fields
+}
+
+impl ServedRow {
+    /// Makes the tensors of a sample whose decoded tensors have these lengths, and are written by `write`.
+    ///
+    /// # Errors
+    ///
+    /// Those of `write` and of the transforms, and [`ErrorKind::Limit`] if there is no memory for the sample.
+    pub(super) fn fill(
+        &mut self,
+        extents: Extents,
+        write: impl FnOnce(&mut RowMut<'_>, &mut Scratch) -> Result<()>,
+    ) -> Result<()> {
+        let Self { served, layout, memory, scratch, transforms: ChainMemory { wide, scopes }, .. } = self;
+        let chain = &served.0.chain;
         layout.compute(chain.schema(), 1, chain.lengths().apply(extents)?)?;
         let words = layout.bytes().div_ceil(8);
         if memory.len() < words {
@@ -293,15 +327,13 @@ impl Served {
         let mut out = out.as_rows();
         let mut rows = out.widen(chain.wide(), wide)?;
         let mut only = rows.row(0);
-        fields.decode(read, scratch, &mut only.part(0, chain.inputs()))?;
+        write(&mut only.part(0, chain.inputs()), scratch)?;
         let sample = Sample { id: 0, key: RandomKey::new(0) };
         chain.around_one(|| chain.apply(sample, &mut only, &mut scopes.enter()))?;
         layout.write_offsets(bytemuck::cast_slice_mut(memory));
         Ok(())
     }
-}
 
-impl ServedRow {
     /// The tensor of this name, without the batch dimension: `[elements]` of a ragged tensor, and `[2]` of its offsets.
     ///
     /// # Errors

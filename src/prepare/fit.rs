@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::{Staged, Value};
+use crate::read::{Staged, Value, Windows};
 use crate::tree::no_faults;
 
 use super::column_fit::Given;
@@ -242,6 +242,11 @@ impl RecipeFit {
         }
     }
 
+    /// The windows of the recipe.
+    pub(crate) fn windows(&self) -> Option<&Windows> {
+        self.recipe.windows.as_ref()
+    }
+
     pub(super) fn recipe(&self) -> &Recipe {
         &self.recipe
     }
@@ -342,7 +347,8 @@ impl RecipeFit {
             };
             columns.push((name.clone(), fitted.map_err(|error| error.at_column(name))?));
         }
-        Prepared::new(self.recipe.steps(), columns, self.recipe.dtype, self.records, error)
+        let Recipe { dtype, windows, .. } = &self.recipe;
+        Prepared::new(self.recipe.steps(), columns, *dtype, self.records, error, windows.clone())
     }
 }
 

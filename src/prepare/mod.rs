@@ -8,8 +8,8 @@
 //!
 //! Reading order: `words`, `columns`, `join`, `derive` and `recipe` (what is to be fitted), `given`, `date_text` and `date` (what a value says),
 //! `inputs` (from the fields of a record to what columns are made of), `exact`, `counts` and
-//! `stats` (what is counted of numbers), `column_fit` and `fit`, `fitted` (what becomes of a value), `prepared`, `saved`, `serve`,
-//! `fields`.
+//! `stats` (what is counted of numbers), `column_fit` and `fit`, `fitted` (what becomes of a value), `prepared`, `saved`,
+//! `given_record`, `serve` and `window` (records in memory, alone or in windows), `fields`.
 
 mod by_name;
 mod column_fit;
@@ -24,6 +24,7 @@ mod fields;
 mod fit;
 mod fitted;
 mod given;
+mod given_record;
 mod inputs;
 mod join;
 mod prepared;
@@ -32,6 +33,7 @@ mod saved;
 mod serve;
 mod stats;
 mod target;
+mod window;
 mod words;
 
 pub use crate::read::DateUnit;
@@ -48,5 +50,6 @@ pub use join::{Join, join};
 pub use prepared::Prepared;
 pub use recipe::{Column, Recipe};
 pub use serve::PreparedRow;
+pub use window::PreparedWindow;
 pub use words::Impute::{self, Mean, Median, MostFrequent};
 pub use words::Scale;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::read::{OneJson, Staged, Value};
+use crate::read::{OneJson, Staged, Value, Windows};
 use crate::row::RowMut;
 use crate::schema::{Extents, Role, Schema, TensorSpec};
 
@@ -26,6 +26,9 @@ const CODES: &str = "categories";
 /// [columns]`), with the codes of the columns of names that are not one-hot. [`feature_names`](Self::feature_names) and
 /// [`code_counts`](Self::code_counts) say which number is at which position.
 ///
+/// If the recipe has [windows](super::Recipe::windows), both have the window's length as their first dimension in
+/// training and in a [window](Prepared::window) in a server. A [row](Prepared::row) is always a single record.
+///
 /// Clones share the same data. It may be used from many threads at once; each needs a [row](Prepared::row) of its own.
 #[derive(Clone)]
 pub struct Prepared(Arc<Inner>);
@@ -36,6 +39,7 @@ struct Inner {
     dtype: DType,
     records: u64,
     quantile_error: f64,
+    windows: Option<Windows>,
     /// For each column, its first feature and the place of its code.
     places: Vec<(usize, usize)>,
     /// For each column of names, the code of each name.
@@ -65,6 +69,7 @@ impl PartialEq for Prepared {
                 && self.0.dtype == other.0.dtype
                 && self.0.records == other.0.records
                 && self.0.quantile_error == other.0.quantile_error
+                && self.0.windows == other.0.windows
     }
 }
 
@@ -78,6 +83,7 @@ impl Prepared {
         dtype: DType,
         records: u64,
         quantile_error: f64,
+        windows: Option<Windows>,
     ) -> Result<Self> {
         let inputs = Arc::new(Inputs::new(steps, columns.iter().map(|(name, _)| name.as_str()))?);
         let (mut places, mut feature_names, mut code_counts, mut names) =
@@ -118,6 +124,7 @@ impl Prepared {
             dtype,
             records,
             quantile_error,
+            windows,
             places,
             indices,
             feature_names,
@@ -163,6 +170,11 @@ impl Prepared {
     /// The largest relative error of the numbers that quantiles and medians are computed from; 0 if all are exact.
     pub fn quantile_error(&self) -> f64 {
         self.0.quantile_error
+    }
+
+    /// The [windows](super::Recipe::windows) that samples are, if they are not single records.
+    pub fn windows(&self) -> Option<&Windows> {
+        self.0.windows.as_ref()
     }
 
     /// Whether it is the same object.

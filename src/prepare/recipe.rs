@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::dtype::DType;
 use crate::error::Result;
+use crate::read::{NO_GAPS, Windows};
 use crate::tree::under;
 
 use super::by_name;
@@ -57,6 +58,9 @@ pub struct Recipe {
     /// Which records there are.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) filter: Option<String>,
+    /// Which records are one sample, if samples are windows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) windows: Option<Windows>,
     /// By name, in the order of what they become.
     #[serde(with = "by_name")]
     pub(super) columns: Vec<(String, Column)>,
@@ -118,7 +122,14 @@ impl Default for Recipe {
 impl Recipe {
     /// No columns yet.
     pub fn new() -> Self {
-        Self { join: Vec::new(), derive: Vec::new(), filter: None, columns: Vec::new(), dtype: DType::F32 }
+        Self {
+            join: Vec::new(),
+            derive: Vec::new(),
+            filter: None,
+            windows: None,
+            columns: Vec::new(),
+            dtype: DType::F32,
+        }
     }
 
     /// Joins a small table to each record; its columns are then called `name.column`. See [`join`](super::join).
@@ -170,6 +181,35 @@ impl Recipe {
         self
     }
 
+    /// Makes samples of consecutive records of a series, for forecasting, instead of single records. The recipe is fitted
+    /// to each record of their [part](Windows::part) once. A loader with the fitted recipe makes these windows, and may
+    /// set its own [`Loader::windows`](crate::Loader::windows) only to choose another `stride` and `part`, such as the
+    /// part for testing. A server makes them of records in memory: see [`Prepared::window`](super::Prepared::window).
+    /// There can't be a [`filter`](Self::filter), too, because there would be gaps.
+    ///
+    /// ```
+    /// use ringfeed::prepare::{Median, Recipe, category, number};
+    /// use ringfeed::read::Windows;
+    ///
+    /// let recipe = Recipe::new()
+    ///     .column("temperature", number().impute(Median).mask().standardise())
+    ///     .column("weather", category().unknown())
+    ///     .windows(Windows::new(48, 12).series("sensor").part(0.0, 0.8));
+    /// # assert!(recipe.faults().is_empty());
+    /// # let same: Recipe = toml::from_str(r#"
+    /// #     windows = { length = 48, horizon = 12, series = "sensor", part = [0.0, 0.8] }
+    /// #     [columns]
+    /// #     temperature = { number = { impute = "median", mask = true, scale = "standardise" } }
+    /// #     weather = { category = { unknown = true } }
+    /// # "#).expect("the example is valid");
+    /// # assert_eq!(recipe, same);
+    /// ```
+    #[must_use]
+    pub fn windows(mut self, windows: Windows) -> Self {
+        self.windows = Some(windows);
+        self
+    }
+
     /// Sets how the column with this name is prepared: a column of a table, a key or pointer of JSON, or any other
     /// field name of the source.
     #[must_use]
@@ -214,6 +254,7 @@ impl Recipe {
     /// The same, wherever it is used.
     pub(crate) fn value_faults(&self) -> Vec<String> {
         let mut faults = self.steps().faults();
+        faults.extend(windows_faults(self.windows.as_ref(), self.filter.as_deref()));
         if self.columns.is_empty() || self.columns.len() > MAX_COLUMNS {
             faults.push(format!("columns: {}; there are 1 to {MAX_COLUMNS}", self.columns.len()));
         }
@@ -240,6 +281,10 @@ impl Recipe {
         Steps { join: self.join.clone(), derive: self.derive.clone(), filter: self.filter.clone() }
     }
 
+    pub(crate) fn own_windows(&self) -> Option<&Windows> {
+        self.windows.as_ref()
+    }
+
     /// The files of tables.
     pub(crate) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.join.iter_mut().filter_map(|(_, join)| join.path_mut())
@@ -254,4 +299,11 @@ impl Recipe {
         let Steps { join, .. } = self.steps().loaded(self.columns.iter().map(|(name, _)| name.as_str()))?;
         Ok(Self { join, ..self.clone() })
     }
+}
+
+/// What is wrong with the windows of a recipe that has this filter.
+pub(super) fn windows_faults(windows: Option<&Windows>, filter: Option<&str>) -> Vec<String> {
+    let Some(windows) = windows else { return Vec::new() };
+    let gaps = filter.map(|_| NO_GAPS.to_owned());
+    under("windows", windows.faults()).chain(gaps).collect()
 }

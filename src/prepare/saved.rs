@@ -7,6 +7,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
+use crate::read::Windows;
 use crate::tree::any;
 
 use super::by_name;
@@ -16,20 +17,26 @@ use super::fitted::Fitted;
 use super::inputs::Steps;
 use super::join::Join;
 use super::prepared::Prepared;
-use super::recipe::Recipe;
+use super::recipe::{Recipe, windows_faults};
 
-/// Versions of the form. The second one has the steps before the columns, and is written if there are any.
+/// Versions of the form, of which the earliest that has everything is written: the second one has the steps before the
+/// columns, the third one windows.
 const VERSION: u32 = 1;
 const VERSION_WITH_STEPS: u32 = 2;
+const VERSION_WITH_WINDOWS: u32 = 3;
 
-fn version(steps: &Steps) -> u32 {
-    if steps.is_empty() { VERSION } else { VERSION_WITH_STEPS }
+fn version(steps: &Steps, windows: Option<&Windows>) -> u32 {
+    match windows {
+        Some(_) => VERSION_WITH_WINDOWS,
+        None if steps.is_empty() => VERSION,
+        None => VERSION_WITH_STEPS,
+    }
 }
 
 fn version_fault(version: u32) -> Option<String> {
-    let is_known = (VERSION..=VERSION_WITH_STEPS).contains(&version);
+    let is_known = (VERSION..=VERSION_WITH_WINDOWS).contains(&version);
     let message =
-        || format!("version {version} of a fitted recipe; this ringfeed reads {VERSION} and {VERSION_WITH_STEPS}");
+        || format!("version {version} of a fitted recipe; this ringfeed reads {VERSION} to {VERSION_WITH_WINDOWS}");
     (!is_known).then(message)
 }
 
@@ -58,6 +65,8 @@ struct Whole<C> {
     derive: Vec<(String, Derive)>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     filter: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    windows: Option<Windows>,
     dtype: DType,
     records: u64,
     quantile_error: f64,
@@ -171,7 +180,7 @@ impl RecipeFit {
     ///
     /// As [`Prepared::to_json`].
     pub fn to_json(&self) -> Result<String> {
-        let version = version(&self.recipe().steps());
+        let version = version(&self.recipe().steps(), self.windows());
         let saved = SavedFit { version, recipe: self.recipe(), records: self.records(), counted: self.counted() };
         serde_json::to_string(any(&saved))
             .map_err(|error| Error::new(ErrorKind::Config, error.to_string()).with_source(error))
@@ -203,7 +212,7 @@ impl Saved<Vec<Named<String, Fitted>>> {
     ///
     /// [`ErrorKind::Format`] for what was never fitted.
     fn checked(self) -> Result<Prepared> {
-        let Whole { join, derive, filter, dtype, records, quantile_error, columns } = self.prepared;
+        let Whole { join, derive, filter, windows, dtype, records, quantile_error, columns } = self.prepared;
         let wrong = |message: String| Error::new(ErrorKind::Format, format!("no fitted recipe: {message}"));
         if !matches!(dtype, DType::F32 | DType::F64) {
             return Err(wrong(format!("features of {dtype}")));
@@ -212,7 +221,8 @@ impl Saved<Vec<Named<String, Fitted>>> {
         if steps.join.iter().any(|(_, join)| join.is_file()) {
             return Err(wrong("a joined table that is not in it".to_owned()));
         }
-        if let Some(fault) = steps.faults().into_iter().next() {
+        let faults = [steps.faults(), windows_faults(windows.as_ref(), steps.filter.as_deref())].concat();
+        if let Some(fault) = faults.into_iter().next() {
             return Err(wrong(fault));
         }
         let mut names = std::collections::HashSet::new();
@@ -225,7 +235,7 @@ impl Saved<Vec<Named<String, Fitted>>> {
             }
         }
         let columns = columns.into_iter().map(|Named { name, fitted }| (name, fitted)).collect();
-        Prepared::new(steps, columns, dtype, records, quantile_error)
+        Prepared::new(steps, columns, dtype, records, quantile_error, windows)
     }
 }
 
@@ -234,8 +244,9 @@ impl Serialize for Prepared {
         let columns: Vec<_> = self.columns().iter().map(|(name, fitted)| Named { name, fitted }).collect();
         let (dtype, records, quantile_error) = (self.dtype(), self.records(), self.quantile_error());
         let Steps { join, derive, filter } = self.steps().clone();
-        let prepared = Whole { join, derive, filter, dtype, records, quantile_error, columns };
-        Saved { version: version(self.steps()), prepared }.serialize(serializer)
+        let windows = self.windows().cloned();
+        let prepared = Whole { join, derive, filter, windows, dtype, records, quantile_error, columns };
+        Saved { version: version(self.steps(), self.windows()), prepared }.serialize(serializer)
     }
 }
 

@@ -6,34 +6,26 @@ use std::io::Read;
 use serde::Serialize;
 
 use crate::dtype::Element;
-use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::read::{CsvMemory, JsonMemory, Staged, StructMemory, Value, Visit};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::Value;
 use crate::row::RowMut;
 use crate::view::TensorView;
 
+use super::given_record::Given;
 use super::prepared::Prepared;
 
 /// Most bytes of the body of a request.
 const MOST_BODY: u64 = 1 << 20;
 
-/// One prepared record: its features and codes, in memory that is reused for the next record.
+/// One prepared record: its features and codes, in memory that is reused for the next record. For several records as a
+/// window, there is a [`PreparedWindow`](super::PreparedWindow).
 pub struct PreparedRow {
     prepared: Prepared,
-    tensors: Written,
-    json: JsonMemory,
-    structs: StructMemory,
-    csv: CsvMemory,
-    /// The bytes of a request so far.
-    body: String,
-}
-
-/// The tensors of a row, and which of its fields were given.
-struct Written {
     /// The memory of the layout, aligned to 8 bytes.
     memory: Vec<u64>,
-    given: Vec<bool>,
-    /// The values of a record, where columns are joined or derived.
-    staged: Staged,
+    given: Given,
+    /// The bytes of a request so far.
+    body: String,
 }
 
 impl fmt::Debug for PreparedRow {
@@ -51,7 +43,7 @@ impl PreparedRow {
     pub fn tensor(&self, name: &str) -> Result<TensorView<'_>> {
         let at = self.prepared.index_of(name)?;
         let (spec, layout) = (&self.prepared.tensors()[at], &self.prepared.layout().tensors()[at]);
-        let bytes: &[u8] = bytemuck::cast_slice(&self.tensors.memory);
+        let bytes: &[u8] = bytemuck::cast_slice(&self.memory);
         let bytes = &bytes[layout.offset()..layout.offset() + layout.row_bytes()];
         Ok(TensorView::of_row(spec, *layout.row_shape(), bytes))
     }
@@ -83,15 +75,7 @@ impl Prepared {
     /// A row for the results, filled with zeros. Each thread that serves needs its own.
     pub fn row(&self) -> PreparedRow {
         let memory = vec![0; self.layout().bytes().div_ceil(8)];
-        let given = vec![false; self.columns().len()];
-        PreparedRow {
-            prepared: self.clone(),
-            tensors: Written { memory, given, staged: Staged::default() },
-            json: JsonMemory::default(),
-            structs: StructMemory::default(),
-            csv: CsvMemory::default(),
-            body: String::new(),
-        }
+        PreparedRow { prepared: self.clone(), memory, given: Given::default(), body: String::new() }
     }
 
     /// Prepares a record that is a JSON object. Columns are found as in JSON Lines, by their keys or pointers; absent
@@ -114,9 +98,7 @@ impl Prepared {
     /// [`ErrorKind::Data`] with the column or byte, for a record that would be bad in training. After an error the
     /// contents of the row are undefined.
     pub fn apply_json(&self, text: &str, row: &mut PreparedRow) -> Result<()> {
-        self.check(row)?;
-        let PreparedRow { tensors, json, .. } = row;
-        self.write_all(tensors, |visit| self.json().read(text, json, visit))
+        self.write_into(row, |given, row| given.json(self, text, row))
     }
 
     /// Prepares a record that is the body of a request: a JSON object of at most 1 MiB, as for
@@ -145,9 +127,7 @@ impl Prepared {
     ///
     /// As [`apply_json`](Self::apply_json), and [`ErrorKind::NotFound`] for a column that the header does not have.
     pub fn apply_csv(&self, header: &str, line: &str, row: &mut PreparedRow) -> Result<()> {
-        self.check(row)?;
-        let PreparedRow { tensors, csv, .. } = row;
-        self.write_all(tensors, |visit| csv.read(header, self.field_names(), line, visit))
+        self.write_into(row, |given, row| given.csv(self, header, line, row))
     }
 
     /// Prepares a record from values with the names of their columns. All other columns are missing.
@@ -160,13 +140,7 @@ impl Prepared {
         values: impl IntoIterator<Item = (&'v str, Value<'v>)>,
         row: &mut PreparedRow,
     ) -> Result<()> {
-        self.check(row)?;
-        self.write_all(&mut row.tensors, |visit| {
-            values.into_iter().try_for_each(|(name, value)| match self.field_number(name) {
-                Some(nth) => visit(nth, value),
-                None => Err(self.no_column(name)),
-            })
-        })
+        self.write_into(row, |given, row| given.values(self, values, row))
     }
 
     /// Prepares a record that is a struct or a map: anything that is an object in JSON. It is converted to JSON first.
@@ -175,10 +149,17 @@ impl Prepared {
     ///
     /// As [`apply_json`](Self::apply_json), and [`ErrorKind::Data`] for values that JSON can't hold.
     pub fn apply_struct(&self, record: &impl Serialize, row: &mut PreparedRow) -> Result<()> {
-        let mut written = std::mem::take(&mut row.structs);
-        let applied = written.write(record).and_then(|text| self.apply_json(text, row));
-        row.structs = written;
-        applied
+        self.write_into(row, |given, row| given.structs(self, record, row))
+    }
+
+    fn write_into(
+        &self,
+        row: &mut PreparedRow,
+        write: impl FnOnce(&mut Given, &mut RowMut<'_>) -> Result<()>,
+    ) -> Result<()> {
+        self.check(row)?;
+        let PreparedRow { memory, given, .. } = row;
+        write(given, &mut RowMut::new(bytemuck::cast_slice_mut(memory), self.tensors(), self.layout(), 0))
     }
 
     fn check(&self, row: &mut PreparedRow) -> Result<()> {
@@ -191,33 +172,5 @@ impl Prepared {
             return Ok(());
         }
         Err(Error::new(ErrorKind::Schema, "the row is one of another recipe; take it from `row`"))
-    }
-
-    #[cold]
-    fn no_column(&self, name: &str) -> Error {
-        let near = nearest(name, self.field_names());
-        let advice = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
-        Error::new(ErrorKind::NotFound, format!("no column {name:?} in the recipe{advice}"))
-    }
-
-    /// Writes the values that `read` gives; all other values are missing.
-    fn write_all(&self, into: &mut Written, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<()> {
-        let Written { memory, given, staged } = into;
-        let mut row = RowMut::new(bytemuck::cast_slice_mut(memory), self.tensors(), self.layout(), 0);
-        if !self.inputs().is_plain() {
-            staged.clear();
-            read(&mut |nth, value| {
-                staged.keep(nth, &value);
-                Ok(())
-            })?;
-            return self.write_record(staged, &mut row);
-        }
-        given.fill(false);
-        read(&mut |nth, value| {
-            given[nth] = true;
-            self.write(nth, &value, &mut row)
-        })?;
-        let absent = given.iter().enumerate().filter(|(_, given)| !**given);
-        absent.into_iter().try_for_each(|(nth, _)| self.write(nth, &Value::Missing, &mut row))
     }
 }

@@ -49,6 +49,7 @@ pub(crate) mod parquet;
 pub(crate) mod paths;
 pub(crate) mod raw;
 mod records;
+mod rolling;
 pub(crate) mod safetensors;
 mod samples;
 pub(crate) mod saved;
@@ -109,6 +110,7 @@ pub(crate) use one::{CsvMemory, JsonMemory, OneJson, StructMemory};
 pub(crate) use outside::{Outside, OutsideCodec};
 pub(crate) use paths::{Paths, is_pattern};
 pub(crate) use raw::{Raw, RawOptions};
+pub(crate) use rolling::Rolling;
 pub(crate) use safetensors::Safetensors;
 pub use samples::{Array, SampleStream};
 pub(crate) use saved::SavedIndex;
@@ -121,8 +123,8 @@ pub(crate) use text_files::TextFiles;
 pub(crate) use tfrecord::TfRecord;
 pub use tfrecord::{TfRecordOptions, TfRecords};
 pub(crate) use tokens::{TextTokens, TokenOptions, Tokens};
-pub(crate) use windows::Windowed;
 pub use windows::Windows;
+pub(crate) use windows::{NO_GAPS, Windowed};
 #[cfg(feature = "parquet")]
 pub(crate) use {arrow::Arrow, parquet::Parquet};
 

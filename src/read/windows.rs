@@ -20,6 +20,9 @@ use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 /// Most records per window.
 const MAX_RECORDS: usize = 1 << 20;
 
+/// Why windows and a filter exclude each other.
+pub(crate) const NO_GAPS: &str = "windows: they consist of consecutive records; with a filter there would be gaps";
+
 /// Windows over series, for forecasting, as plain data: features are consecutive records, labels are the records after
 /// them.
 ///
@@ -32,6 +35,9 @@ const MAX_RECORDS: usize = 1 << 20;
 /// window contains records of two series. `part` selects a share of each series: use windows of 0 to 0.8 of the records
 /// for training and of 0.8 to 1 for testing, and no record is in both. The start of a window follows from its number
 /// alone.
+///
+/// A [recipe](crate::prepare::Recipe::windows) can have windows, too. They are then saved with what was fitted, every
+/// loader with the fitted recipe makes them, and a server makes them of records in memory.
 ///
 /// If overlapping windows follow one another, as they do without a shuffle, a worker reads and decodes shared records
 /// once for all windows of a job, unless decoding is random. It then keeps the records of one window, which count
@@ -121,6 +127,21 @@ impl Windows {
         faults
     }
 
+    /// Whether its windows hold the same as those of `other`. `stride` and `part` only say which windows there are.
+    fn are_like(&self, other: &Self) -> bool {
+        (self.length, self.horizon, &self.series) == (other.length, other.horizon, &other.series)
+    }
+
+    /// What is wrong if a loader has these windows, and its fitted recipe was made for `fitted`.
+    pub(crate) fn fault_with(&self, fitted: &Self) -> Option<String> {
+        (!self.are_like(fitted)).then(|| {
+            format!(
+                "windows: {self} in the loader, but {fitted} in its recipe; leave them out of the loader, or change \
+                 only stride and part there"
+            )
+        })
+    }
+
     /// The same without windows: each record once, by itself.
     pub(crate) fn of_single_records(&self) -> Self {
         Self { length: 1, horizon: 0, stride: 1, ..self.clone() }
@@ -166,6 +187,35 @@ impl Windows {
         }
         Ok(placed)
     }
+}
+
+impl fmt::Display for Windows {
+    /// As in settings: `{ length = 48, horizon = 12, stride = 1, part = [0, 0.8] }`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { length, horizon, stride, series, part: (from, to) } = self;
+        write!(f, "{{ length = {length}, horizon = {horizon}, stride = {stride}")?;
+        if let Some(series) = series {
+            write!(f, ", series = {series:?}")?;
+        }
+        write!(f, ", part = [{from}, {to}] }}")
+    }
+}
+
+/// A tensor of one record as it is in a window of so many records.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
+pub(crate) fn windowed_spec(spec: &TensorSpec, records: usize) -> Result<TensorSpec> {
+    if spec.is_variable() {
+        let message = "its length differs from record to record, and windows have one; give it a max_len";
+        return Err(Error::new(ErrorKind::Config, message).at_column(&spec.name));
+    }
+    let mut windowed = spec.clone();
+    windowed.shape.insert(0, Dim::Fixed(records));
+    // Applied to each record.
+    windowed.affine = None;
+    Ok(windowed)
 }
 
 /// Windows at their places.
@@ -300,17 +350,10 @@ impl Windowed {
     ///
     /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
     pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>, budget: &MemoryBudget) -> Result<Self> {
-        let mut tensors = reader.tensors().to_vec();
-        let parts: Vec<_> = tensors.iter().map(|spec| placed.of(spec, &tensors)).collect();
-        for (spec, records) in tensors.iter_mut().zip(&parts) {
-            if spec.is_variable() {
-                let message = "its length differs from record to record, and windows have one; give it a max_len";
-                return Err(Error::new(ErrorKind::Config, message).at_column(&spec.name));
-            }
-            spec.shape.insert(0, Dim::Fixed(records.len()));
-            // Applied to each record.
-            spec.affine = None;
-        }
+        let of_records = reader.tensors();
+        let parts: Vec<_> = of_records.iter().map(|spec| placed.of(spec, of_records)).collect();
+        let tensors = of_records.iter().zip(&parts).map(|(spec, records)| windowed_spec(spec, records.len()));
+        let tensors = tensors.collect::<Result<_>>()?;
         let schema = Schema::new(reader.tensors().to_vec())?;
         let mut layout = Layout::default();
         layout.compute(&schema, 1, Extents::default())?;

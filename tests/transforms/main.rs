@@ -13,6 +13,8 @@ mod one_list;
 mod prepare;
 mod prepare_judged;
 mod prepare_steps;
+mod prepare_windows;
 mod serve;
+mod serve_windows;
 mod transform;
 mod transform_members;

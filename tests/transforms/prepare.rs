@@ -123,7 +123,7 @@ fn what_is_saved_is_loaded_to_the_bit() {
         assert_eq!((error.kind(), error.path()), (ErrorKind::Format, Some(path.as_path())), "{error}");
         error.to_string()
     };
-    assert!(refused(&text.replace("\"version\": 1", "\"version\": 3, \"x\": 0")).contains("version 3"));
+    assert!(refused(&text.replace("\"version\": 1", "\"version\": 4, \"x\": 0")).contains("version 4"));
     assert!(refused("{}").contains("not a fitted recipe"));
     assert!(refused(&text.replace("\"records\"", "\"recordz\"")).contains("recordz"));
     assert!(refused(&text.replace("\"buckets\": 8", "\"buckets\": 0")).contains("buckets"));
@@ -707,7 +707,7 @@ fn a_server_sees_what_training_saw() {
     assert!(RecipeFit::load(&counted).unwrap().finish().unwrap() == prepared);
     let text = std::fs::read_to_string(&counted).unwrap();
     for (from, to) in [
-        ("\"version\":1", "\"version\":3"),
+        ("\"version\":1", "\"version\":4"),
         ("\"standardise\"", "\"robust\""),
         ("\"records\"", "\"recordz\""),
         ("\"positive\":[[", "\"positive\":[[99,1],["),

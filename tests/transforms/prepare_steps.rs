@@ -461,7 +461,7 @@ fn files_that_lie_are_refused() {
     let prepared = recipe(folder.path()).fit(&table).unwrap();
     let text = prepared.to_json().unwrap();
     for (from, to, part) in [
-        ("\"version\": 2", "\"version\": 3", "version 3"),
+        ("\"version\": 2", "\"version\": 4", "version 4"),
         ("\"people\"", "\"peoples\"", "no column \"people\""),
         ("\"Bergen\"", "\"Oslo\"", "twice"),
         ("\"ratio\"", "\"rati\"", "rati"),

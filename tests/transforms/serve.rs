@@ -8,7 +8,7 @@ use ringfeed::field::{Audio, Category, Class, Field, Image, Numbers, Text, Token
 use ringfeed::formats::Images;
 use ringfeed::images::{CropFit, PixelOrder, ResizeFilter, horizontal_flip};
 use ringfeed::prepare::{Mean, Recipe, category, number};
-use ringfeed::read::{TensorMut, Value, Windows};
+use ringfeed::read::{TensorMut, Value};
 use ringfeed::serve::{Served, ServedRow};
 use ringfeed::settings::SourceConfig;
 use ringfeed::tensor::{Role, Rows, TensorSpec, TensorView};
@@ -425,10 +425,6 @@ fn what_cannot_serve_is_refused_by_name() {
         assert_eq!(error.kind(), ErrorKind::Config, "{error}");
         assert!(error.to_string().contains(message), "{error}");
     }
-    let windows = Loader::csv("nowhere.csv").field("x", Numbers::f32()).windows(Windows::new(3, 1));
-    let error = windows.serve().unwrap_err();
-    assert!(error.kind() == ErrorKind::Config && error.message().contains("records are served one by one"), "{error}");
-
     let served = Loader::new(two).serve().unwrap();
     let (mut row, mut other) = (served.row(), image().serve().unwrap().row());
     let file = std::fs::read("fixtures/photos/china.jpg").unwrap();
