@@ -159,6 +159,8 @@ pub(crate) struct Counters {
     /// Time that planning waited because enough batches were planned, and because the caller held the slots.
     pub(crate) room_wait_ns: AtomicU64,
     pub(crate) slot_wait_ns: AtomicU64,
+    /// How long planning waited for the slot of each batch.
+    pub(crate) slot_waits: Histogram,
     /// Time that workers waited for work.
     pub(crate) idle_ns: AtomicU64,
     /// Time that workers rested because they may use no more of the cores.
@@ -201,6 +203,7 @@ impl Counters {
             settle: StageCounter::new(),
             room_wait_ns: AtomicU64::new(0),
             slot_wait_ns: AtomicU64::new(0),
+            slot_waits: Histogram::new(),
             idle_ns: AtomicU64::new(0),
             rest_ns: AtomicU64::new(0),
             lock_wait_ns: AtomicU64::new(0),

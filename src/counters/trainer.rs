@@ -17,6 +17,8 @@ pub(crate) struct TrainerCounter {
     pub(crate) ready: AtomicU64,
     pub(crate) waits: Histogram,
     pub(crate) steps: Histogram,
+    /// Time in `next` for each batch, without waiting.
+    pub(crate) deliveries: Histogram,
     /// Time waited for the first batch of each epoch, and the number of these batches.
     pub(crate) edge_wait_ns: AtomicU64,
     pub(crate) epochs: AtomicU64,
@@ -34,6 +36,7 @@ impl TrainerCounter {
             ready: AtomicU64::new(0),
             waits: Histogram::new(),
             steps: Histogram::new(),
+            deliveries: Histogram::new(),
             edge_wait_ns: AtomicU64::new(0),
             epochs: AtomicU64::new(0),
             process_cpu_ns: AtomicU64::new(0),
@@ -91,6 +94,7 @@ impl TrainerClock {
             add_alone(&counter.batches, 1);
             add_alone(&counter.ready, wait.is_zero().into());
             counter.waits.record_alone(wait);
+            counter.deliveries.record_alone(inside);
         }
         now
     }

@@ -103,6 +103,7 @@ impl Filler for TransformedFiller {
         let mut only = rows.row(0);
         let (id, spilled) = (plan.samples[row], scopes.spilled());
         let sample = Sample { id, key: plan.key().with(id) };
+        inner.forget_damage();
         let decoded = self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()));
         let done =
             decoded.and_then(|()| self.chain.around_one(|| self.chain.apply(sample, &mut only, &mut scopes.enter())));

@@ -129,10 +129,15 @@ impl Session {
         };
         let mut window = self.window.lock();
         let now = window.note(&self.counters);
-        add_alone(&self.counters.slot_wait_ns, nanoseconds(now.saturating_duration_since(since)));
+        let waited = now.saturating_duration_since(since);
+        add_alone(&self.counters.slot_wait_ns, nanoseconds(waited));
         window.waiting_for_slot = false;
         window.spill = false;
-        Ok(slot?.map(|draft| (draft, now)))
+        let slot = slot?;
+        if slot.is_some() {
+            self.counters.slot_waits.record_alone(waited);
+        }
+        Ok(slot.map(|draft| (draft, now)))
     }
 
     /// Gives the next ticket to a batch that is about to be filled, `now`; `None` if the session is being paused.
