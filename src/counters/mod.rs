@@ -14,10 +14,10 @@ mod timeline;
 mod trainer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) use bytes_read::BytesRead;
-pub(crate) use clock::{Lap, Spent, now, process_cpu, thread_cpu};
+pub(crate) use clock::{Lap, Spent, Tick, now, process_cpu, thread_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
 pub(crate) use inside::Inside;
@@ -247,8 +247,8 @@ impl Counters {
     }
 
     /// The trainer waited from `since` until `now`.
-    pub(crate) fn trainer_waited(&self, since: Instant, now: Instant) {
-        add_alone(&self.trainer.wait_ns, nanoseconds(now.saturating_duration_since(since)));
+    pub(crate) fn trainer_waited(&self, since: Tick, now: Tick) {
+        add_alone(&self.trainer.wait_ns, nanoseconds(now.since(since)));
         if let Some(trace) = &self.trace {
             trace.record(Kind::Wait, trace.trainer(), (since, now), None, 0);
         }

@@ -1,8 +1,8 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
+use crate::counters::Tick;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::{Job, Sample, Scratch};
 use crate::row::{RowMut, RowsMut};
@@ -140,7 +140,7 @@ impl Filler for TransformedFiller {
             job.transform_again();
             let mut is_done = false;
             caught_each(job, |job| {
-                let asked = Instant::now();
+                let asked = Tick::now();
                 self.chain.around(&mut || {
                     job.waited_to_transform(asked);
                     while let Some(nth) = job.advance() {

@@ -1,11 +1,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use crate::counters::{Histogram, Kind, Traced, Tracer};
+use crate::counters::{Histogram, Kind, Tick, Traced, Tracer};
 use crate::dataset::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
@@ -156,7 +156,7 @@ impl<D: Device> Drop for Over<D> {
 /// A copy under way, and when it began.
 struct Aloft<D: Device> {
     flight: Flight<D::Engine, HostBatch>,
-    begun: Instant,
+    begun: Tick,
     traced: Option<Traced>,
 }
 
@@ -196,7 +196,7 @@ impl<D: Device> Thread<D> {
     fn next(&mut self) -> Option<(u64, Loaded<HostBatch>)> {
         loop {
             if self.flights.is_empty() {
-                let begin = Instant::now();
+                let begin = Tick::now();
                 let item = self.exchange.receive();
                 add(&self.counters.load_wait_ns, begin);
                 self.meet(&item);
@@ -215,13 +215,13 @@ impl<D: Device> Thread<D> {
 
     /// A free slot; `None` if its batch is not wanted any more. Host batches are returned meanwhile.
     fn slot(&mut self, run: u64) -> Option<Slot<D::Engine>> {
-        let wanted = Instant::now();
+        let wanted = Tick::now();
         let slot = loop {
             if let Some(slot) = self.exchange.try_take() {
                 break Some(slot);
             }
             if self.flights.is_empty() {
-                let begin = Instant::now();
+                let begin = Tick::now();
                 let slot = self.exchange.take(run);
                 add(&self.counters.slot_wait_ns, begin);
                 self.record(Kind::SlotWait, begin);
@@ -242,9 +242,9 @@ impl<D: Device> Thread<D> {
         }
     }
 
-    fn record(&self, kind: Kind, begin: Instant) {
+    fn record(&self, kind: Kind, begin: Tick) {
         if let Some(tracer) = &self.tracer {
-            tracer.record(kind, tracer.upload(self.nth), (begin, Instant::now()), None, 0);
+            tracer.record(kind, tracer.upload(self.nth), (begin, Tick::now()), None, 0);
         }
     }
 
@@ -269,12 +269,12 @@ impl<D: Device> Thread<D> {
         };
         let (samples, bytes) = (batch.batch.len() as u64, slot.about.copied as u64);
         slot.about.traced = batch.batch.traced();
-        let (begun, traced) = (Instant::now(), slot.about.traced.clone());
+        let (begun, traced) = (Tick::now(), slot.about.traced.clone());
         let flight = Flight::start(batch, slot, landed)?;
         let converted = flight.convert(slot);
         if let Some(traced) = &traced {
             let track = traced.tracer.upload(self.nth);
-            traced.record(Kind::Upload, track, (begun, Instant::now()), samples as usize);
+            traced.record(Kind::Upload, track, (begun, Tick::now()), samples as usize);
         }
         self.flights.push_back(Aloft { flight, begun, traced });
         converted?;
@@ -286,17 +286,17 @@ impl<D: Device> Thread<D> {
 
     fn land_oldest(&mut self) {
         let Some(Aloft { flight, begun, traced }) = self.flights.pop_front() else { return };
-        let begin = Instant::now();
+        let begin = Tick::now();
         // If the device breaks here, starting the next batch reports it, and so does everything that uses this one.
         let landed = flight.land();
-        let now = Instant::now();
+        let now = Tick::now();
         if let Ok(event) = landed {
             self.events.push(event);
-            let taken = now.saturating_duration_since(begun);
+            let taken = now.since(begun);
             count(&self.counters.upload_ns, taken);
             self.counters.uploads.record_alone(taken);
         }
-        count(&self.counters.copy_wait_ns, now.saturating_duration_since(begin));
+        count(&self.counters.copy_wait_ns, now.since(begin));
         if let Some(traced) = traced {
             let track = traced.tracer.upload(self.nth);
             traced.record(Kind::CopyWait, track, (begin, now), 0);
@@ -319,7 +319,7 @@ impl<D: Device> Thread<D> {
     }
 }
 
-fn add(counter: &AtomicU64, since: Instant) {
+fn add(counter: &AtomicU64, since: Tick) {
     count(counter, since.elapsed());
 }
 

@@ -7,10 +7,10 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::common::workspace;
+use ringfeed::error::Location;
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions, JpegDecoder, PixelOrder};
 use ringfeed::inspect::verify_source;
 use ringfeed::order::RandomKey;
-use ringfeed::error::Location;
 use ringfeed::read::{Concat, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{ReaderSource, Source, Transformed};
