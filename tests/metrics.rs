@@ -90,6 +90,10 @@ fn a_scrape_has_the_figures_and_ends_with_the_iterator() {
         assert_eq!((value("ringfeed_batches_total"), value("ringfeed_workers")), (3.0 * epochs, 2.0));
         assert_eq!(value("ringfeed_trainer_wait_seconds_count"), 3.0 * epochs);
         assert_eq!(value("ringfeed_trainer_wait_seconds_bucket{le=\"+Inf\"}"), 3.0 * epochs);
+        assert_eq!(value("ringfeed_deliver_seconds_count"), 3.0 * epochs);
+        assert!(value("ringfeed_deliver_seconds_sum") > 0.0);
+        // Some batches of the next epoch may have theirs already.
+        assert!(value("ringfeed_slot_wait_seconds_count") >= 3.0 * epochs);
         assert!(value("ringfeed_stage_busy_seconds_total{stage=\"decode\"}") > 0.0);
         assert!(value("ringfeed_read_bytes_total{stage=\"read\"}") > 1000.0);
         let mut buckets: Vec<(f64, f64)> = values
@@ -117,6 +121,8 @@ fn uploads_have_figures_of_their_own() {
     let values = parsed(&ask(address, "GET", "/metrics").2);
     assert_eq!(values["ringfeed_upload_batches_total"], 3.0);
     assert!(values.contains_key("ringfeed_upload_wait_seconds_total{cause=\"copy\"}"));
+    assert!(values["ringfeed_upload_seconds_count"] <= 3.0);
+    assert!(values.contains_key("ringfeed_upload_seconds_bucket{le=\"+Inf\"}"));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use ringfeed::order::State;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::report::Report;
 use ringfeed::source::{Headspace, ReaderSource, Replay};
-use ringfeed::stats::{Stats, StatsHandle, Verdict};
+use ringfeed::stats::{Stats, StatsHandle, Times, Verdict};
 use ringfeed::storage::{Files, Storage};
 use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::workspace::{FetchLimit, shield, wrap};
@@ -171,7 +171,57 @@ fn who_holds_batches_waits_for_slots() {
     iterator.next().unwrap().unwrap();
     let stats = iterator.stats();
     assert!(stats.queue.wait_slot_seconds >= 0.09 && stats.queue.planning_slot_seconds >= 0.09, "{stats}");
+    let slot_waits = &stats.queue.slot_waits;
+    assert!(slot_waits.p99_seconds >= 0.08 && slot_waits.p50_seconds < 0.08, "one of them waited: {slot_waits:?}");
     assert!(stats.ring.held_seconds >= 0.29, "three batches, 0.1 s: {:?}", stats.ring);
+}
+
+/// That these are the times of so many, in order.
+fn assert_times(times: &Times, count: u64) {
+    let Times { p50_seconds, p90_seconds, p99_seconds, .. } = times;
+    assert!(p50_seconds <= p90_seconds && p90_seconds <= p99_seconds, "{times:?}");
+    assert_eq!(times.count, count, "{times:?}");
+}
+
+#[test]
+fn handing_over_and_waiting_for_slots_are_timed_for_each_batch() {
+    let mut iterator = AsyncDataSetIterator::new(slow(NONE, NONE), &workspace(1, 2)).unwrap();
+    iterator.by_ref().for_each(|batch| drop(batch.unwrap()));
+    let before = iterator.stats();
+    assert_times(&before.trainer.deliveries, 10);
+    assert_times(&before.queue.slot_waits, 10);
+    assert!(before.trainer.deliveries.p50_seconds > 0.0 && before.trainer.deliver_seconds > 0.0, "{before}");
+    iterator.epoch().unwrap().take(5).for_each(|batch| drop(batch.unwrap()));
+    let between = &iterator.stats() - &before;
+    assert_times(&between.trainer.deliveries, 5);
+    assert!((5..=10).contains(&between.queue.slot_waits.count), "some are made ahead: {:?}", between.queue);
+    let mut alone = AsyncShieldDataSetIterator::new(slow(NONE, NONE), &workspace(1, 2)).unwrap();
+    alone.by_ref().for_each(|batch| drop(batch.unwrap()));
+    let stats = alone.stats();
+    assert_times(&stats.trainer.deliveries, 10);
+    assert_times(&stats.queue.slot_waits, 0);
+}
+
+#[test]
+fn uploads_are_timed_for_each_batch() {
+    let batches = wrap(slow(NONE, NONE), &workspace(1, 2)).unwrap();
+    let devices = [HostDevice::new(), HostDevice::new()];
+    let mut uploaded = Upload::to_each(devices).start(batches).unwrap();
+    for epoch in 1..=2 {
+        uploaded.epoch().unwrap().for_each(|batch| drop(batch.unwrap()));
+        let upload = uploaded.upload_stats();
+        // The last copies may still be on their way.
+        assert!((10 * epoch - 4..=10 * epoch).contains(&upload.uploads.count), "{upload:?}");
+        assert_times(&upload.slot_waits, 10 * epoch);
+    }
+    let stats = uploaded.stats();
+    let upload = stats.upload.as_ref().unwrap();
+    assert!(upload.upload_seconds > 0.0 && upload.uploads.p50_seconds > 0.0, "{upload:?}");
+    assert_times(&stats.trainer.deliveries, 20);
+    let shown = stats.to_string();
+    assert!(shown.contains("\nupload  ") && shown.contains("\nwait for the slot on the device "), "{shown}");
+    assert_eq!(upload.since(upload).uploads, Times::default());
+    assert_eq!(serde_json::to_value(&stats).unwrap()["upload"]["slot_waits"]["count"], 20);
 }
 
 #[test]
@@ -335,9 +385,25 @@ fn figures_are_written_for_people_and_for_programs() {
     {
         assert!(shown.contains(word), "{word}: {shown}");
     }
+    for head in [
+        "  p50      p90      p99 could do/s\n",
+        "per batch  ",
+        "\nwait for the slot  ",
+        "\ndeliver  ",
+        "\ntrainer works ",
+    ] {
+        assert!(shown.contains(head), "{head}: {shown}");
+    }
+    let table = shown.split_once("stage ").unwrap().1;
+    let widest = table.lines().skip(1).take_while(|line| !line.starts_with("read  ")).map(str::len).max();
+    assert!(widest.is_some_and(|width| width <= 80), "a terminal has no more: {shown}");
     let json = serde_json::to_value(&stats).unwrap();
     assert_eq!((&json["trainer"]["batches"], &json["samples"]), (&3.into(), &150.into()));
     assert!(json["stages"][2]["times"]["p99_seconds"].is_f64(), "{json}");
+    let (delivered, bound) = (&json["trainer"]["deliveries"], &json["queue"]["slot_waits"]);
+    // Batches of the next epoch have slots, too.
+    assert!(delivered["count"] == 3 && bound["count"].as_u64() >= Some(3), "{json}");
+    assert!(delivered["p90_seconds"].is_f64() && bound["p90_seconds"].is_f64(), "{json}");
     assert_eq!(json["planning"], "order");
 }
 
@@ -403,9 +469,19 @@ fn a_report_is_one_page_and_text_from_data_is_text_on_it() {
     let page = report.to_html();
     let (head, rest) = report.verdict.to_string().split_once(": ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
     assert!(page.contains(&format!("<b>{head}</b>")) && page.contains(&rest[..20]), "{page}");
-    for part in
-        ["Throughput", "<polyline", "Ready batches", "Stages", "Waits for a batch", "sample: record 17", "a &amp; b"]
-    {
+    for part in [
+        "Throughput",
+        "<polyline",
+        "Ready batches",
+        "Stages",
+        "<th>p90</th>",
+        "Each batch",
+        "<td>deliver</td>",
+        "<td>wait for the slot</td>",
+        "Waits for a batch",
+        "sample: record 17",
+        "a &amp; b",
+    ] {
         assert!(page.contains(part), "{part}: {page}");
     }
     assert!(

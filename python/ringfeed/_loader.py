@@ -355,7 +355,9 @@ class Loader:
         """The settings, with the numbers that were found so far where ``workers`` or ``prefetch`` are ``"auto"``."""
         stats = self.stats()
         found = {"workers": stats["workers"]["threads"] or 1, "prefetch": stats["queue"]["prefetch"]}
-        return {**self.settings, **{key: found[key] for key in found if self._settings.get(key) == "auto"}}
+        tuning = stats["tuning"] or {}
+        is_tuned = {key for key in found if self._settings.get(key) == "auto" or tuning.get(key)}
+        return {**self.settings, **{key: found[key] for key in is_tuned}}
 
     def stats(self) -> dict[str, Any]:
         """The figures so far: who worked, who waited and for how long; ``copied`` counts batches that were copied

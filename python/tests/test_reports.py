@@ -29,6 +29,8 @@ def test_a_report_is_a_page_data_and_part_of_a_notebook(numbers: Make, tmp_path:
     assert page == report.html() and "<script" not in page
     assert "learning_rate" in page and "&lt;i&gt;" in page and "<i>" not in page
     assert data == report.data() and data["stats"]["trainer"] and data["about"]["learning_rate"] == "0.1"
+    for times in (data["stats"]["trainer"]["deliveries"], data["stats"]["queue"]["slot_waits"]):
+        assert times["count"] >= 10 and 0 <= times["p50_seconds"] <= times["p90_seconds"] <= times["p99_seconds"]
     assert json.loads(data["about"]["settings"])["shuffle"] == 3 and report.verdict in repr(report)
     frame = report._repr_html_()
     assert frame.startswith("<iframe") and html.unescape(frame.split('srcdoc="')[1].split('"></iframe>')[0]) == page

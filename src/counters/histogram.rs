@@ -32,6 +32,12 @@ impl Histogram {
     }
 }
 
+impl Default for Histogram {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 fn bucket_of(ns: u64) -> usize {
     if ns < PARTS as u64 {
         return ns as usize;

@@ -1,7 +1,7 @@
 use std::cell::Cell;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::now;
+use super::{Tick, now};
 
 /// Time inside of the decoding of samples that is counted by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -30,9 +30,9 @@ impl Inside {
     }
 
     /// The calling thread waits for memory since then.
-    pub(crate) fn waited_for_memory(since: Instant) {
+    pub(crate) fn waited_for_memory(since: Tick) {
         let before = INSIDE.get();
-        INSIDE.set(Self { memory_wait: before.memory_wait + now().saturating_duration_since(since), ..before });
+        INSIDE.set(Self { memory_wait: before.memory_wait + now().since(since), ..before });
     }
 }
 
@@ -40,7 +40,7 @@ impl Inside {
 #[cfg(feature = "images")]
 #[derive(Debug)]
 #[must_use]
-pub(crate) struct Resizing(Instant);
+pub(crate) struct Resizing(Tick);
 
 #[cfg(feature = "images")]
 impl Resizing {
@@ -53,6 +53,6 @@ impl Resizing {
 impl Drop for Resizing {
     fn drop(&mut self) {
         let before = INSIDE.get();
-        INSIDE.set(Inside { resizing: before.resizing + now().saturating_duration_since(self.0), ..before });
+        INSIDE.set(Inside { resizing: before.resizing + now().since(self.0), ..before });
     }
 }

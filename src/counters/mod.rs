@@ -14,10 +14,10 @@ mod timeline;
 mod trainer;
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 pub(crate) use bytes_read::BytesRead;
-pub(crate) use clock::{Lap, Spent, now, process_cpu, thread_cpu};
+pub(crate) use clock::{Lap, Spent, Tick, now, process_cpu, thread_cpu};
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
 pub(crate) use inside::Inside;
@@ -159,6 +159,8 @@ pub(crate) struct Counters {
     /// Time that planning waited because enough batches were planned, and because the caller held the slots.
     pub(crate) room_wait_ns: AtomicU64,
     pub(crate) slot_wait_ns: AtomicU64,
+    /// How long planning waited for the slot of each batch.
+    pub(crate) slot_waits: Histogram,
     /// Time that workers waited for work.
     pub(crate) idle_ns: AtomicU64,
     /// Time that workers rested because they may use no more of the cores.
@@ -201,6 +203,7 @@ impl Counters {
             settle: StageCounter::new(),
             room_wait_ns: AtomicU64::new(0),
             slot_wait_ns: AtomicU64::new(0),
+            slot_waits: Histogram::new(),
             idle_ns: AtomicU64::new(0),
             rest_ns: AtomicU64::new(0),
             lock_wait_ns: AtomicU64::new(0),
@@ -244,8 +247,8 @@ impl Counters {
     }
 
     /// The trainer waited from `since` until `now`.
-    pub(crate) fn trainer_waited(&self, since: Instant, now: Instant) {
-        add_alone(&self.trainer.wait_ns, nanoseconds(now.saturating_duration_since(since)));
+    pub(crate) fn trainer_waited(&self, since: Tick, now: Tick) {
+        add_alone(&self.trainer.wait_ns, nanoseconds(now.since(since)));
         if let Some(trace) = &self.trace {
             trace.record(Kind::Wait, trace.trainer(), (since, now), None, 0);
         }

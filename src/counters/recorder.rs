@@ -1,9 +1,8 @@
 use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
-use std::time::Instant;
 
-use super::nanoseconds;
+use super::{Tick, nanoseconds};
 
 /// What a thread did for some time, or how full the ring was at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -88,7 +87,7 @@ const NO_BATCH: u64 = u64::MAX;
 
 /// The last events, in a fixed number of places. Any thread writes to them without waiting.
 pub(crate) struct Recorder {
-    begin: Instant,
+    begin: Tick,
     places: Box<[Place]>,
     next: AtomicU64,
     iterators: AtomicU64,
@@ -106,15 +105,15 @@ const WORDS: usize = 5;
 impl Recorder {
     pub(crate) fn new(events: usize) -> Self {
         Self {
-            begin: Instant::now(),
+            begin: Tick::now(),
             places: (0..events.max(1)).map(|_| Place::default()).collect(),
             next: AtomicU64::new(0),
             iterators: AtomicU64::new(0),
         }
     }
 
-    fn since_begin(&self, time: Instant) -> u64 {
-        nanoseconds(time.saturating_duration_since(self.begin))
+    fn since_begin(&self, time: Tick) -> u64 {
+        nanoseconds(time.since(self.begin))
     }
 
     fn put(&self, words: [u64; WORDS]) {
@@ -203,7 +202,7 @@ pub(crate) struct Traced {
 }
 
 impl Traced {
-    pub(crate) fn record(&self, kind: Kind, track: Track, span: (Instant, Instant), samples: usize) {
+    pub(crate) fn record(&self, kind: Kind, track: Track, span: (Tick, Tick), samples: usize) {
         self.tracer.record(kind, track, span, Some(self.batch), samples);
     }
 }
@@ -211,17 +210,17 @@ impl Traced {
 /// The times of a job: the whole job, when it had read, and what it read or transformed after that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
-    pub(crate) begin: Instant,
-    pub(crate) read: Instant,
-    pub(crate) read_late: Option<(Instant, Instant)>,
-    pub(crate) transformed: Option<(Instant, Instant)>,
-    pub(crate) end: Instant,
+    pub(crate) begin: Tick,
+    pub(crate) read: Tick,
+    pub(crate) read_late: Option<(Tick, Tick)>,
+    pub(crate) transformed: Option<(Tick, Tick)>,
+    pub(crate) end: Tick,
 }
 
 impl Spans {
     /// Time that each of the job's `rows` rows took, in nanoseconds.
     pub(crate) fn row_ns(&self, rows: usize) -> u64 {
-        nanoseconds(self.end.saturating_duration_since(self.begin)) / rows.max(1) as u64
+        nanoseconds(self.end.since(self.begin)) / rows.max(1) as u64
     }
 }
 
@@ -252,7 +251,7 @@ impl Tracer {
         &self,
         kind: Kind,
         track: Track,
-        (begin, end): (Instant, Instant),
+        (begin, end): (Tick, Tick),
         batch: Option<u64>,
         samples: usize,
     ) {
@@ -277,7 +276,7 @@ impl Tracer {
     }
 
     /// From now on, so many batches are ready and so many are filled.
-    pub(crate) fn record_levels(&self, now: Instant, ready: usize, filling: usize) {
+    pub(crate) fn record_levels(&self, now: Tick, ready: usize, filling: usize) {
         self.record(Kind::Levels, self.trainer(), (now, now), Some(ready as u64), filling);
     }
 }

@@ -1,9 +1,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use crate::sync::CounterMutex;
 
-use super::Counters;
+use super::{Counters, Tick};
 
 /// Most moments that are kept. When there are more, every second one is dropped, and from then on they come half as
 /// often.
@@ -30,7 +29,7 @@ pub(crate) struct Moment {
 /// A run over time, in a fixed number of moments.
 #[derive(Debug)]
 pub(crate) struct Timeline {
-    begin: Instant,
+    begin: Tick,
     /// When the next moment is due, from the beginning. It is read without the lock.
     due_ns: AtomicU64,
     kept: CounterMutex<Kept>,
@@ -70,7 +69,7 @@ impl Timeline {
         let moments = Vec::with_capacity(MOMENTS);
         let (begun, stretches) = (Moment::default(), Stretches::default());
         let kept = Kept { moments, every_ns: FIRST_NS, begun, stretches };
-        Self { begin: Instant::now(), due_ns: AtomicU64::new(0), kept: CounterMutex::new(kept) }
+        Self { begin: Tick::now(), due_ns: AtomicU64::new(0), kept: CounterMutex::new(kept) }
     }
 
     fn keep(&self, moment: Moment) {
@@ -101,8 +100,8 @@ impl Timeline {
 
 impl Counters {
     /// A batch was given to the trainer at `now`: keeps the sums if it is time to.
-    pub(crate) fn note_moment(&self, now: Instant) {
-        let ns = super::nanoseconds(now.saturating_duration_since(self.timeline.begin));
+    pub(crate) fn note_moment(&self, now: Tick) {
+        let ns = super::nanoseconds(now.since(self.timeline.begin));
         if ns < self.timeline.due_ns.load(Ordering::Relaxed) {
             return;
         }

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use super::{Histogram, add_alone, nanoseconds, now, process_cpu};
+use super::{Histogram, Tick, add_alone, nanoseconds, now, process_cpu};
 
 /// What the trainer did: it waited for batches, or worked on them. Only the thread in the iterator's `next` counts
 /// here.
@@ -17,6 +17,8 @@ pub(crate) struct TrainerCounter {
     pub(crate) ready: AtomicU64,
     pub(crate) waits: Histogram,
     pub(crate) steps: Histogram,
+    /// Time in `next` for each batch, without waiting.
+    pub(crate) deliveries: Histogram,
     /// Time waited for the first batch of each epoch, and the number of these batches.
     pub(crate) edge_wait_ns: AtomicU64,
     pub(crate) epochs: AtomicU64,
@@ -34,6 +36,7 @@ impl TrainerCounter {
             ready: AtomicU64::new(0),
             waits: Histogram::new(),
             steps: Histogram::new(),
+            deliveries: Histogram::new(),
             edge_wait_ns: AtomicU64::new(0),
             epochs: AtomicU64::new(0),
             process_cpu_ns: AtomicU64::new(0),
@@ -56,19 +59,19 @@ impl TrainerCounter {
 #[derive(Debug, Default)]
 pub(crate) struct TrainerClock {
     /// When the last answer was given, and how long the trainer had waited by then.
-    left: Option<(Instant, Duration)>,
-    entered: Option<(Instant, Duration)>,
+    left: Option<(Tick, Duration)>,
+    entered: Option<(Tick, Duration)>,
     /// How long the trainer had waited when the last batch was given.
     waited_before: Duration,
 }
 
 impl TrainerClock {
     /// The trainer asks for a batch; returns the time.
-    pub(crate) fn enter(&mut self, counter: &TrainerCounter) -> Instant {
+    pub(crate) fn enter(&mut self, counter: &TrainerCounter) -> Tick {
         let (now, waited) = (now(), counter.waited());
         if let Some((left, waited_then)) = self.left {
             // It may have waited outside of `next`, too.
-            let step = now.saturating_duration_since(left).saturating_sub(waited.saturating_sub(waited_then));
+            let step = now.since(left).saturating_sub(waited.saturating_sub(waited_then));
             add_alone(&counter.busy_ns, nanoseconds(step));
             counter.steps.record_alone(step);
         } else {
@@ -80,10 +83,10 @@ impl TrainerClock {
     }
 
     /// The trainer gets an answer, which may be a batch; returns the time.
-    pub(crate) fn leave(&mut self, counter: &TrainerCounter, is_batch: bool) -> Instant {
+    pub(crate) fn leave(&mut self, counter: &TrainerCounter, is_batch: bool) -> Tick {
         let (now, waited) = (now(), counter.waited());
         let (entered, waited_then) = self.entered.take().unwrap_or((now, waited));
-        let inside = now.saturating_duration_since(entered).saturating_sub(waited.saturating_sub(waited_then));
+        let inside = now.since(entered).saturating_sub(waited.saturating_sub(waited_then));
         add_alone(&counter.deliver_ns, nanoseconds(inside));
         self.left = Some((now, waited));
         if is_batch {
@@ -91,6 +94,7 @@ impl TrainerClock {
             add_alone(&counter.batches, 1);
             add_alone(&counter.ready, wait.is_zero().into());
             counter.waits.record_alone(wait);
+            counter.deliveries.record_alone(inside);
         }
         now
     }

@@ -57,7 +57,7 @@ pub(crate) fn fill_rows(
     note_damage(batch, scratch);
     counters.count_spilled(scratch.take_spilled());
     let spans = job.count(counters, begin, fetched);
-    scratch.worked(spans.end.saturating_duration_since(spans.begin));
+    scratch.worked(spans.end.since(spans.begin));
     counters.read.read(BytesRead::take());
     Filled { is_whole: !stop.load(Ordering::Acquire), is_straight: job.is_straight(), spans }
 }

@@ -152,6 +152,7 @@ impl Filler for ReaderFiller {
         let decoded = components.try_for_each(|(component, Kept { scratch, room })| {
             let mut rows = out.as_rows();
             let mut part = component.part.of_rows(&mut rows, room);
+            scratch.forget_damage();
             let decoded = component.reader.decode(sample, nth, scratch, &mut part.row(0));
             damage.add_all(scratch.take_damage());
             decoded

@@ -1,8 +1,8 @@
 use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
-use std::time::Instant;
 
+use crate::counters::Tick;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::{Job, Sample, Scratch};
 use crate::row::{RowMut, RowsMut};
@@ -103,6 +103,7 @@ impl Filler for TransformedFiller {
         let mut only = rows.row(0);
         let (id, spilled) = (plan.samples[row], scopes.spilled());
         let sample = Sample { id, key: plan.key().with(id) };
+        inner.forget_damage();
         let decoded = self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()));
         let done =
             decoded.and_then(|()| self.chain.around_one(|| self.chain.apply(sample, &mut only, &mut scopes.enter())));
@@ -139,7 +140,7 @@ impl Filler for TransformedFiller {
             job.transform_again();
             let mut is_done = false;
             caught_each(job, |job| {
-                let asked = Instant::now();
+                let asked = Tick::now();
                 self.chain.around(&mut || {
                     job.waited_to_transform(asked);
                     while let Some(nth) = job.advance() {

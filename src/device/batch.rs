@@ -1,8 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
-use crate::counters::{Kind, Traced};
+use crate::counters::{Kind, Tick, Traced};
 use crate::dataset::State;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result, nearest};
@@ -88,11 +87,11 @@ impl<D: Device> DeviceDataSet<D> {
     ///
     /// [`ErrorKind::Device`] if the device is broken.
     pub fn wait(&self) -> Result<()> {
-        let since = Instant::now();
+        let since = Tick::now();
         let landed = self.slot().device.block_on(&self.slot().ready);
         self.home.trainer_waited(since);
         if let Some(traced) = self.traced() {
-            traced.record(Kind::Wait, traced.tracer.taker(), (since, Instant::now()), 0);
+            traced.record(Kind::Wait, traced.tracer.taker(), (since, Tick::now()), 0);
         }
         landed
     }

@@ -2,7 +2,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use crate::counters::add;
+use crate::counters::{Tick, add};
 use crate::dataset::State as Position;
 use crate::error::{Error, ErrorKind, Result};
 use crate::sync::{Condvar, Mutex, MutexGuard};
@@ -198,8 +198,8 @@ impl<S, H, B> Exchange<S, H, B> {
     /// For the trainer: waits at most `time` until [`next`](Self::next) would return at once, and says whether it
     /// would. If the caller holds all slots, `next` must do the waiting.
     pub(super) fn is_ready_within(&self, time: Duration) -> bool {
-        let since = Instant::now();
-        let deadline = since + time;
+        let since = Tick::now();
+        let deadline = Instant::now() + time;
         let mut has_waited = false;
         let mut state = self.state.lock();
         let is_ready = loop {
@@ -221,7 +221,7 @@ impl<S, H, B> Exchange<S, H, B> {
     }
 
     /// The trainer waited for a batch or its copy.
-    pub(super) fn trainer_waited(&self, since: Instant) {
+    pub(super) fn trainer_waited(&self, since: Tick) {
         add(&self.waited_ns, since.elapsed());
     }
 
@@ -230,7 +230,7 @@ impl<S, H, B> Exchange<S, H, B> {
         self.waited_ns.load(Ordering::Relaxed)
     }
 
-    fn wait_for_next(&self, since: &mut Option<Instant>) -> Result<Uploaded<B>> {
+    fn wait_for_next(&self, since: &mut Option<Tick>) -> Result<Uploaded<B>> {
         let mut state = self.state.lock();
         let mut deadline = None;
         loop {
@@ -243,7 +243,7 @@ impl<S, H, B> Exchange<S, H, B> {
             if state.is_over {
                 return Err(ended());
             }
-            since.get_or_insert_with(Instant::now);
+            since.get_or_insert_with(Tick::now);
             state = if state.is_starved && state.held >= self.count {
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
                 if Instant::now() >= deadline {

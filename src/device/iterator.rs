@@ -1,11 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
-use crate::counters::{Kind, Traced, TrainerClock};
+use crate::counters::{Kind, Tick, Traced, TrainerClock};
 use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, Report, State, caught};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
@@ -53,7 +53,7 @@ pub struct DeviceDataSetIterator<D: Device> {
     state: State,
     clock: TrainerClock,
     /// When the last batch was given, if there is a trace.
-    given: Option<(Instant, Traced)>,
+    given: Option<(Tick, Traced)>,
     close_wait: Duration,
 }
 

@@ -1,11 +1,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use crate::counters::{Kind, Traced, Tracer};
+use crate::counters::{Histogram, Kind, Tick, Traced, Tracer};
 use crate::dataset::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
@@ -45,6 +45,10 @@ pub(super) struct LaneCounters {
     pub(super) load_wait_ns: AtomicU64,
     pub(super) slot_wait_ns: AtomicU64,
     pub(super) copy_wait_ns: AtomicU64,
+    /// How long each batch's copy took, and how long each batch waited for a device slot.
+    pub(super) upload_ns: AtomicU64,
+    pub(super) uploads: Histogram,
+    pub(super) slot_waits: Histogram,
 }
 
 /// A device's thread, which starts copies and returns host slots, and the batches that it gives.
@@ -149,10 +153,11 @@ impl<D: Device> Drop for Over<D> {
     }
 }
 
-/// A copy under way, and when it began, if there is a trace.
+/// A copy under way, and when it began.
 struct Aloft<D: Device> {
     flight: Flight<D::Engine, HostBatch>,
-    traced: Option<(Instant, Traced)>,
+    begun: Tick,
+    traced: Option<Traced>,
 }
 
 /// The upload thread. It owns the batches that are being copied, the oldest first, and waits until the oldest is
@@ -191,7 +196,7 @@ impl<D: Device> Thread<D> {
     fn next(&mut self) -> Option<(u64, Loaded<HostBatch>)> {
         loop {
             if self.flights.is_empty() {
-                let begin = Instant::now();
+                let begin = Tick::now();
                 let item = self.exchange.receive();
                 add(&self.counters.load_wait_ns, begin);
                 self.meet(&item);
@@ -210,19 +215,24 @@ impl<D: Device> Thread<D> {
 
     /// A free slot; `None` if its batch is not wanted any more. Host batches are returned meanwhile.
     fn slot(&mut self, run: u64) -> Option<Slot<D::Engine>> {
-        loop {
+        let wanted = Tick::now();
+        let slot = loop {
             if let Some(slot) = self.exchange.try_take() {
-                return Some(slot);
+                break Some(slot);
             }
             if self.flights.is_empty() {
-                let begin = Instant::now();
+                let begin = Tick::now();
                 let slot = self.exchange.take(run);
                 add(&self.counters.slot_wait_ns, begin);
                 self.record(Kind::SlotWait, begin);
-                return slot;
+                break slot;
             }
             self.land_oldest();
+        };
+        if slot.is_some() {
+            self.counters.slot_waits.record_alone(wanted.elapsed());
         }
+        slot
     }
 
     /// Takes the tracer of this batch, if it has one.
@@ -232,9 +242,9 @@ impl<D: Device> Thread<D> {
         }
     }
 
-    fn record(&self, kind: Kind, begin: Instant) {
+    fn record(&self, kind: Kind, begin: Tick) {
         if let Some(tracer) = &self.tracer {
-            tracer.record(kind, tracer.upload(self.nth), (begin, Instant::now()), None, 0);
+            tracer.record(kind, tracer.upload(self.nth), (begin, Tick::now()), None, 0);
         }
     }
 
@@ -259,14 +269,14 @@ impl<D: Device> Thread<D> {
         };
         let (samples, bytes) = (batch.batch.len() as u64, slot.about.copied as u64);
         slot.about.traced = batch.batch.traced();
-        let traced = slot.about.traced.clone().map(|traced| (Instant::now(), traced));
+        let (begun, traced) = (Tick::now(), slot.about.traced.clone());
         let flight = Flight::start(batch, slot, landed)?;
         let converted = flight.convert(slot);
-        if let Some((begin, traced)) = &traced {
+        if let Some(traced) = &traced {
             let track = traced.tracer.upload(self.nth);
-            traced.record(Kind::Upload, track, (*begin, Instant::now()), samples as usize);
+            traced.record(Kind::Upload, track, (begun, Tick::now()), samples as usize);
         }
-        self.flights.push_back(Aloft { flight, traced });
+        self.flights.push_back(Aloft { flight, begun, traced });
         converted?;
         self.counters.batches.fetch_add(1, Ordering::Relaxed);
         self.counters.samples.fetch_add(samples, Ordering::Relaxed);
@@ -275,17 +285,22 @@ impl<D: Device> Thread<D> {
     }
 
     fn land_oldest(&mut self) {
-        let Some(Aloft { flight, traced }) = self.flights.pop_front() else { return };
-        let begin = Instant::now();
+        let Some(Aloft { flight, begun, traced }) = self.flights.pop_front() else { return };
+        let begin = Tick::now();
         // If the device breaks here, starting the next batch reports it, and so does everything that uses this one.
-        if let Ok(event) = flight.land() {
+        let landed = flight.land();
+        let now = Tick::now();
+        if let Ok(event) = landed {
             self.events.push(event);
+            let taken = now.since(begun);
+            count(&self.counters.upload_ns, taken);
+            self.counters.uploads.record_alone(taken);
         }
-        add(&self.counters.copy_wait_ns, begin);
-        if let Some((started, traced)) = traced {
-            let (track, now) = (traced.tracer.upload(self.nth), Instant::now());
+        count(&self.counters.copy_wait_ns, now.since(begin));
+        if let Some(traced) = traced {
+            let track = traced.tracer.upload(self.nth);
             traced.record(Kind::CopyWait, track, (begin, now), 0);
-            traced.record(Kind::Copy, track, (started, now), 0);
+            traced.record(Kind::Copy, track, (begun, now), 0);
         }
     }
 
@@ -304,6 +319,10 @@ impl<D: Device> Thread<D> {
     }
 }
 
-fn add(counter: &AtomicU64, since: Instant) {
-    counter.fetch_add(since.elapsed().as_nanos() as u64, Ordering::Relaxed);
+fn add(counter: &AtomicU64, since: Tick) {
+    count(counter, since.elapsed());
+}
+
+fn count(counter: &AtomicU64, time: Duration) {
+    counter.fetch_add(time.as_nanos() as u64, Ordering::Relaxed);
 }

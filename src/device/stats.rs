@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::counters::TrainerCounter;
 pub use crate::stats::UploadStats;
-use crate::stats::{Figures, Stats, StatsHandle, TrainerStats};
+use crate::stats::{Figures, Stats, StatsHandle, Times, TrainerStats};
 use crate::sync::{Mutex, Ordering};
 
 use super::Device;
@@ -13,6 +13,9 @@ use super::lane::{Lane, LaneCounters};
 pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters>, trainer_wait_seconds: f64) -> UploadStats {
     let mut all = UploadStats { trainer_wait_seconds, ..UploadStats::default() };
     let load = |counter: &crate::sync::AtomicU64| counter.load(Ordering::Relaxed);
+    let lanes: Vec<_> = lanes.collect();
+    all.uploads = Times::read_all(lanes.iter().map(|lane| &lane.uploads));
+    all.slot_waits = Times::read_all(lanes.iter().map(|lane| &lane.slot_waits));
     for lane in lanes {
         all.batches += load(&lane.batches);
         all.samples += load(&lane.samples);
@@ -20,6 +23,7 @@ pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters>, trainer_wa
         all.grown += load(&lane.grown);
         all.load_wait_seconds += load(&lane.load_wait_ns) as f64 / 1e9;
         all.slot_wait_seconds += load(&lane.slot_wait_ns) as f64 / 1e9;
+        all.upload_seconds += load(&lane.upload_ns) as f64 / 1e9;
         all.copy_wait_seconds += load(&lane.copy_wait_ns) as f64 / 1e9;
     }
     all

@@ -9,7 +9,7 @@ use crate::device::DeviceName;
 use crate::error::Result;
 use crate::normalise::NormaliserConfig;
 use crate::positions::{Remainder, Shard};
-use crate::prefetch::{Amount, LEAST_PREFETCH, Manners};
+use crate::prefetch::{Amount, LEAST_PREFETCH, Manners, is_tuned};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
 use crate::read::format::no_such_key;
@@ -340,14 +340,13 @@ impl LoaderConfig {
     }
 
     /// Number of finished batches that may wait for the trainer: the number that is set, otherwise enough for two
-    /// samples per worker, and at least 2. `"auto"` begins with 2. If no number is set and batches are small, there are more, as
-    /// their bytes allow ([`WorkspaceBuilder::prefetch`](crate::workspace::WorkspaceBuilder::prefetch)).
+    /// samples per worker, and at least 2. If batches are small, there are more, as their bytes allow
+    /// ([`WorkspaceBuilder::prefetch`](crate::workspace::WorkspaceBuilder::prefetch)). `"auto"` begins with the same numbers.
     pub fn prefetch_batches(&self) -> usize {
         let samples = 2 * self.worker_threads();
         match self.prefetch {
             Some(Amount::Exactly(batches)) => batches,
-            Some(Amount::Auto) => LEAST_PREFETCH,
-            None => samples.div_ceil(self.batch_size.max(1)).clamp(LEAST_PREFETCH, 4096),
+            None | Some(Amount::Auto) => samples.div_ceil(self.batch_size.max(1)).clamp(LEAST_PREFETCH, 4096),
         }
     }
 
@@ -368,10 +367,7 @@ impl LoaderConfig {
     /// ```
     #[must_use]
     pub fn tuned(&self, stats: &Stats) -> Self {
-        let found = |setting: Option<Amount>, number| match setting {
-            Some(Amount::Auto) => Some(Amount::Exactly(number)),
-            given => given,
-        };
+        let found = |setting, number| if is_tuned(setting) { Some(Amount::Exactly(number)) } else { setting };
         Self {
             workers: found(self.workers, stats.workers.threads.max(1)),
             prefetch: found(self.prefetch, stats.queue.prefetch),

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::positions::{Deal, Remainder, Shard};
-use crate::prefetch::default_prefetch;
+use crate::prefetch::{Amount, default_prefetch};
 use crate::read::{Concat, DecodedBytes, Foretold, RecordReader, SourceConfig, Windows};
 use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};
 use crate::storage::FetchLimit;
@@ -218,7 +218,7 @@ impl Loader {
             None => None,
         };
         let prefetch = match (config.prefetch, &schema, slot_bytes) {
-            (None, Some(schema), Some(bytes)) => {
+            (None | Some(Amount::Auto), Some(schema), Some(bytes)) => {
                 let budget = config.memory.budget_bytes.unwrap_or(u64::MAX);
                 default_prefetch(config.prefetch_batches(), schema, bytes, budget)
             }

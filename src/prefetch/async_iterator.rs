@@ -91,7 +91,7 @@ impl AsyncDataSetIterator {
             plans_ahead: opened.planner.planning() == stats::Planning::Order,
             workers: bounds.workers.map_or(begin.workers, |most| most.max(begin.workers)),
             prefetch: begin.prefetch,
-            most_prefetch: bounds.prefetch.unwrap_or(begin.prefetch),
+            most_prefetch: bounds.prefetch.map_or(begin.prefetch, |most| most.max(begin.prefetch)),
             within_limit,
             lease_wait: config.lease_wait_time(),
             close_wait: config.close_wait_time(),

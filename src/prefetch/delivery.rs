@@ -1,7 +1,6 @@
 use std::sync::Arc;
-use std::time::Instant;
 
-use crate::counters::{Counters, Kind, TrainerClock, add_alone};
+use crate::counters::{Counters, Kind, Tick, TrainerClock, add_alone};
 use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Settle, State, caught, moments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Fingerprint;
@@ -18,8 +17,8 @@ pub(super) struct Delivery {
     counters: Arc<Counters>,
     clock: TrainerClock,
     /// When the trainer asked, and when it got which batch.
-    entered: Option<Instant>,
-    given: Option<(Instant, u64)>,
+    entered: Option<Tick>,
+    given: Option<(Tick, u64)>,
     /// What had been waited before the trainer waited for the first batch of an epoch, which has not come yet, in nanoseconds.
     edge: Option<u64>,
     batches_per_epoch: Option<u64>,
@@ -81,7 +80,7 @@ impl Delivery {
     }
 
     /// The trainer asks for a batch: when that is.
-    pub(super) fn asked(&mut self) -> Instant {
+    pub(super) fn asked(&mut self) -> Tick {
         let now = self.clock.enter(&self.counters.trainer);
         self.entered = Some(now);
         self.may_wait();
@@ -92,7 +91,7 @@ impl Delivery {
     }
 
     /// The answer of `next` to the next batch in order, which was ready at `taken_at`.
-    pub(super) fn deliver(&mut self, taken: Taken, taken_at: Instant) -> Option<Result<DataSet>> {
+    pub(super) fn deliver(&mut self, taken: Taken, taken_at: Tick) -> Option<Result<DataSet>> {
         let ticket = match &taken {
             Taken::Batch(draft) => Some(draft.payload().ticket),
             _ => None,
@@ -131,7 +130,7 @@ impl Delivery {
         delivered
     }
 
-    fn admit(&mut self, mut draft: Draft<Batch>, taken_at: Instant) -> Result<DataSet> {
+    fn admit(&mut self, mut draft: Draft<Batch>, taken_at: Tick) -> Result<DataSet> {
         self.settle.admit(&mut draft, &self.counters)?;
         let batch = draft.payload_mut();
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());

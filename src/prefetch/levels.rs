@@ -1,12 +1,10 @@
-use std::time::Instant;
-
-use crate::counters::{QueueCounter, add_alone, nanoseconds};
+use crate::counters::{QueueCounter, Tick, add_alone, nanoseconds};
 
 /// How full the window is, and since when. The integrals over time are added to the counters.
 #[derive(Debug, Default)]
 pub(super) struct Levels {
     /// `None` while the workspace is not lent.
-    since: Option<Instant>,
+    since: Option<Tick>,
     /// Batches that are whole and were not handed out.
     pub(super) ready: usize,
     pub(super) trainer_waits: bool,
@@ -28,10 +26,10 @@ pub(super) enum Wait {
 
 impl Levels {
     /// Adds up the levels since the last call until `now`; nothing if another call was for a later time.
-    pub(super) fn note(&mut self, queue: &QueueCounter, wait: Wait, filling: usize, now: Instant) {
+    pub(super) fn note(&mut self, queue: &QueueCounter, wait: Wait, filling: usize, now: Tick) {
         let Some(since) = self.since.replace(self.since.map_or(now, |since| since.max(now))) else { return };
         // Whoever notes holds the window's lock.
-        let ns = nanoseconds(now.saturating_duration_since(since));
+        let ns = nanoseconds(now.since(since));
         add_alone(&queue.time_ns, ns);
         add_alone(&queue.ready_batch_ns, ns.saturating_mul(self.ready as u64));
         add_alone(&queue.filling_batch_ns, ns.saturating_mul(filling as u64));

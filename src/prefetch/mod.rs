@@ -42,4 +42,5 @@ pub use shield::{AsyncShieldDataSetIterator, Shielded, shield, wrap};
 #[cfg(feature = "tokio")]
 pub use stream::{DataSetStream, into_stream};
 pub(crate) use tune::LEAST_PREFETCH;
+pub(crate) use workspace::is_tuned;
 pub use workspace::{Workspace, WorkspaceBuilder};

@@ -2,7 +2,7 @@
 //! `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom --no-default-features --lib prefetch::models`.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use loom::thread;
 
@@ -10,6 +10,7 @@ use super::numbers::session_parts;
 use super::session::{Session, SessionParts};
 use super::steps::{Step, Taken};
 use super::workers::Job;
+use crate::counters::Tick;
 use crate::dataset::BatchPlan;
 use crate::layout::Layout;
 use crate::memory::AnonymousPages;
@@ -73,7 +74,7 @@ fn bind(session: &Arc<Session>, plan: BatchPlan, fill: &mut impl FnMut(u64, Job)
     let index = plan.index;
     let mut layout = Layout::default();
     layout.compute(session.filler.schema(), 1, Extents::default()).unwrap();
-    let slot = session.slot(layout.bytes(), Instant::now()).unwrap();
+    let slot = session.slot(layout.bytes(), Tick::now()).unwrap();
     let Some((mut draft, now)) = slot else { return session.keep(plan) };
     draft.payload_mut().begin(plan);
     draft.payload_mut().layout = layout;
@@ -87,7 +88,7 @@ fn take(session: &Session, index: u64) -> crate::ring::Lease<crate::dataset::Bat
     let Taken::Batch(draft) = session.take().0 else { panic!("batch {index} did not come") };
     assert!(draft.is_whole());
     assert_eq!(draft.payload().plan.samples, [index]);
-    let lease = draft.freeze(Instant::now());
+    let lease = draft.freeze(Tick::now());
     assert_eq!(lease.bytes()[0], index as u8);
     lease
 }

@@ -1,7 +1,6 @@
 use std::sync::Arc;
-use std::time::Instant;
 
-use crate::counters::{BytesRead, Kind, Lap, add_alone};
+use crate::counters::{BytesRead, Kind, Lap, Tick, add_alone};
 use crate::dataset::{BatchPlan, Planner, caught, measure_plan};
 use crate::error::Result;
 use crate::layout::Layout;
@@ -184,12 +183,12 @@ impl Planning {
         let samples = draft.payload().layout.rows();
         draft.split(rows, |share| self.jobs.send(Job::fill(session.clone(), share)));
         if session.counters.trace.is_some() {
-            self.record(Kind::Bind, (begin.at(), Instant::now()), Some(ticket), samples);
+            self.record(Kind::Bind, (begin.at(), Tick::now()), Some(ticket), samples);
         }
         Ok(None)
     }
 
-    fn record(&self, kind: Kind, span: (Instant, Instant), batch: Option<u64>, samples: usize) {
+    fn record(&self, kind: Kind, span: (Tick, Tick), batch: Option<u64>, samples: usize) {
         if let Some(trace) = &self.session.counters.trace {
             trace.record(kind, trace.planning(), span, batch, samples);
         }
@@ -219,7 +218,7 @@ impl Planning {
         if !session.filler.is_measured() {
             return Ok(measure_plan(&*session.filler, plan, &mut self.scratch));
         }
-        let begin = Instant::now();
+        let begin = Tick::now();
         let extents = measure_plan(&*session.filler, plan, &mut self.scratch);
         self.measure_ns = begin.elapsed().as_nanos() as u64 / rows.max(1);
         Ok(extents)

@@ -1,8 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
-use std::time::Instant;
 
-use crate::counters::{BytesRead, Counters, Kind, Lap, now};
+use crate::counters::{BytesRead, Counters, Kind, Lap, Tick, now};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
     caught, fill_rows, measure_plan, plan_batch, settle_batch,
@@ -118,7 +117,7 @@ impl AsyncShieldDataSetIterator {
     }
 
     /// Makes the next batch, which was asked for at `asked`.
-    fn make(&mut self, asked: Instant) -> Result<Taken> {
+    fn make(&mut self, asked: Tick) -> Result<Taken> {
         let mut plan = match self.planned.take() {
             Some(plan) => plan,
             None if self.ended => return Ok(Taken::End),

@@ -257,7 +257,7 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Res
             recv(fill) -> job => job,
         };
         let Ok(job) = job else { return };
-        add(&job.session().counters.idle_ns, now().saturating_duration_since(since));
+        add(&job.session().counters.idle_ns, now().since(since));
         let resting = rest.is_needed().then(|| (job.session().counters.clone(), thread_cpu()));
         // A job catches panics of the user's code in it, but it may be the last owner of the user's filler or buffers,
         // whose destructors run outside of it. The next job must not suffer from that.

@@ -30,6 +30,9 @@ const TIMES_CORES: usize = 4;
 const MOST_PREFETCH: usize = 64;
 const MOST_BYTES: u64 = 1 << 30;
 
+/// Whether numbers that are not set are tuned, as [`Amount::Auto`] is; otherwise they stay what they are at the beginning.
+pub(crate) const TUNED_BY_DEFAULT: bool = false;
+
 /// A ring of batch buffers and the workers that fill them. It lives across epochs, and one source uses it at a time.
 ///
 /// Clones are handles to the same workspace. Training and evaluation can take turns in it, in the same memory: the
@@ -140,11 +143,13 @@ impl Workspace {
         self.0.begin.workers
     }
 
-    /// Number of finished batches that may wait; with [`Amount::Auto`], the number that each iterator begins with. Where
-    /// none is set, the first batch decides, and before it this is the least.
+    /// Number of finished batches that may wait. Where none is set, the first batch decides, and before it this is the
+    /// least. With [`Amount::Auto`], the number for which the ring has slots now.
     pub fn prefetch(&self) -> usize {
         match (self.0.config.prefetch, &*self.0.ring.lock()) {
-            (None, Some(ring)) => ring.slots().saturating_sub(self.0.config.other_slots()).max(self.0.begin.prefetch),
+            (None | Some(Amount::Auto), Some(ring)) => {
+                ring.slots().saturating_sub(self.0.config.other_slots()).max(self.0.begin.prefetch)
+            }
             _ => self.0.begin.prefetch,
         }
     }
@@ -227,8 +232,8 @@ impl Workspace {
         }
         let (config, begin) = (&self.0.config, self.0.begin);
         let wanted = match config.prefetch {
-            Some(_) => begin.prefetch,
-            None => {
+            Some(Amount::Exactly(batches)) => batches,
+            None | Some(Amount::Auto) => {
                 let slot_bytes = whole_pages(layout.bytes()) as u64;
                 default_prefetch(begin.prefetch, opened.filler.schema(), slot_bytes, config.budget.limit())
             }
@@ -319,6 +324,11 @@ impl Workspace {
         drop(lending);
         Ok((Turn(&self.0), other))
     }
+}
+
+/// Whether a number is found while the trainer works.
+pub(crate) fn is_tuned(amount: Option<Amount>) -> bool {
+    amount.map_or(TUNED_BY_DEFAULT, |amount| amount == Amount::Auto)
 }
 
 fn take_back(current: &Weak<Session>) -> Result<()> {
@@ -515,18 +525,15 @@ impl WorkspaceBuilder {
     fn begin(&self) -> Amounts {
         Amounts {
             workers: self.workers.and_then(Amount::number).unwrap_or_else(|| self.manners.workers()),
-            prefetch: match self.prefetch {
-                None => self.least_prefetch,
-                Some(amount) => amount.number().unwrap_or(LEAST_PREFETCH),
-            },
+            prefetch: self.prefetch.and_then(Amount::number).unwrap_or(self.least_prefetch),
         }
     }
 
     fn bounds(&self) -> Bounds {
         let most_workers = (TIMES_CORES * cores()).max(MOST_WORKERS);
         Bounds {
-            workers: (self.workers == Some(Amount::Auto)).then_some(most_workers),
-            prefetch: (self.prefetch == Some(Amount::Auto)).then_some(MOST_PREFETCH),
+            workers: is_tuned(self.workers).then_some(most_workers),
+            prefetch: is_tuned(self.prefetch).then_some(MOST_PREFETCH),
             bytes: match self.budget.limit() {
                 u64::MAX => MOST_BYTES,
                 // Other parts need some memory later.

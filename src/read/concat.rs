@@ -202,6 +202,7 @@ impl RecordReader for Concat {
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         let (part, id) = self.locate(sample.id);
         let (buffers, nth) = scratch.of::<Dealt>().read(nth);
+        buffers.forget_damage();
         let decoded = self.parts[part].decode(Sample { id, ..sample }, nth, buffers, row);
         let damage = buffers.take_damage();
         scratch.note_all(damage);

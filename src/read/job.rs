@@ -1,7 +1,7 @@
 use std::fmt;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::counters::{Counters, Inside, Lap, Spans, Spent, add};
+use crate::counters::{Counters, Inside, Lap, Spans, Spent, Tick, add};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::sync::{AtomicBool, Ordering};
@@ -27,8 +27,8 @@ pub struct Job<'a> {
     /// Time spent waiting to begin the transforms.
     lock_wait: Duration,
     /// When the last of each began and ended.
-    read_late_in: Option<(Instant, Instant)>,
-    transformed_in: Option<(Instant, Instant)>,
+    read_late_in: Option<(Tick, Tick)>,
+    transformed_in: Option<(Tick, Tick)>,
     watch: Option<Watch>,
 }
 
@@ -50,7 +50,7 @@ const RESIZE: usize = 2;
 
 /// How long each record took in each phase, measured from one call of `advance` to the next.
 struct Watch {
-    since: Instant,
+    since: Tick,
     at: Option<usize>,
     phase: Phase,
     /// What had been spent on resizing then.
@@ -64,10 +64,10 @@ impl Watch {
         if self.at.is_none() && next.is_none() {
             return;
         }
-        let (now, resized) = (Instant::now(), Inside::so_far().resizing);
+        let (now, resized) = (Tick::now(), Inside::so_far().resizing);
         if let Some(times) = self.at.and_then(|at| self.times.get_mut(at)) {
             let resizing = resized.saturating_sub(self.resized);
-            times[self.phase as usize] += now.saturating_duration_since(self.since).saturating_sub(resizing);
+            times[self.phase as usize] += now.since(self.since).saturating_sub(resizing);
             times[RESIZE] += resizing;
         }
         (self.since, self.at, self.resized) = (now, next, resized);
@@ -108,7 +108,7 @@ impl<'a> Job<'a> {
         if each && self.samples.len() <= WATCHED {
             let times = [Default::default(); WATCHED];
             let resized = Inside::so_far().resizing;
-            self.watch = Some(Watch { since: Instant::now(), at: None, phase: Phase::Read, resized, times });
+            self.watch = Some(Watch { since: Tick::now(), at: None, phase: Phase::Read, resized, times });
         }
     }
 
@@ -248,7 +248,7 @@ impl<'a> Job<'a> {
     }
 
     /// The transforms were to begin at `asked`, and begin now.
-    pub(crate) fn waited_to_transform(&mut self, asked: Instant) {
+    pub(crate) fn waited_to_transform(&mut self, asked: Tick) {
         self.lock_wait += asked.elapsed();
     }
 

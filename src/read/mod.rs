@@ -502,6 +502,11 @@ impl Scratch {
         self.worked += time;
     }
 
+    /// Drops what a sample has noted whose decoding panicked, so that nobody took it. Called before a sample is decoded alone.
+    pub(crate) fn forget_damage(&mut self) {
+        self.damage = DamageTally::default();
+    }
+
     /// The damage that was noted since the last call.
     pub(crate) fn take_damage(&mut self) -> DamageTally {
         std::mem::take(&mut self.damage)

@@ -406,6 +406,7 @@ impl RecordReader for Windowed {
         let worker = scratch.of::<Worker>();
         let Worker { starts, rows, held, scratch: own, .. } = &mut *worker;
         let words = self.layout.bytes().div_ceil(8);
+        own.forget_damage();
         let decoded = self.placed.records(sample.id).enumerate().try_for_each(|(at, id)| {
             let specs = self.reader.tensors();
             let place = starts[nth] + at;
@@ -459,7 +460,12 @@ impl RecordReader for Windowed {
 
 #[cfg(test)]
 mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, Ordering};
+
     use super::*;
+    use crate::counters::{Damage, Damages};
+    use crate::dtype::DType;
 
     /// By trying every record.
     fn naive(windows: &Windows, groups: &[u64]) -> Vec<Range<u64>> {
@@ -503,6 +509,59 @@ mod tests {
         }
         let placed = Windows::new(3, 1).placed(10, None).unwrap();
         assert_eq!((placed.count, placed.records(6)), (7, 6..10));
+    }
+
+    /// Notes damage of each record, and panics behind the first.
+    struct PanicsOnce([TensorSpec; 1], AtomicBool);
+
+    impl RecordReader for PanicsOnce {
+        fn len(&self) -> u64 {
+            2
+        }
+
+        fn tensors(&self) -> &[TensorSpec] {
+            &self.0
+        }
+
+        fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> Result<()> {
+            Ok(())
+        }
+
+        fn decode(&self, sample: Sample, _: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+            row.zero();
+            if sample.id == 0 {
+                let mut damages = Damages::default();
+                damages.add(Damage::NoEnd);
+                scratch.note(damages);
+                assert!(self.1.swap(true, Ordering::Relaxed), "as asked for");
+            }
+            Ok(())
+        }
+
+        fn place(&self, sample: u64) -> Location {
+            Location { record: Some(sample), ..Location::default() }
+        }
+    }
+
+    #[test]
+    fn damage_of_a_window_whose_decoding_panics_is_not_that_of_the_next() {
+        let tensors = [TensorSpec::new("x", Role::Feature, DType::U8, &[])];
+        let placed = Windows::new(1, 0).placed(2, None).unwrap();
+        let reader = Arc::new(PanicsOnce(tensors, AtomicBool::new(false)));
+        let windows = Windowed::new(reader, Arc::new(placed), &MemoryBudget::unlimited()).unwrap();
+        let (mut layout, mut scratch) = (Layout::default(), Scratch::default());
+        layout.compute(&Schema::new(windows.tensors().to_vec()).unwrap(), 1, Extents::default()).unwrap();
+        let mut memory = vec![0u64; layout.bytes().div_ceil(8)];
+        let mut images = |id: u64| {
+            let decoded = catch_unwind(AssertUnwindSafe(|| {
+                windows.fetch(&[id], 0, &mut scratch).unwrap();
+                let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut memory), windows.tensors(), &layout, 0);
+                let sample = Sample { id, key: RandomKey::new(1) };
+                windows.decode(sample, 0, &mut scratch, &mut row).unwrap();
+            }));
+            decoded.is_ok().then(|| scratch.take_damage().images)
+        };
+        assert_eq!([images(0), images(1), images(0)], [None, Some(0), Some(1)]);
     }
 
     #[test]

@@ -16,6 +16,7 @@ mod slot;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 
+use crate::counters::Tick;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{Block, whole_pages};
 use crate::sync::{Arc, AtomicBool, AtomicU64, Condvar, Mutex, Ordering};
@@ -193,7 +194,7 @@ impl<M> Ring<M> {
 
     pub(crate) fn stats(&self) -> RingStats {
         let mut state = self.0.state.lock();
-        state.note(Instant::now());
+        state.note(Tick::now());
         let (slots, leased, held_seconds) = (state.slots, state.leased, state.held.as_secs_f64());
         drop(state);
         RingStats {
@@ -253,11 +254,11 @@ mod tests {
     #[test]
     fn slots_come_home_when_drafts_or_leases_drop() {
         let ring = ring(2, 100, u64::MAX, Overflow::Fail).unwrap();
-        let first = take(&ring, 100).unwrap().freeze(Instant::now());
+        let first = take(&ring, 100).unwrap().freeze(Tick::now());
         let second = take(&ring, 100).unwrap();
         assert_eq!(take(&ring, 100).err().unwrap().kind(), ErrorKind::Exhausted);
         drop(second);
-        let second = take(&ring, 100).unwrap().freeze(Instant::now());
+        let second = take(&ring, 100).unwrap().freeze(Tick::now());
         assert_eq!(ring.leased(), 2);
         drop((first, second));
         assert_eq!(ring.leased(), 0);
@@ -269,7 +270,7 @@ mod tests {
         let ring = ring(1, 100, u64::MAX, Overflow::Fail).unwrap();
         let mut draft = take(&ring, 100).unwrap();
         draft.payload_mut().extend([1, 2, 3]);
-        drop(draft.freeze(Instant::now()));
+        drop(draft.freeze(Tick::now()));
         assert_eq!(take(&ring, 100).unwrap().payload_mut(), &[1, 2, 3]);
     }
 
@@ -341,7 +342,7 @@ mod tests {
     #[test]
     fn slots_come_and_go_while_others_are_in_use() {
         let ring = ring(2, 4096, 5 * 4096, Overflow::Fail).unwrap();
-        let (first, second) = (take(&ring, 4096).unwrap().freeze(Instant::now()), take(&ring, 4096).unwrap());
+        let (first, second) = (take(&ring, 4096).unwrap().freeze(Tick::now()), take(&ring, 4096).unwrap());
         ring.set_slots(4).unwrap();
         let third = take(&ring, 4096).unwrap();
         assert_eq!((ring.slots(), ring.stats().bytes, ring.stats().regrown), (4, 4 * 4096, 0));
@@ -472,7 +473,7 @@ mod tests {
         let ring = ring(1, 100, u64::MAX, Overflow::Fail).unwrap();
         let mut draft = take(&ring, 100).unwrap();
         draft.bytes_mut().fill(7);
-        let lease = draft.freeze(Instant::now());
+        let lease = draft.freeze(Tick::now());
         drop(ring);
         assert!(lease.bytes().iter().all(|byte| *byte == 7));
     }

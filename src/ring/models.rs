@@ -67,7 +67,7 @@ fn the_share_that_is_finished_last_sees_what_all_have_written() {
     });
 
     fn check(draft: Draft<Payload>) {
-        let lease = draft.freeze(Instant::now());
+        let lease = draft.freeze(Tick::now());
         assert_eq!(lease.bytes()[..2], [7, 8]);
     }
 }
@@ -76,12 +76,12 @@ fn the_share_that_is_finished_last_sees_what_all_have_written() {
 fn a_slot_is_never_written_while_it_is_leased_and_every_wait_for_one_ends() {
     loom::model(|| {
         let ring = ring(1);
-        let lease = draft(&ring, 1).freeze(Instant::now());
+        let lease = draft(&ring, 1).freeze(Tick::now());
         let trainer = thread::spawn(move || {
             assert_eq!(lease.payload().turn, 1);
             drop(lease);
         });
-        assert_eq!(draft(&ring, 2).freeze(Instant::now()).payload().turn, 2);
+        assert_eq!(draft(&ring, 2).freeze(Tick::now()).payload().turn, 2);
         trainer.join().unwrap();
         assert_eq!(ring.leased(), 0);
     });

@@ -2,9 +2,9 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::counters::now;
+use crate::counters::{Tick, now};
 use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
 use crate::row::RowsMut;
@@ -38,13 +38,13 @@ pub(super) struct State<M> {
     pub(super) leased: usize,
     /// Sum of the time that slots were in the caller's hands, until `since`.
     pub(super) held: Duration,
-    pub(super) since: Instant,
+    pub(super) since: Tick,
 }
 
 impl<M> State<M> {
     pub(super) fn new(free: VecDeque<Arc<Slot<M>>>, slots: usize) -> Self {
         let fresh = free.len();
-        Self { free, fresh, slots, surplus: 0, leased: 0, held: Duration::ZERO, since: Instant::now() }
+        Self { free, fresh, slots, surplus: 0, leased: 0, held: Duration::ZERO, since: Tick::now() }
     }
 
     /// The slot that returned last, whose memory is most likely still in a processor's cache. Each slot is taken once
@@ -71,9 +71,9 @@ impl<M> State<M> {
     }
 
     /// Adds the time that slots were held since the last change. Called before each change.
-    pub(super) fn note(&mut self, now: Instant) {
+    pub(super) fn note(&mut self, now: Tick) {
         let now = now.max(self.since);
-        self.held += now.saturating_duration_since(self.since).saturating_mul(self.leased as u32);
+        self.held += now.since(self.since).saturating_mul(self.leased as u32);
         self.since = now;
     }
 }
@@ -226,7 +226,7 @@ impl<M> Draft<M> {
     }
 
     /// The batch is finished, and nobody writes to it any more. The caller has it since `since`.
-    pub(crate) fn freeze(mut self, since: Instant) -> Lease<M> {
+    pub(crate) fn freeze(mut self, since: Tick) -> Lease<M> {
         if self.0.slot().in_ring {
             let mut state = self.0.home.state.lock();
             state.note(since);

@@ -292,7 +292,10 @@ impl Stats {
             queue: self.queue.since(&earlier.queue),
             reads: ReadStats::of(&read_levels),
             slowest: self.slowest.clone(),
-            upload: self.upload.map(|upload| upload.since(&earlier.upload.unwrap_or_default())),
+            upload: self.upload.as_ref().map(|upload| match &earlier.upload {
+                Some(before) => upload.since(before),
+                None => upload.clone(),
+            }),
             tuning: self.tuning.clone(),
             ring,
             memory_bytes: self.memory_bytes,
@@ -324,6 +327,22 @@ impl Stats {
         let cores = self.cores as f64;
         // The number of cores is the quota without its fraction.
         self.core_quota.filter(|quota| *quota < cores + 1.0).unwrap_or(cores)
+    }
+
+    /// How long was taken for each batch outside of the workers: what for, and the times. Only what happened.
+    pub(crate) fn per_batch(&self) -> Vec<(&'static str, &Times)> {
+        let mut all = vec![
+            ("wait for the slot", &self.queue.slot_waits),
+            ("deliver", &self.trainer.deliveries),
+            ("trainer waits", &self.trainer.waits),
+            ("trainer works", &self.trainer.steps),
+        ];
+        if let Some(upload) = &self.upload {
+            let uploads = [("wait for the slot on the device", &upload.slot_waits), ("upload", &upload.uploads)];
+            all.splice(1..1, uploads);
+        }
+        all.retain(|(_, times)| times.count > 0);
+        all
     }
 
     /// The stage of this name, such as `decode`, if there is one.

@@ -129,6 +129,8 @@ pub struct TrainerStats {
     pub waits: Times,
     /// How long it worked on each batch.
     pub steps: Times,
+    /// How long handing over each batch took: the time in `next` that was not waited.
+    pub deliveries: Times,
     /// Of the time that it waited, what it waited for the first batch of each epoch, in seconds.
     pub edge_wait_seconds: f64,
     /// Epochs of which it was given the first batch.
@@ -146,6 +148,7 @@ impl TrainerStats {
             deliver_seconds: seconds(&counter.deliver_ns),
             waits: Times::read(&counter.waits),
             steps: Times::read(&counter.steps),
+            deliveries: Times::read(&counter.deliveries),
             edge_wait_seconds: seconds(&counter.edge_wait_ns),
             epochs: load(&counter.epochs),
         }
@@ -160,6 +163,7 @@ impl TrainerStats {
             deliver_seconds: less(self.deliver_seconds, earlier.deliver_seconds),
             waits: self.waits.since(&earlier.waits),
             steps: self.steps.since(&earlier.steps),
+            deliveries: self.deliveries.since(&earlier.deliveries),
             edge_wait_seconds: less(self.edge_wait_seconds, earlier.edge_wait_seconds),
             epochs: self.epochs.saturating_sub(earlier.epochs),
         }
@@ -264,6 +268,8 @@ pub struct QueueStats {
     pub planning_full_seconds: f64,
     /// Time that planning waited for a slot that the caller held, in seconds.
     pub planning_slot_seconds: f64,
+    /// How long planning waited for the slot of each batch: hardly at all, while the caller holds no more batches than it may.
+    pub slot_waits: Times,
 }
 
 impl QueueStats {
@@ -282,6 +288,7 @@ impl QueueStats {
             wait_behind_seconds: seconds(&queue.wait_behind_ns),
             planning_full_seconds: seconds(&counters.room_wait_ns),
             planning_slot_seconds: seconds(&counters.slot_wait_ns),
+            slot_waits: Times::read(&counters.slot_waits),
         }
     }
 
@@ -299,6 +306,7 @@ impl QueueStats {
             wait_behind_seconds: less(self.wait_behind_seconds, earlier.wait_behind_seconds),
             planning_full_seconds: less(self.planning_full_seconds, earlier.planning_full_seconds),
             planning_slot_seconds: less(self.planning_slot_seconds, earlier.planning_slot_seconds),
+            slot_waits: self.slot_waits.since(&earlier.slot_waits),
         }
     }
 

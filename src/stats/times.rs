@@ -20,8 +20,16 @@ pub struct Times {
 
 impl Times {
     pub(super) fn read(histogram: &Histogram) -> Self {
-        let counts = histogram.read().into_iter().enumerate();
-        Self::of(counts.filter(|(_, count)| *count > 0).collect())
+        Self::read_all([histogram])
+    }
+
+    /// All times of several histograms together.
+    pub(crate) fn read_all<'a>(histograms: impl IntoIterator<Item = &'a Histogram>) -> Self {
+        let mut counts = [0; BUCKETS];
+        for histogram in histograms {
+            counts.iter_mut().zip(histogram.read()).for_each(|(sum, count)| *sum += count);
+        }
+        Self::of(counts.into_iter().enumerate().filter(|(_, count)| *count > 0).collect())
     }
 
     fn of(buckets: Vec<(usize, u64)>) -> Self {
@@ -52,6 +60,11 @@ impl Times {
             // The first bucket is for things that took no time at all.
             if *bucket == 0 { 0.0 } else { from.midpoint(to) / 1e9 }
         })
+    }
+
+    /// What half, nine of ten and 99 of 100 of them took no longer than, in seconds.
+    pub(crate) fn quantiles(&self) -> [f64; 3] {
+        [self.p50_seconds, self.p90_seconds, self.p99_seconds]
     }
 
     /// Upper bound in seconds and number of times, for each bucket that holds any: the shortest first.

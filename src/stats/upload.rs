@@ -1,9 +1,9 @@
 use serde::Serialize;
 
-use super::less;
+use super::{Times, less};
 
 /// The figures of an upload stage, over all its devices.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct UploadStats {
     /// Batches whose copies were started.
     pub batches: u64,
@@ -21,6 +21,12 @@ pub struct UploadStats {
     pub copy_wait_seconds: f64,
     /// Time that the trainer waited in `next` and for copies, in seconds.
     pub trainer_wait_seconds: f64,
+    /// Time that batches were on their way to the device, in seconds: of several at the same time, each counts.
+    pub upload_seconds: f64,
+    /// How long the upload of each batch took: from the start of its copy until the upload thread saw that it had landed.
+    pub uploads: Times,
+    /// How long the upload of each batch waited for a device slot.
+    pub slot_waits: Times,
 }
 
 impl UploadStats {
@@ -36,6 +42,9 @@ impl UploadStats {
             slot_wait_seconds: less(self.slot_wait_seconds, earlier.slot_wait_seconds),
             copy_wait_seconds: less(self.copy_wait_seconds, earlier.copy_wait_seconds),
             trainer_wait_seconds: less(self.trainer_wait_seconds, earlier.trainer_wait_seconds),
+            upload_seconds: less(self.upload_seconds, earlier.upload_seconds),
+            uploads: self.uploads.since(&earlier.uploads),
+            slot_waits: self.slot_waits.since(&earlier.slot_waits),
         }
     }
 }

@@ -7,12 +7,13 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 
 use crate::common::workspace;
+use ringfeed::error::Location;
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions, JpegDecoder, PixelOrder};
 use ringfeed::inspect::verify_source;
 use ringfeed::order::RandomKey;
-use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
+use ringfeed::read::{Concat, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
-use ringfeed::source::{ReaderSource, Transformed};
+use ringfeed::source::{ReaderSource, Source, Transformed};
 use ringfeed::stats::DamageStats;
 use ringfeed::tensor::{Extents, Layout, Schema, TensorSpec};
 use ringfeed::transform::Transforms;
@@ -158,6 +159,57 @@ fn damage_of_a_sample_that_fails_afterwards_is_not_counted_with_the_next() {
     });
     let report = verify_source(Transformed::new(ReaderSource::new(reader), list), 1, |_| {}).unwrap();
     assert_eq!((report.samples, report.bad_samples, report.damaged), (2, 1, 0));
+}
+
+/// A reader of images whose first decoding panics, when all is written.
+struct PanicsOnce {
+    images: ImageFolder,
+    has_panicked: AtomicBool,
+}
+
+impl RecordReader for PanicsOnce {
+    fn len(&self) -> u64 {
+        self.images.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        self.images.tensors()
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        self.images.fetch(samples, nth, scratch)
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        self.images.decode(sample, nth, scratch, row)?;
+        assert!(self.has_panicked.swap(true, SeqCst), "as asked for");
+        Ok(())
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        self.images.place(sample)
+    }
+}
+
+#[test]
+fn damage_of_a_sample_whose_decoding_panics_is_not_counted_with_the_next() {
+    let options = ImageOptions { size: Some((8, 8)), ..ImageOptions::default() };
+    let images = || ImageFolder::from_paths(["stray-byte", "rgb"].map(path), ImageLabels::None, &options).unwrap();
+    let panics = || PanicsOnce { images: images(), has_panicked: AtomicBool::new(false) };
+    let has_panicked = AtomicBool::new(false);
+    let list = Transforms::new().map(TensorSpec::i64("x", []), move |_, _, _| {
+        assert!(has_panicked.swap(true, SeqCst), "as asked for");
+        Ok(())
+    });
+    let sources: [(&str, Box<dyn Source>); 3] = [
+        ("alone", Box::new(ReaderSource::new(panics()))),
+        ("of several", Box::new(ReaderSource::new(Concat::new(panics())))),
+        ("a transform", Box::new(Transformed::new(ReaderSource::new(images()), list))),
+    ];
+    for (name, source) in sources {
+        let report = verify_source(source, 1, |_| {}).unwrap();
+        assert_eq!((report.samples, report.bad_samples, report.damaged), (2, 1, 0), "{name}");
+    }
 }
 
 #[test]

@@ -304,6 +304,27 @@ fn many_workers_on_small_batches_have_more_of_them_under_way() {
 }
 
 #[test]
+fn tuning_begins_with_what_would_be_used_without_it() {
+    let folder = photos();
+    let pictures = Loader::images(folder.path()).size(900, 900);
+    let loaders =
+        [Loader::csv("fixtures/iris.csv").batch_size(10), pictures.clone().batch_size(2), pictures.batch_size(1)];
+    let found = loaders.map(|loader| {
+        let begun = |loader: Loader| {
+            let workspace = loader.workspace().unwrap();
+            let stats = loader.build_in(&workspace).unwrap().stats();
+            let planned = loader.plan().unwrap();
+            assert_eq!((planned.workers, planned.prefetch), (stats.workers.threads, stats.queue.prefetch));
+            [stats.workers.threads, stats.queue.prefetch, workspace.prefetch()]
+        };
+        let default = begun(loader.clone());
+        assert_eq!(begun(loader.workers(Amount::Auto).prefetch(Amount::Auto)), default);
+        default[1]
+    });
+    assert!(found[0] == 8 && found[1] < 8, "small batches, and larger ones: {found:?}");
+}
+
+#[test]
 fn what_was_found_can_be_written_into_the_settings() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::copy("fixtures/iris.csv", folder.path().join("iris.csv")).unwrap();
@@ -321,13 +342,13 @@ fn what_was_found_can_be_written_into_the_settings() {
     let mut train = Loader::from(config.clone()).build().unwrap();
     assert_eq!(train.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 150);
     let stats = train.stats();
-    let begins = format!("tuned      {} workers, 2 batches ahead; changed 0 times: ", stats.workers.threads);
+    let begins = format!("tuned      {} workers, 8 batches ahead; changed 0 times: ", stats.workers.threads);
     assert!(stats.workers.threads > 0 && stats.to_string().contains(&begins), "{stats}");
     std::fs::create_dir(folder.path().join("elsewhere")).unwrap();
     for name in ["elsewhere/tuned.toml", "elsewhere/tuned.json"] {
         config.tuned(&stats).save(folder.path().join(name)).unwrap();
         let tuned = LoaderConfig::load(folder.path().join(name)).unwrap();
-        assert_eq!((tuned.workers, tuned.prefetch), (Some(stats.workers.threads.into()), Some(2.into())));
+        assert_eq!((tuned.workers, tuned.prefetch), (Some(stats.workers.threads.into()), Some(8.into())));
         assert_eq!(Loader::from(tuned).build().unwrap().map(|batch| batch.unwrap().len()).sum::<usize>(), 150);
     }
 }

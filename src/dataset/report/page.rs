@@ -99,6 +99,7 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
         )?;
     }
     stages(page, stats)?;
+    per_batch(page, stats)?;
     waits(page, stats)?;
     let slow = stats.slowest.iter().map(|slow| (slow.name.as_str(), Seconds(slow.seconds()).to_string()));
     list(page, "Slowest samples", ("sample", "time"), slow)?;
@@ -168,23 +169,40 @@ fn over_time(
 fn stages(page: &mut String, stats: &Stats) -> fmt::Result {
     page.write_str(
         "<h2>Stages</h2>\n<div class=\"scroll stages\"><table><tr><th>stage</th><th>threads</th><th>busy</th><th class=\"bars\"></th><th>on a core</th>\
-         <th>p50</th><th>p99</th><th>samples</th></tr>\n",
+         <th>p50</th><th>p90</th><th>p99</th><th>samples</th></tr>\n",
     )?;
     for stage in &stats.stages {
         let busy = stage.utilisation();
         let core = stage.cpu_seconds.filter(|_| stage.busy_seconds > 0.0);
         let core = core.map_or_else(|| "-".to_owned(), |cpu| Percent(cpu / stage.busy_seconds).to_string());
-        let (p50, p99) = (Seconds(stage.times.p50_seconds), Seconds(stage.times.p99_seconds));
+        let [p50, p90, p99] = stage.times.quantiles().map(Seconds);
         writeln!(
             page,
             "<tr><td>{}</td><td>{}</td><td>{}</td><td class=\"bars\"><span style=\"width:{:.0}%\"></span></td><td>{core}</td><td>{p50}</td>\
-             <td>{p99}</td><td>{}</td></tr>",
+             <td>{p90}</td><td>{p99}</td><td>{}</td></tr>",
             stage.name,
             stage.threads,
             Percent(busy),
             100.0 * busy,
             grouped(stage.samples)
         )?;
+    }
+    page.write_str("</table></div>\n")
+}
+
+/// How long each batch took outside of the workers.
+fn per_batch(page: &mut String, stats: &Stats) -> fmt::Result {
+    let per_batch = stats.per_batch();
+    if per_batch.is_empty() {
+        return Ok(());
+    }
+    page.write_str(
+        "<h2>Each batch</h2>\n<div class=\"scroll\"><table><tr><th>what</th><th>p50</th><th>p90</th><th>p99</th><th>batches</th></tr>\n",
+    )?;
+    for (what, times) in per_batch {
+        let [p50, p90, p99] = times.quantiles().map(Seconds);
+        let count = grouped(times.count);
+        writeln!(page, "<tr><td>{what}</td><td>{p50}</td><td>{p90}</td><td>{p99}</td><td>{count}</td></tr>")?;
     }
     page.write_str("</table></div>\n")
 }

@@ -2,9 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::time::Instant;
 
-use crate::counters::{add_alone, nanoseconds, now};
+use crate::counters::{Tick, add_alone, nanoseconds, now};
 use crate::dataset::{Batch, BatchPlan, caught};
 use crate::error::{Error, Result};
 use crate::prefetch::steps::{Begin, Step};
@@ -61,7 +60,7 @@ impl Session {
             let (since, is_full) = (now(), !window.ended);
             window = self.go.wait_awake(&self.window, window);
             if is_full {
-                add_alone(&self.counters.room_wait_ns, nanoseconds(now().saturating_duration_since(since)));
+                add_alone(&self.counters.room_wait_ns, nanoseconds(now().since(since)));
             }
         }
     }
@@ -103,7 +102,7 @@ impl Session {
     }
 
     /// A slot of the ring for a batch of `bytes`, wanted `since`, and when it was had; `None` if the session is being paused.
-    pub(in crate::prefetch) fn slot(&self, bytes: usize, since: Instant) -> Result<Option<(Draft<Batch>, Instant)>> {
+    pub(in crate::prefetch) fn slot(&self, bytes: usize, since: Tick) -> Result<Option<(Draft<Batch>, Tick)>> {
         let mut window = self.window.lock();
         window.note_until(&self.counters, since);
         window.waiting_for_slot = true;
@@ -129,14 +128,19 @@ impl Session {
         };
         let mut window = self.window.lock();
         let now = window.note(&self.counters);
-        add_alone(&self.counters.slot_wait_ns, nanoseconds(now.saturating_duration_since(since)));
+        let waited = now.since(since);
+        add_alone(&self.counters.slot_wait_ns, nanoseconds(waited));
         window.waiting_for_slot = false;
         window.spill = false;
-        Ok(slot?.map(|draft| (draft, now)))
+        let slot = slot?;
+        if slot.is_some() {
+            self.counters.slot_waits.record_alone(waited);
+        }
+        Ok(slot.map(|draft| (draft, now)))
     }
 
     /// Gives the next ticket to a batch that is about to be filled, `now`; `None` if the session is being paused.
-    pub(in crate::prefetch) fn bind(&self, now: Instant) -> Option<u64> {
+    pub(in crate::prefetch) fn bind(&self, now: Tick) -> Option<u64> {
         let mut window = self.window.lock();
         if window.wanted != Wanted::Run {
             return None;

@@ -11,9 +11,9 @@ mod window;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::counters::{Counters, Kind, Track};
+use crate::counters::{Counters, Kind, Tick, Track};
 use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, PlanTerms, caught, settle_batch};
 use crate::error::{Error, Result};
 use crate::read::Scratch;
@@ -149,14 +149,14 @@ impl Session {
     /// All shares of a batch were given back.
     pub(super) fn filled(&self, mut draft: Draft<Batch>, worker: usize, scratch: &mut Scratch) {
         if draft.is_whole() && !self.stop.load(Ordering::Acquire) {
-            let begin = self.counters.trace.as_ref().map(|_| Instant::now());
+            let begin = self.counters.trace.as_ref().map(|_| Tick::now());
             let settled = caught(|| {
                 settle_batch(&mut draft, self.policy, &*self.filler, scratch, &self.counters);
                 Ok(())
             });
             draft.payload_mut().plan.requested = None;
             if let (Some(trace), Some(begin)) = (&self.counters.trace, begin) {
-                let (span, batch) = ((begin, Instant::now()), draft.payload());
+                let (span, batch) = ((begin, Tick::now()), draft.payload());
                 trace.record(Kind::Settle, Track::Worker(worker as u32), span, Some(batch.ticket), batch.plan.rows());
             }
             if let Some(error) = settled.err().or_else(|| self.failure()) {

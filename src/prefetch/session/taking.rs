@@ -3,6 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
+use crate::counters::{Tick, now};
 use crate::error::{Error, ErrorKind};
 use crate::prefetch::steps::{LONGEST_WAIT, Taken};
 use crate::ring::{Overflow, exhausted};
@@ -15,7 +16,7 @@ impl Session {
     ///
     /// Waits while any batch is being planned or filled. When instead all slots are in the caller's hands, it waits
     /// `lease_wait` and then gives an error that takes no ticket, or has the batch spilled.
-    pub(in crate::prefetch) fn take(&self) -> (Taken, Instant) {
+    pub(in crate::prefetch) fn take(&self) -> (Taken, Tick) {
         let mut window = self.window.lock();
         let mut waiting_since = None;
         let mut deadline = None;
@@ -35,7 +36,7 @@ impl Session {
                 }
                 None if window.exited => {
                     let error = Error::new(ErrorKind::Panicked, "the planning thread has ended");
-                    break (Some(Entry::Failed(error)), Instant::now());
+                    break (Some(Entry::Failed(error)), now());
                 }
                 None if window.waiting_for_slot && !window.spill && self.ring.is_all_leased() => {
                     let deadline = *deadline.get_or_insert_with(|| Instant::now() + self.lease_wait);
@@ -77,8 +78,8 @@ impl Session {
     /// Waits at most `time` for something that [`take`](Self::take) gives at once, and says whether there is. Where all slots
     /// are in the caller's hands, `take` is the one that waits.
     pub(in crate::prefetch) fn is_ready_within(&self, time: Duration) -> bool {
-        let since = Instant::now();
-        let deadline = since + time.min(LONGEST_WAIT);
+        let since = now();
+        let deadline = Instant::now() + time.min(LONGEST_WAIT);
         let mut window = self.window.lock();
         let mut has_waited = false;
         let is_ready = loop {
@@ -101,7 +102,7 @@ impl Session {
         }
         drop(window);
         if has_waited {
-            self.counters.trainer_waited(since, Instant::now());
+            self.counters.trainer_waited(since, now());
         }
         is_ready
     }

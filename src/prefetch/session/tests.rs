@@ -53,7 +53,7 @@ fn session_and_job() -> (Arc<Session>, Job, Nosy) {
     session.resume().unwrap();
     let mut layout = Layout::default();
     layout.compute(session.filler.schema(), 1, Extents::default()).unwrap();
-    let (mut draft, now) = session.slot(layout.bytes(), Instant::now()).unwrap().expect("it is not paused");
+    let (mut draft, now) = session.slot(layout.bytes(), Tick::now()).unwrap().expect("it is not paused");
     draft.payload_mut().begin(BatchPlan { samples: vec![0], positions: vec![0], ..BatchPlan::default() });
     draft.payload_mut().layout = layout;
     draft.payload_mut().ticket = session.bind(now).expect("it is not paused");

@@ -1,9 +1,8 @@
 //! The batches of a session in ticket order.
 
 use std::collections::VecDeque;
-use std::time::Instant;
 
-use crate::counters::{Counters, now};
+use crate::counters::{Counters, Tick, now};
 use crate::dataset::{Batch, BatchPlan};
 use crate::error::Error;
 use crate::prefetch::levels::{Levels, Wait};
@@ -59,14 +58,14 @@ pub(super) enum Entry {
 
 impl Window {
     /// Writes down what passed since the last change, and says when that was. Called before each.
-    pub(super) fn note(&mut self, counters: &Counters) -> Instant {
+    pub(super) fn note(&mut self, counters: &Counters) -> Tick {
         let now = now();
         self.note_until(counters, now);
         now
     }
 
     /// The same for whoever has just looked at the clock.
-    pub(super) fn note_until(&mut self, counters: &Counters, now: Instant) {
+    pub(super) fn note_until(&mut self, counters: &Counters, now: Tick) {
         if self.paused {
             return self.levels.pause();
         }
@@ -80,14 +79,14 @@ impl Window {
     }
 
     /// The trainer waits from now on, or no longer.
-    pub(super) fn trainer_waits(&mut self, counters: &Counters, waits: bool) -> Instant {
+    pub(super) fn trainer_waits(&mut self, counters: &Counters, waits: bool) -> Tick {
         let now = self.note(counters);
         self.levels.trainer_waits = waits;
         now
     }
 
     /// Writes down how many batches are ready and being filled from now on, if there is a trace.
-    pub(super) fn trace_levels(&self, counters: &Counters, now: Instant) {
+    pub(super) fn trace_levels(&self, counters: &Counters, now: Tick) {
         if let Some(trace) = &counters.trace {
             trace.record_levels(now, self.levels.ready, self.in_flight);
         }

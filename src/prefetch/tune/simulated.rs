@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use crate::counters::{Counters, Spent, add};
+use crate::counters::{Counters, Spent, Tick, add};
 use crate::ring::RingStats;
 use crate::stats::{Lived, Planning, Setting, Stats, UploadStats};
 
@@ -120,7 +120,7 @@ impl Simulated {
         mut tuner: Option<&mut Tuner>,
         seconds: f64,
     ) -> (f64, Amounts, Stats) {
-        let (clock, counters) = (Instant::now(), Counters::new(None));
+        let (clock, counters) = (Tick::now(), Counters::new(None));
         let (mut now, mut amounts, mut lived) = (0.0, begin, Lived::default());
         let mut window: VecDeque<Entry> = VecDeque::new();
         let (mut first, mut samples) = (0, 0);
@@ -306,7 +306,7 @@ impl Simulated {
         stats.process_cpu_seconds = Some(cpu + trainer_cpu);
         if self.copy_seconds > 0.0 {
             let bytes = upload.stats.batches * self.slot_bytes as u64;
-            stats.upload = Some(UploadStats { bytes, ..upload.stats });
+            stats.upload = Some(UploadStats { bytes, ..upload.stats.clone() });
         }
         stats
     }

@@ -90,6 +90,8 @@ impl Text {
         self.histogram("trainer_wait_seconds", "Time that the trainer waited for a batch.", waits, wait_seconds)?;
         let busy_seconds = stats.trainer.busy_seconds;
         self.histogram("trainer_step_seconds", "Time that the trainer worked on a batch.", steps, busy_seconds)?;
+        let (deliveries, deliver_seconds) = (&stats.trainer.deliveries, stats.trainer.deliver_seconds);
+        self.histogram("deliver_seconds", "Time that handing over a batch took.", deliveries, deliver_seconds)?;
         let bad = [("skipped", stats.skipped), ("replaced", stats.replaced)];
         self.counters("bad_records_total", "Bad records, by what became of them.", "outcome", bad)?;
         self.counter("damaged_images_total", "Damaged images that were handed out all the same.", stats.damaged)?;
@@ -128,6 +130,8 @@ impl Text {
         self.gauge("prefetch_batches", "Batches that may be ready ahead of the trainer.", queue.prefetch)?;
         self.counter("queue_seconds_total", "Time that the ring was in use.", queue.seconds)?;
         self.counter("queue_ready_seconds_total", "Time in which the next batch was ready.", queue.ready_seconds)?;
+        let (waits, wait_seconds) = (&queue.slot_waits, queue.planning_slot_seconds);
+        self.histogram("slot_wait_seconds", "Time that planning waited for the slot of a batch.", waits, wait_seconds)?;
         let batches = [("ready", queue.ready_batch_seconds), ("filling", queue.filling_batch_seconds)];
         let help = "Batches times time: by queue_seconds_total, how many there were in the mean.";
         self.counters("queue_batch_seconds_total", help, "state", batches)?;
@@ -154,6 +158,8 @@ impl Text {
         let Some(upload) = &stats.upload else { return Ok(()) };
         self.counter("upload_batches_total", "Batches copied to a device.", upload.batches)?;
         self.counter("upload_bytes_total", "Bytes copied to a device.", upload.bytes)?;
+        let help = "Time from the start of a batch's copy to a device until it landed.";
+        self.histogram("upload_seconds", help, &upload.uploads, upload.upload_seconds)?;
         let waits = [
             ("load", upload.load_wait_seconds),
             ("slot", upload.slot_wait_seconds),

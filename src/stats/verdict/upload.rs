@@ -9,7 +9,7 @@ impl Judge<'_> {
     /// The trainer waits for the device although the loader is not late; or copies are under way all the time, because
     /// a trainer may let the device wait for them.
     pub(super) fn upload(&self) -> Option<Verdict> {
-        let upload = self.stats.upload?;
+        let upload = self.stats.upload.as_ref()?;
         let [copies, loader, trainer] = [upload.copy_wait_seconds, upload.load_wait_seconds, upload.slot_wait_seconds]
             .map(|wait| share(wait, self.seconds));
         // If the loader works all the time, being late at all makes it the limit.
