@@ -45,7 +45,7 @@ from ._errors import (
 from ._loader import Loader, Report, from_iterable, from_reader, from_table, inspect, mix, open, verify
 from ._progress import progress
 from ._ringfeed import Batch, RunReport, Tensor, __version__
-from ._serve import Served, serve
+from ._serve import Served, ServedWindow, serve
 from ._transform import Map
 from .fields import (
     Array,
@@ -99,6 +99,7 @@ __all__ = [
     "RunReport",
     "SchemaError",
     "Served",
+    "ServedWindow",
     "Tensor",
     "Text",
     "TimedOutError",

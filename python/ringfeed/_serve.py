@@ -67,5 +67,41 @@ class Served:
         values = [(name, _plain(value)) for name, value in {**(record or {}), **more}.items()]
         return {name: _array(data, dtype, shape) for name, dtype, shape, data in self._served.apply(values)}
 
+    def window(self) -> ServedWindow:
+        """An empty window for the records of one series, if there are ``windows``: each series needs its own."""
+        return ServedWindow(self._served.window())
+
     def __repr__(self) -> str:
         return f"Served({self.field_names!r})"
+
+
+class ServedWindow:
+    """The last records of one series: what the loader gives as the features of such a window.
+
+    :meth:`Served.window` makes it.
+
+    Push one record after another; after an error the window is as it was before. There is a window after each record,
+    once there are as many as it has. ``len(window)`` is the number of its records so far.
+    """
+
+    def __init__(self, window: _ringfeed.Window) -> None:
+        self._window = window
+
+    def push(self, record: Mapping[str, Any] | None = None, /, **more: Any) -> bool:
+        """Adds a record, as for :meth:`Served.apply`. Whether the window is full."""
+        return self._window.push([(name, _plain(value)) for name, value in {**(record or {}), **more}.items()])
+
+    def latest(self) -> dict[str, Any]:
+        """The tensors of the latest window by name, with the oldest record first. A :class:`~ringfeed.DataError` if the
+        window is not full."""
+        return {name: _array(data, dtype, shape) for name, dtype, shape, data in self._window.latest()}
+
+    def clear(self) -> None:
+        """Forgets all records, for the beginning of another series."""
+        self._window.clear()
+
+    def __len__(self) -> int:
+        return len(self._window)
+
+    def __repr__(self) -> str:
+        return f"ServedWindow({len(self)} records, {'full' if self._window.is_full() else 'not full'})"

@@ -20,7 +20,7 @@ import importlib.util
 import json
 import math
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from . import _ringfeed
@@ -28,7 +28,7 @@ from ._errors import ConfigError
 from ._loader import Loader
 from ._transform import _dtype
 
-__all__ = ["Prepared", "Recipe", "RecipeFit", "category", "date", "hashed", "number"]
+__all__ = ["Prepared", "PreparedWindow", "Recipe", "RecipeFit", "category", "date", "hashed", "number"]
 
 Column = dict[str, Any]
 Impute = Literal["mean", "median", "most_frequent"] | float | str
@@ -121,6 +121,9 @@ class Recipe:
     ``sum``, ``product``, ``smallest``, ``largest`` and ``pair`` of two or more, and ``difference``, ``ratio``,
     ``log_ratio``, ``less``, ``less_or_equal``, ``equal``, ``same`` and ``days`` of two; and ``filter``, a condition
     without which a record is left out (``"price > 0 and city != missing"``).
+
+    ``windows`` makes samples of consecutive records, for forecasting (``{"length": 48, "horizon": 12, "series":
+    "sensor", "part": [0, 0.8]}``): a loader with what was fitted makes them, and so does :meth:`Prepared.window`.
     """
 
     def __init__(
@@ -132,10 +135,11 @@ class Recipe:
         join: Mapping[str, Mapping[str, Any]] | None = None,
         derive: Mapping[str, Mapping[str, Sequence[str | float]]] | None = None,
         filter: str | None = None,
+        windows: Mapping[str, Any] | None = None,
         **more: Column,
     ) -> None:
         self._table: dict[str, Any] = {"columns": {**(columns or {}), **more}}
-        steps = {"dtype": dtype, "join": join, "derive": derive, "filter": filter}
+        steps = {"dtype": dtype, "join": join, "derive": derive, "filter": filter, "windows": windows}
         self._table |= {name: step for name, step in steps.items() if step is not None}
         self._table = json.loads(json.dumps(self._table, default=os.fspath))
         faults = _ringfeed.recipe_faults(json.dumps(self._table))
@@ -284,6 +288,10 @@ class Prepared:
         lines = list(line)
         return self._arrays(self._fitted.apply_csv(header, lines), len(lines))
 
+    def window(self) -> PreparedWindow:
+        """An empty window for the records of one series, if the recipe has ``windows``: each series needs its own."""
+        return PreparedWindow(self._fitted.window(), self._arrays)
+
     def _arrays(self, written: list[bytes], records: int | None) -> dict[str, Any]:
         found = {}
         for tensor, written_bytes in zip(self._tensors, written):
@@ -301,6 +309,52 @@ class Prepared:
 
     def __repr__(self) -> str:
         return f"Prepared({self._fitted.column_names()!r}, fitted to {self.records} records)"
+
+
+class PreparedWindow:
+    """The last records of one series, prepared: what training saw as the features of such a window. See
+    :meth:`Prepared.window`.
+
+    Push one record after another; after an error the window is as it was before. There is a window after each record,
+    once there are as many as it has. ``len(window)`` is the number of its records so far::
+
+        window = prepared.window()  # one for each series
+        for record in stream:
+            if window.push(record):
+                features = window.latest()["features"]  # f32 [length, features]
+    """
+
+    def __init__(
+        self, window: _ringfeed.FittedWindow, arrays: Callable[[list[bytes], int | None], dict[str, Any]]
+    ) -> None:
+        self._window, self._arrays = window, arrays
+
+    def push(self, record: Mapping[str, Any]) -> bool:
+        """Adds a record, as for :meth:`Prepared.apply`. Whether the window is full."""
+        return self._window.push_json(_text(record))
+
+    def push_json(self, record: str) -> bool:
+        """As :meth:`push`, of a text of JSON."""
+        return self._window.push_json(record)
+
+    def push_csv(self, header: str, line: str) -> bool:
+        """As :meth:`push`, of a line of CSV whose columns ``header`` names."""
+        return self._window.push_csv(header, line)
+
+    def latest(self) -> dict[str, Any]:
+        """The tensors of the latest window by name, with the oldest record first. A :class:`~ringfeed.DataError` if the
+        window is not full."""
+        return self._arrays(self._window.latest(), self._window.length())
+
+    def clear(self) -> None:
+        """Forgets all records, for the beginning of another series."""
+        self._window.clear()
+
+    def __len__(self) -> int:
+        return len(self._window)
+
+    def __repr__(self) -> str:
+        return f"PreparedWindow({len(self)} of {self._window.length()} records)"
 
 
 def _of_json(text: str) -> Prepared:

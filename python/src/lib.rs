@@ -59,8 +59,10 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<epoch::Epoch>()?;
     module.add_class::<prepare::Counted>()?;
     module.add_class::<prepare::Fitted>()?;
+    module.add_class::<prepare::FittedWindow>()?;
     module.add_class::<report::RunReport>()?;
     module.add_class::<serve::Served>()?;
+    module.add_class::<serve::Window>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<tensor::Tensor>()?;
     module.add_function(wrap_pyfunction!(settings::load_settings, module)?)?;

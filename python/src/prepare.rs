@@ -1,11 +1,11 @@
 //! Preprocessing that was fitted: applied to records in memory.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
-use ringfeed::prepare::{PreparedRow, Recipe, RecipeFit};
+use ringfeed::prepare::{PreparedRow, PreparedWindow, Recipe, RecipeFit};
 use ringfeed::{ErrorKind, Loader, LoaderConfig, Result};
 
 use crate::engine::json;
@@ -158,6 +158,12 @@ impl Fitted {
         self.apply(py, &lines, |line, row| self.prepared.apply_csv(header, line, row))
     }
 
+    /// An empty window for the records of one series.
+    fn window(&self, py: Python<'_>) -> PyResult<FittedWindow> {
+        let window = self.prepared.window().map_err(|error| exception(py, &error))?;
+        Ok(FittedWindow(Mutex::new(window)))
+    }
+
     /// A table for each tensor: its name, element type and shape.
     fn tensors(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let row = self.prepared.row();
@@ -191,5 +197,54 @@ impl Fitted {
 
     fn __eq__(&self, other: &Self) -> bool {
         self.prepared == other.prepared
+    }
+}
+
+/// The last records of one series, as one sample.
+#[pyclass(frozen, module = "ringfeed._ringfeed")]
+pub(crate) struct FittedWindow(Mutex<PreparedWindow>);
+
+impl FittedWindow {
+    fn lock(&self) -> MutexGuard<'_, PreparedWindow> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[pymethods]
+impl FittedWindow {
+    /// Adds a record that is an object of JSON; whether the window is full.
+    fn push_json(&self, py: Python<'_>, record: &str) -> PyResult<bool> {
+        caught(|| self.lock().push_json(record)).map_err(|error| exception(py, &error))
+    }
+
+    /// Adds a record that is a line of CSV; whether the window is full.
+    fn push_csv(&self, py: Python<'_>, header: &str, line: &str) -> PyResult<bool> {
+        caught(|| self.lock().push_csv(header, line)).map_err(|error| exception(py, &error))
+    }
+
+    /// The bytes of each tensor of the latest window.
+    fn latest<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
+        let window = self.lock();
+        let tensor = |spec: &ringfeed::tensor::TensorSpec| match window.tensor(&spec.name) {
+            Ok(tensor) => Ok(PyBytes::new(py, tensor.bytes())),
+            Err(error) => Err(exception(py, &error)),
+        };
+        window.tensors().iter().map(tensor).collect()
+    }
+
+    /// The number of records of a full window.
+    fn length(&self) -> usize {
+        match self.lock().tensors().first().and_then(|spec| spec.shape.first()) {
+            Some(ringfeed::tensor::Dim::Fixed(records)) => *records,
+            _ => 0,
+        }
+    }
+
+    fn clear(&self) {
+        self.lock().clear();
+    }
+
+    fn __len__(&self) -> usize {
+        self.lock().len()
     }
 }

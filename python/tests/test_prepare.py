@@ -11,6 +11,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -277,3 +278,45 @@ def test_a_name_that_is_called_as_a_word_is_a_name(tmp_path: Path) -> None:
     for impute, code in [("most_frequent", 0), ({"text": "mean"}, 1), ("b", 0)]:
         prepared = Recipe(kind=category(impute=impute)).fit(ringfeed.open(path))
         assert prepared.apply({})["categories"].tolist() == [code]
+
+
+def test_windows_are_served_as_training_saw_them(tmp_path: Path) -> None:
+    rows = [(f"s{n // 20}", n % 20 * 1.5 + n // 20 if n % 7 else None, "ab"[n % 2]) for n in range(60)]
+    text = "".join(f"{sensor},{'' if x is None else x},{kind}\n" for sensor, x, kind in rows)
+    (tmp_path / "rows.csv").write_text(f"sensor,x,kind\n{text}")
+    columns = {"x": number(impute="median", mask=True, scale="standardise"), "kind": category()}
+    recipe = Recipe(columns, windows={"length": 4, "horizon": 2, "series": "sensor", "part": [0, 0.8]})
+    recipe.fit(ringfeed.open(tmp_path / "rows.csv")).save(tmp_path / "fitted.json")
+    prepared = Prepared.load(tmp_path / "fitted.json")
+    loader = ringfeed.open(tmp_path / "rows.csv", prepared=tmp_path / "fitted.json", batch_size=100)
+    batch = next(iter(loader))
+    assert batch["features"].shape == (33, 4, 2) and batch["categories"].shape == (33, 4, 1)
+    served: list[dict[str, Any]] = []
+    for series in range(3):
+        ways = [prepared.window() for _ in range(3)]
+        for sensor, x, kind in rows[20 * series :][:16]:
+            pushed = [
+                ways[0].push({"sensor": sensor, "x": x, "kind": kind}),
+                ways[1].push_json(json.dumps({"x": x, "kind": kind})),
+                ways[2].push_csv("kind,x", f"{kind},{'' if x is None else x}"),
+            ]
+            assert len(set(pushed)) == 1
+            if not pushed[0]:
+                with pytest.raises(ringfeed.DataError, match="of its 4 records"):
+                    ways[0].latest()
+                continue
+            made = [way.latest() for way in ways]
+            for other in made[1:]:
+                assert all(np.array_equal(made[0][name], other[name]) for name in made[0])
+            served.append(made[0])
+            with pytest.raises(ringfeed.DataError, match="much"):
+                ways[0].push({"x": "much", "kind": "a"})
+            assert np.array_equal(ways[0].latest()["features"], made[0]["features"])
+    # A window of the training part has the two records of its horizon behind it.
+    trained = [window for n, window in enumerate(served) if n % 13 < 11]
+    for name in ("features", "categories"):
+        assert batch[name].numpy().tobytes() == np.stack([window[name] for window in trained]).tobytes()
+    ways[0].clear()
+    assert len(ways[0]) == 0 and len(ways[1]) == 4
+    with pytest.raises(ringfeed.ConfigError, match="without them"):
+        Recipe(columns).fit(ringfeed.open(tmp_path / "rows.csv")).window()

@@ -129,3 +129,28 @@ def test_what_cannot_be_served_says_why(photos: Path) -> None:
         assert caught.value.column == "image"
     with pytest.raises(ringfeed.DataError):
         served.apply()
+
+
+def test_windows_are_served_as_the_loader_makes_them(tmp_path: Path) -> None:
+    rows = [(n * 0.25, 1000.0 - n) for n in range(12)]
+    (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))
+    settings: dict[str, Any] = {
+        "fields": {"both": Numbers("f32", from_=["x", "y"])},
+        "windows": {"length": 3, "horizon": 0},
+        "normalise": {"both": {"kind": "linear", "scale": 0.5, "bias": 1.0}},
+    }
+
+    loader = ringfeed.open(tmp_path / "rows.csv", batch_size=100, **settings)
+    batch = next(iter(loader))["both"].numpy()
+    assert batch.shape == (10, 3, 2)
+    window = loader.serve().window()
+    made = [window.latest()["both"] for x, y in rows if window.push(x=x, y=y)]
+    assert np.stack(made).tobytes() == batch.tobytes() and len(window) == 3
+    with pytest.raises(ringfeed.DataError):
+        window.push(x="much", y=1)
+    assert window.latest()["both"].tobytes() == batch[-1].tobytes()
+    window.clear()
+    with pytest.raises(ringfeed.DataError, match="0 of its 3 records"):
+        window.latest()
+    with pytest.raises(ringfeed.ConfigError, match="push them to a `window`"):
+        loader.serve().apply(x=1, y=2)

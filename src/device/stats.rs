@@ -10,12 +10,11 @@ use super::batch::Hands;
 use super::lane::{Lane, LaneCounters};
 
 /// The figures of all lanes together.
-pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters>, trainer_wait_seconds: f64) -> UploadStats {
+pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters> + Clone, trainer_wait_seconds: f64) -> UploadStats {
     let mut all = UploadStats { trainer_wait_seconds, ..UploadStats::default() };
     let load = |counter: &crate::sync::AtomicU64| counter.load(Ordering::Relaxed);
-    let lanes: Vec<_> = lanes.collect();
-    all.uploads = Times::read_all(lanes.iter().map(|lane| &lane.uploads));
-    all.slot_waits = Times::read_all(lanes.iter().map(|lane| &lane.slot_waits));
+    all.uploads = Times::read_all(lanes.clone().map(|lane| &lane.uploads));
+    all.slot_waits = Times::read_all(lanes.clone().map(|lane| &lane.slot_waits));
     for lane in lanes {
         all.batches += load(&lane.batches);
         all.samples += load(&lane.samples);
