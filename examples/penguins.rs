@@ -4,9 +4,8 @@
 
 use std::path::Path;
 
-use ringfeed::order::Split;
 use ringfeed::prepare::{Median, MostFrequent, Prepared, Recipe, category, number};
-use ringfeed::{DataSet, Loader};
+use ringfeed::{DataSet, Loader, order::Split};
 use tiny_http::{Response, Server};
 
 type Done<T> = Result<T, Box<dyn std::error::Error + Send + Sync>>;

@@ -10,7 +10,10 @@ use super::batch::Hands;
 use super::lane::{Lane, LaneCounters};
 
 /// The figures of all lanes together.
-pub(super) fn read<'a>(lanes: impl Iterator<Item = &'a LaneCounters> + Clone, trainer_wait_seconds: f64) -> UploadStats {
+pub(super) fn read<'a>(
+    lanes: impl Iterator<Item = &'a LaneCounters> + Clone,
+    trainer_wait_seconds: f64,
+) -> UploadStats {
     let mut all = UploadStats { trainer_wait_seconds, ..UploadStats::default() };
     let load = |counter: &crate::sync::AtomicU64| counter.load(Ordering::Relaxed);
     all.uploads = Times::read_all(lanes.clone().map(|lane| &lane.uploads));
