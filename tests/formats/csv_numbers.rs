@@ -335,7 +335,7 @@ fn fields() -> Vec<String> {
     .to_vec();
     for dtype in DType::ALL {
         if let Some((low, high)) = dtype.int_range() {
-            for bound in [i128::from(low), i128::from(high)] {
+            for bound in [low, high] {
                 fields.extend([bound - 1, bound, bound + 1].map(|number| number.to_string()));
             }
         }

@@ -439,10 +439,8 @@ fn sequences_in_buckets() -> Result<()> {
     let path = folder.path().join("texts.jsonl");
     let lines: Vec<String> = (0..200).map(|i| format!("{{\"ids\": {:?}}}", vec![7; 1 + i * 37 % 512])).collect();
     std::fs::write(&path, lines.join("\n"))?;
-    let texts = Loader::open(&path)?
-        .field("ids", Tokens::from("/ids"))
-        .bucket("ids", [64, 128, 256, 512])
-        .tokens_per_batch(8192);
+    #[rustfmt::skip] // as short as it may be written
+    let texts = Loader::open(&path)?.field("ids", Tokens::from("/ids")).bucket("ids", [64, 128, 256, 512]).tokens_per_batch(8192);
     let said = settings(
         folder.path(),
         r#"
