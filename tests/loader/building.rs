@@ -304,6 +304,7 @@ fn many_workers_on_small_batches_have_more_of_them_under_way() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn tuning_begins_with_what_would_be_used_without_it() {
     let folder = photos();
     let pictures = Loader::images(folder.path()).size(900, 900);
