@@ -20,7 +20,7 @@ use ringfeed::memory::MemoryBudget;
 use ringfeed::prepare::{DatePart, Median, Recipe, category, date, hash, number};
 use ringfeed::read::{
     FieldReader, JsonLines, LibsvmOptions, LineOptions, MemoryReader, RecordReader, RowMut, Sample, Scratch,
-    SparseLines, TfRecordOptions, TfRecords, Value,
+    SparseLines, TfRecordOptions, TfRecords, Value, Windows,
 };
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::SourceConfig;
@@ -341,11 +341,18 @@ fn prepared_tables_allocate_nothing_per_batch_nor_per_served_record() {
             assert!(comes_to_rest(&mut *loader.build().unwrap()), "{}", path.display());
         }
         let mut row = prepared.row();
+        let windowed = recipe.clone().windows(Windows::new(5, 1)).fit(&Loader::open(path).unwrap()).unwrap();
+        let mut window = windowed.window().unwrap();
         let mut serve = || {
             for (line, record) in lines.lines().skip(1).zip(records.lines()) {
                 prepared.apply_json(record, &mut row).unwrap();
                 prepared.apply_csv("age,city,day,agent", line, &mut row).unwrap();
                 prepared.apply([("age", Value::Missing), ("day", Value::Text("2024-05-01"))], &mut row).unwrap();
+                window.push_json(record).unwrap();
+                window.push_csv("age,city,day,agent", line).unwrap();
+                if window.push([("age", Value::Missing), ("day", Value::Text("2024-05-01"))]).unwrap() {
+                    assert_eq!(window.f32("features").unwrap().len(), 5 * row.f32("features").unwrap().len());
+                }
             }
         };
         // Threads of the loader before may still be on their way out.

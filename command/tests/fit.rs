@@ -73,3 +73,32 @@ fn a_recipe_is_fitted_and_saved_and_then_read_by_loaders() {
     let error = object(&["fit", path, "--json"], 1)["error"].clone();
     assert!(error["message"].as_str().unwrap().contains("did you mean \"bill_length_mm\"?"), "{error}");
 }
+
+#[test]
+fn windows_of_a_recipe_are_shown_where_only_the_fitted_file_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let fits = folder.path().join("fit.toml");
+    let source = format!("[source]\npath = {:?}\n", fixture("iris-species.csv"));
+    let recipe = r#"
+        [prepare]
+        windows = { length = 8, horizon = 2, series = "species", part = [0.0, 0.8] }
+        [prepare.columns]
+        sepal_length = { number = { impute = "median", scale = "standardise" } }
+    "#;
+    std::fs::write(&fits, format!("prepared = \"prepared.json\"\n{source}{recipe}")).unwrap();
+    let windows = json!({ "length": 8, "horizon": 2, "stride": 1, "series": "species", "part": [0.0, 0.8] });
+    let report = object(&["fit", fits.to_str().unwrap(), "--json"], 0);
+    assert_eq!((&report["windows"], &report["records"]), (&windows, &json!(120)), "{report}");
+    let saved = folder.path().join("prepared.json");
+    let inspected = object(&["inspect", saved.to_str().unwrap(), "--json"], 0);
+    assert_eq!(inspected["windows"], windows, "{inspected}");
+    let shown = String::from_utf8(run(&["inspect", saved.to_str().unwrap()]).stdout).unwrap();
+    assert!(shown.contains("8 records of each species, and the 2 after them"), "{shown}");
+
+    let trains = folder.path().join("train.toml");
+    std::fs::write(&trains, format!("prepared = \"prepared.json\"\nbatch_size = 31\n{source}")).unwrap();
+    let plan = object(&["plan", trains.to_str().unwrap(), "--json"], 0);
+    assert_eq!((&plan["windows"], &plan["steps"]["windows"]), (&windows, &windows), "{plan}");
+    // 3 series of 40 records, and 10 to a window.
+    assert_eq!((&plan["samples"], &plan["batches_per_epoch"]), (&json!(93), &json!(3)), "{plan}");
+}
