@@ -136,7 +136,7 @@ def test_workers_and_batches_ahead_may_be_found() -> None:
     loader = ringfeed.open(IRIS, batch_size=10, shuffle=3, workers="auto", prefetch="auto")
     assert ids(loader) == ids(ringfeed.open(IRIS, batch_size=10, shuffle=3, shield=True))
     tuned = loader.tuned()
-    assert isinstance(tuned["workers"], int) and tuned["workers"] >= 1 and tuned["prefetch"] == 2
+    assert isinstance(tuned["workers"], int) and tuned["workers"] >= 1 and tuned["prefetch"] == 8
     assert loader.settings["workers"] == "auto" and len(ids(ringfeed.Loader(tuned))) == 150
     with pytest.raises(ringfeed.ConfigError, match='workers: .*or "auto"'):
         ringfeed.open(IRIS, workers="many")
