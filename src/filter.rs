@@ -62,8 +62,17 @@ pub(crate) enum Known<'a> {
     Text(&'a str),
 }
 
+/// The largest integer that is compared exactly: it is the sum of two f64. Larger ones are the nearest f64.
+pub(crate) const MOST_EXACT: i128 = 1 << 106;
+
+/// The integer that a text is, which may end as in `7.0`; `None` for other texts, and beyond [`MOST_EXACT`].
+pub(crate) fn written_integer(text: &str) -> Option<i128> {
+    let whole = if text.contains('.') { text.trim_end_matches('0').strip_suffix('.')? } else { text };
+    whole.parse().ok().filter(|integer| (-MOST_EXACT..=MOST_EXACT).contains(integer))
+}
+
 /// Compares an integer with a number, exactly.
-fn order(integer: i128, number: f64) -> Option<Ordering> {
+pub(crate) fn order(integer: i128, number: f64) -> Option<Ordering> {
     let whole = number.trunc();
     // Numbers beyond the integers become the largest or smallest integer.
     let by_fraction = if whole.is_finite() { 0.0.partial_cmp(&(number - whole)) } else { Some(Ordering::Equal) };
@@ -106,9 +115,9 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>> {
             }
             let number = word.parse::<f64>().ok().filter(|number| number.is_finite());
             let begins_a_number = first.is_ascii_digit() || matches!(first, '-' | '+' | '.');
-            let token = match (number.filter(|_| begins_a_number), word.parse()) {
-                (Some(_), Ok(integer)) => Token::Literal(Literal::Integer(integer)),
-                (Some(number), Err(_)) => Token::Literal(Literal::Number(number)),
+            let token = match (number.filter(|_| begins_a_number), written_integer(word)) {
+                (Some(_), Some(integer)) => Token::Literal(Literal::Integer(integer)),
+                (Some(number), None) => Token::Literal(Literal::Number(number)),
                 (None, _) => Token::Name(word.to_owned()),
             };
             (token, word.len())
@@ -260,6 +269,10 @@ impl Parser {
             Some(Token::Literal(literal)) => {
                 self.next += 1;
                 Ok(literal)
+            }
+            Some(Token::Name(name)) if matches!(name.as_str(), "inf" | "-inf") => {
+                self.next += 1;
+                Ok(Literal::Number(if name == "inf" { f64::INFINITY } else { f64::NEG_INFINITY }))
             }
             Some(Token::Name(name)) => Err(fault(at, format!("{name} is no value: a number, or a text in quotes"))),
             _ => Err(fault(at, "a value is missing: a number, or a text in quotes")),
@@ -437,8 +450,11 @@ mod tests {
         for (text, expected) in [
             ("a == 9007199254740993", true),
             ("a == 9007199254740992", false),
-            ("a != 9007199254740993.0", true),
+            ("a == 9007199254740993.0", true),
+            ("a == +9007199254740993.00", true),
             ("a > 9007199254740992.0", true),
+            ("a < 9007199254740993.5 and a > 9007199254740992.", true),
+            ("a < inf and a > -inf", true),
             ("a in [9007199254740992, 9007199254740993]", true),
             ("a < 1e300 and a > -1e300", true),
         ] {
@@ -448,6 +464,16 @@ mod tests {
             [("a == 9007199254740993", false), ("a < 9007199254740993", true), ("a >= 9007199254740992", true)]
         {
             assert_eq!(keeps(text, &[("a", Known::Number(9_007_199_254_740_992.0))]), expected, "{text}");
+        }
+        let largest = f64::MAX;
+        for (text, field, expected) in [
+            ("a == 40564819207303340847894502572032", Known::Number(MOST_EXACT as f64 / 2.0), true),
+            ("a == 162259276829213363391578010288129", Known::Number(MOST_EXACT as f64 * 2.0), true),
+            ("a == inf", Known::Number(f64::INFINITY), true),
+            ("a in [-inf, inf]", Known::Number(largest), false),
+            ("a < inf", Known::Number(largest), true),
+        ] {
+            assert_eq!(keeps(text, &[("a", field)]), expected, "{text}");
         }
         for (integer, number, expected) in [
             (2, 2.5, Some(Ordering::Less)),

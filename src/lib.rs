@@ -117,7 +117,7 @@ pub mod field {
 
 /// Inspection: the contents of a file or folder, the plan of a run, and the bad samples of a data set.
 pub mod inspect {
-    pub use crate::dataset::{BadRecord, Proceed, VerifyProgress, VerifyReport, verify_source};
+    pub use crate::dataset::{BadRecord, Proceed, VerifiedPart, VerifyProgress, VerifyReport, verify_source};
     pub use crate::loader::{PlannedSource, PlannedTensor, RunPlan, verify, verify_with};
     pub use crate::read::csv::CsvSummary;
     pub use crate::read::fixed::ArraySummary;

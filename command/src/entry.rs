@@ -5,6 +5,15 @@ use super::table::{figure, one_line, things};
 /// Most numbers of a record that are listed for a person.
 const NUMBERS_SHOWN: usize = 8;
 
+/// A number as it is stored, integers in full.
+pub(crate) fn stored(number: Figure) -> String {
+    match number {
+        Figure::Whole(number) => number.to_string(),
+        Figure::Real(number) => figure(number),
+        _ => String::new(),
+    }
+}
+
 /// A record in one line.
 pub(crate) fn text_of(entry: &Entry) -> String {
     match entry {
@@ -13,14 +22,9 @@ pub(crate) fn text_of(entry: &Entry) -> String {
             columns.collect::<Vec<_>>().join(", ")
         }
         Entry::Numbers(arrays) => {
-            let shown = |number: &Figure| match number {
-                Figure::Whole(number) => number.to_string(),
-                Figure::Real(number) => figure(*number),
-                _ => String::new(),
-            };
             let array = |values: &Option<Vec<Figure>>| {
                 let values = values.as_deref().unwrap_or_default();
-                let shown = values.iter().take(NUMBERS_SHOWN).map(shown).collect::<Vec<_>>();
+                let shown = values.iter().copied().take(NUMBERS_SHOWN).map(stored).collect::<Vec<_>>();
                 format!("{}{}", shown.join(" "), if values.len() > NUMBERS_SHOWN { " …" } else { "" })
             };
             let arrays = arrays.iter().map(|(name, values)| format!("{}={}", one_line(name), array(values)));

@@ -10,7 +10,7 @@ use ringfeed::storage::Files;
 use ringfeed::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use super::entry::text_of;
+use super::entry::{stored, text_of};
 use super::fit::{self, Fitted};
 use super::output::{Report, lossy};
 use super::table::{Column, Table, count, figure, one_line, shorten, things};
@@ -180,8 +180,8 @@ fn field_table(inspection: &Inspection) -> Table {
             count(field.count),
             count(field.missing),
             shown(field.sum),
-            shown(field.min),
-            shown(field.max),
+            field.min.map_or_else(String::new, stored),
+            field.max.map_or_else(String::new, stored),
             shown(field.mean),
         ]);
     }

@@ -5,8 +5,8 @@ use std::sync::Once;
 use std::time::{Duration, Instant};
 
 use indicatif::ProgressBar;
-use ringfeed::formats::{Csv, Formats, Raw};
-use ringfeed::inspect::{VerifyProgress, VerifyReport, verify_with};
+use ringfeed::formats::{Formats, Raw};
+use ringfeed::inspect::{VerifiedPart, VerifyProgress, VerifyReport, verify_with};
 use ringfeed::settings::SourceConfig;
 use ringfeed::stats::DamageStats;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
@@ -28,8 +28,7 @@ pub(crate) const INTERRUPTED: u8 = 130;
 pub(crate) struct Verification {
     path: String,
     format: String,
-    /// `values`, or of a table without settings, whose columns may hold anything, `form`.
-    checked: &'static str,
+    checked: VerifiedPart,
     samples: u64,
     bad_samples: u64,
     #[serde(serialize_with = "all_parts")]
@@ -78,7 +77,6 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats, ending: &Ending) -> Resu
         }
         if ending.is_told() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
-    let mut checked = "values";
     let (path, format, report) = match config.filter(|config| !config.sources.is_empty()) {
         Some(config) => {
             let names: Vec<&str> = config.sources.iter().map(|source| source.format()).collect();
@@ -88,17 +86,14 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats, ending: &Ending) -> Resu
         None => {
             // Without a source in the file, clap has seen to it that there is a path, or this says what is missing.
             let path = args.path.clone().unwrap_or_default();
-            let source = formats.whole(&path)?;
-            if source.is::<Csv>() {
-                checked = "form";
-            }
+            let format = formats.whole(&path)?.kind().to_owned();
             let report = verify_with(&path, formats, args.workers.unwrap_or_else(cores), show)?;
-            (path, source.kind().to_owned(), report)
+            (path, format, report)
         }
     };
     bar.finish_and_clear();
     let ok = report.is_ok();
-    let VerifyReport { samples, bad_samples, bad, damaged, damage, ended_by } = report;
+    let VerifyReport { checked, samples, bad_samples, bad, damaged, damage, ended_by } = report;
     let seconds = begin.elapsed().as_secs_f64();
     let path = lossy(&path);
     Ok(Verification { path, format, checked, samples, bad_samples, bad, damaged, damage, ended_by, ok, seconds })
@@ -141,7 +136,7 @@ impl Report for Verification {
             bad => format!("{path}: {format}, {} read, {} bad", things(*samples, "sample"), count(*bad)),
         };
         text += &format!(" ({} s)\n", figure(self.seconds));
-        if self.checked == "form" && self.ok {
+        if self.checked == VerifiedPart::Form && self.ok {
             text += "  of each record, the number of fields and the text; what values a loader takes, a --config file says\n";
         }
         for error in &self.bad {

@@ -474,8 +474,9 @@ class View:
 
 class Report(dict[str, Any]):
     """What a verification found: ``samples``, ``bad_samples``, ``bad`` (exceptions, with their places), ``damaged``,
-    ``damage``, and
-    ``ended_by``, what made it impossible to read on. True if nothing is bad."""
+    ``damage``, and ``ended_by``, what made it impossible to read on. ``checked`` is ``"values"``, or ``"form"`` for a
+    table without settings, whose columns may hold anything: only the number of fields and their text were looked at.
+    True if nothing is bad."""
 
     def __bool__(self) -> bool:
         return not self["bad_samples"] and self["ended_by"] is None
@@ -585,7 +586,8 @@ def verify(
     on_progress: OnProgress = None,
 ) -> Report:
     """Reads every sample of whatever lies at ``path``, and lists the bad ones; ``on_progress`` as in
-    :meth:`Loader.verify`."""
+    :meth:`Loader.verify`. Of a CSV file, only the form is looked at: which values are good, a loader's fields say, and
+    its :meth:`Loader.verify` checks them."""
     tell, end = teller(on_progress)
     try:
         return Report(_ringfeed.verify(os.fspath(path), workers or os.cpu_count() or 1, tell))

@@ -48,6 +48,7 @@ fn run(
     let found = found?;
     let bad: Vec<_> = found.bad.iter().map(|error| exception(py, error).into_value(py)).collect();
     let report = PyDict::new(py);
+    report.set_item("checked", json(py, &found.checked)?)?;
     report.set_item("samples", found.samples)?;
     report.set_item("bad_samples", found.bad_samples)?;
     report.set_item("bad", PyList::new(py, bad)?)?;

@@ -51,4 +51,4 @@ pub use strata::Strata;
 pub use stream_source::StreamSource;
 pub use transformed::Transformed;
 pub(crate) use verify::verify_known;
-pub use verify::{Proceed, VerifyProgress, VerifyReport, verify_source};
+pub use verify::{Proceed, VerifiedPart, VerifyProgress, VerifyReport, verify_source};

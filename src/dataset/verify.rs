@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 use std::ops::{ControlFlow, Range};
 
 use crossbeam_channel::{Receiver, Sender, bounded};
+use serde::Serialize;
 
 use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Result};
@@ -22,9 +23,23 @@ const LISTED: usize = 100_000;
 /// files.
 const FETCHED: usize = 8;
 
+/// How much of each sample was looked at.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum VerifiedPart {
+    /// Its values, which were decoded.
+    #[default]
+    Values,
+    /// The number of fields and their text: of a table without settings, whose columns may hold anything.
+    Form,
+}
+
 /// Every bad sample of a source.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
+    /// How much of each sample was looked at.
+    pub checked: VerifiedPart,
     /// Samples that were read, bad ones included.
     pub samples: u64,
     /// How many of them are bad.
@@ -154,7 +169,8 @@ pub(crate) fn verify_known<G: Proceed>(
     let Found { samples, bad_samples, bad, damage } = std::mem::take(&mut *run.found.lock());
     let ended_by = run.planning.1.recv().ok().and_then(|planning| planning.ended_by);
     let (damaged, damage) = (damage.images, DamageStats::of(damage.kinds));
-    Ok(VerifyReport { samples, bad_samples, bad: bad.into_values().collect(), damaged, damage, ended_by })
+    let (checked, bad) = (VerifiedPart::Values, bad.into_values().collect());
+    Ok(VerifyReport { checked, samples, bad_samples, bad, damaged, damage, ended_by })
 }
 
 struct Run<'a> {

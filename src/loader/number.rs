@@ -1,24 +1,24 @@
-//! Numbers by which samples are chosen, exact also beyond the range of f64, because ids are often 64-bit integers.
+//! Numbers by which samples are chosen. Integers are exact beyond the 53 bits of f64, because ids are often 64-bit integers.
 
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::Known;
+use crate::filter::{Known, MOST_EXACT, written_integer};
 use crate::random::hash_bytes;
 use crate::read::{Outside, OutsideCodec, Value};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
-/// A number as the nearest f64, and the distance of a 64-bit integer from it. NaN means missing.
+/// A number as the nearest f64, and the distance of an integer from it. NaN means missing.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Number {
     near: f64,
-    rest: i16,
+    rest: i64,
 }
 
 impl Number {
     /// From what [`codec`] wrote, or from any other number.
     pub(super) fn of(written: &[f64]) -> Self {
-        let rest = written.get(1).copied().unwrap_or(0.0) as i16;
+        let rest = written.get(1).copied().unwrap_or(0.0) as i64;
         Self { near: written.first().copied().unwrap_or(f64::NAN), rest }
     }
 
@@ -55,7 +55,7 @@ impl Number {
     }
 
     /// Sorts like the numbers.
-    pub(super) fn rank(self) -> (u64, i16) {
+    pub(super) fn rank(self) -> (u64, i64) {
         let bits = self.bits();
         (if bits >> 63 == 0 { bits | 1 << 63 } else { !bits }, self.rest)
     }
@@ -75,44 +75,45 @@ impl Outside for Exact {
 
     fn write(&self, _: usize, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let (near, rest) = exact(&value)?;
-        row.tensor(0).as_mut_slice::<f64>()?.copy_from_slice(&[near, f64::from(rest)]);
+        row.tensor(0).as_mut_slice::<f64>()?.copy_from_slice(&[near, rest as f64]);
         Ok(())
     }
 }
 
 /// # Errors
 ///
-/// [`ErrorKind::Data`] for what is no number, or an integer beyond 64 bits, of which f64 holds too little.
-fn exact(value: &Value<'_>) -> Result<(f64, i16)> {
+/// [`ErrorKind::Data`] for what is no number, or beyond the largest f64.
+fn exact(value: &Value<'_>) -> Result<(f64, i64)> {
     let unexpected = || Error::new(ErrorKind::Data, format!("expected a number, found {}", value.describe()));
-    let integer = |integer: i128| (integer as f64, (integer - integer as f64 as i128) as i16);
     Ok(match value {
         Value::Missing => (f64::NAN, 0),
         Value::Bool(flag) => (f64::from(u8::from(*flag)), 0),
-        Value::I64(number) | Value::Time(number, _) => integer((*number).into()),
-        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => integer((*number).into()),
+        Value::I64(number) | Value::Time(number, _) => parts((*number).into()),
+        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => parts((*number).into()),
         Value::F64(number) => (*number, 0),
-        Value::Numbers(Numbers::I64([number])) => integer((*number).into()),
+        Value::Numbers(Numbers::I64([number])) => parts((*number).into()),
         Value::Numbers(numbers) if numbers.len() == 1 => (numbers.at(0), 0),
-        Value::Decimal(text) => written(text, integer).ok_or_else(unexpected)?,
-        Value::Bytes(bytes) => {
-            std::str::from_utf8(bytes).ok().and_then(|text| written(text, integer)).ok_or_else(unexpected)?
-        }
+        Value::Decimal(text) => written(text).ok_or_else(unexpected)?,
+        Value::Bytes(bytes) => std::str::from_utf8(bytes).ok().and_then(written).ok_or_else(unexpected)?,
         _ => return Err(unexpected()),
     })
 }
 
-/// The number in a text.
-fn written(text: &str, integer: impl Fn(i128) -> (f64, i16)) -> Option<(f64, i16)> {
+/// The nearest f64, and the distance from it.
+fn parts(integer: i128) -> (f64, i64) {
+    debug_assert!(integer.abs() <= MOST_EXACT, "{integer}");
+    (integer as f64, (integer - integer as f64 as i128) as i64)
+}
+
+/// The number in a text, as a loader reads it: only words are infinite.
+fn written(text: &str) -> Option<(f64, i64)> {
     let text = text.trim();
-    let whole = text.trim_end_matches('0').strip_suffix('.').unwrap_or(text);
-    if whole.trim_start_matches(['+', '-']).bytes().all(|byte| byte.is_ascii_digit()) {
-        let held = i128::from(i64::MIN)..=i128::from(u64::MAX);
-        return whole.parse().ok().filter(|number| held.contains(number)).map(integer);
+    if let Some(integer) = written_integer(text) {
+        return Some(parts(integer));
     }
-    // Words such as "inf" parse, too, but are not numbers here.
-    let number = text.bytes().any(|byte| byte.is_ascii_digit()).then(|| text.parse::<f64>().ok()).flatten()?;
-    number.is_finite().then_some((number, 0))
+    let number: f64 = text.parse().ok()?;
+    let is_too_large = number.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
+    (!is_too_large).then_some((number, 0))
 }
 
 #[cfg(test)]
@@ -124,24 +125,23 @@ mod tests {
     }
 
     #[test]
-    fn no_two_integers_of_64_bits_are_one_number() {
-        let edges = [i128::from(i64::MIN), -(1 << 53), 0, 1 << 53, 1 << 62, 1 << 63, i128::from(u64::MAX)];
+    fn no_two_integers_are_one_number() {
+        let edges =
+            [-MOST_EXACT, i64::MIN.into(), -(1 << 53), 0, 1 << 53, 1 << 62, 1 << 63, u64::MAX.into(), MOST_EXACT];
         let near = edges.into_iter().flat_map(|edge| edge - 3..edge + 4);
-        let all: Vec<i128> =
-            near.filter(|number| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(number)).collect();
+        let all: Vec<i128> = near.filter(|number| number.abs() <= MOST_EXACT).collect();
         let numbers: Vec<Number> = all
             .iter()
             .map(|integer| {
                 let text = integer.to_string();
                 let of_text = number(Value::Bytes(text.as_bytes())).unwrap();
-                let of_value = match i64::try_from(*integer) {
-                    Ok(integer) => number(Value::I64(integer)),
-                    Err(_) => number(Value::U64(*integer as u64)),
+                let of_value = match (i64::try_from(*integer), u64::try_from(*integer)) {
+                    (Ok(integer), _) => number(Value::I64(integer)).unwrap(),
+                    (_, Ok(integer)) => number(Value::U64(integer)).unwrap(),
+                    _ => of_text,
                 };
-                assert_eq!(
-                    (of_value.unwrap(), number(Value::Decimal(&format!("{text}.0"))).unwrap()),
-                    (of_text, of_text)
-                );
+                assert_eq!((of_value, number(Value::Decimal(&format!("{text}.0"))).unwrap()), (of_text, of_text));
+                assert_eq!(Number::of(&[of_text.near, of_text.rest as f64]), of_text);
                 assert_eq!(of_text.integer(), *integer);
                 of_text
             })
@@ -162,14 +162,27 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_refused() {
-        for text in ["", "x", "inf", "nan", "-", "1e999", "18446744073709551616", "-9223372036854775809", "1 2"] {
+    fn a_text_is_the_number_that_a_loader_reads() {
+        for text in ["", "x", "-", ".", "1e999", &"9".repeat(400), "1 2"] {
             assert_eq!(number(Value::Bytes(text.as_bytes())), None, "{text}");
         }
         assert_eq!((number(Value::Text("3")), number(Value::Bytes(b"\xff"))), (None, None));
-        for (text, found) in [("-0", 0.0), (" 7 ", 7.0), ("2.50", 2.5), ("1e3", 1000.0), (".5", 0.5), ("+10", 10.0)] {
+        for (text, found) in [
+            ("-0", 0.0),
+            (" 7 ", 7.0),
+            ("2.50", 2.5),
+            ("1e3", 1000.0),
+            (".5", 0.5),
+            ("+10", 10.0),
+            ("Infinity", f64::INFINITY),
+            ("-inf", f64::NEG_INFINITY),
+            ("1e30", 1e30),
+            ("162259276829213363391578010288129", 2.0 * MOST_EXACT as f64),
+        ] {
             assert_eq!(number(Value::Bytes(text.as_bytes())), Some(Number { near: found, rest: 0 }), "{text}");
         }
-        assert!(matches!(number(Value::Missing).unwrap().known(), Known::Missing));
+        for missing in [Value::Missing, Value::Bytes(b"nan"), Value::Bytes(b"-NaN")] {
+            assert!(matches!(number(missing).unwrap().known(), Known::Missing));
+        }
     }
 }

@@ -1,11 +1,11 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use crate::dataset::{Proceed, ReaderSource, StreamSource, VerifyProgress, VerifyReport, verify_known};
+use crate::dataset::{Proceed, ReaderSource, StreamSource, VerifiedPart, VerifyProgress, VerifyReport, verify_known};
 use crate::error::{ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::format::{Checked, batch_size};
-use crate::read::{Check, Checks, Formats, SourceConfig, Streamed};
+use crate::read::{Check, Checks, Csv, Formats, SourceConfig, Streamed};
 use crate::storage::Files;
 
 use super::Loader;
@@ -62,7 +62,9 @@ pub fn verify_with<G: Proceed>(
             _ => {}
         }
     }
-    let mut all = VerifyReport::default();
+    let is_table = sources.iter().any(|source| source.is::<Csv>());
+    let checked = if is_table { VerifiedPart::Form } else { VerifiedPart::Values };
+    let mut all = VerifyReport { checked, ..VerifyReport::default() };
     for source in &sources {
         let Checks { parts, refused } = source.checks(&Files::local(), &MemoryBudget::unlimited())?;
         all.add(VerifyReport { bad_samples: refused.len() as u64, bad: refused, ..VerifyReport::default() });

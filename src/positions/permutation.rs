@@ -6,7 +6,8 @@ use crate::random::RandomKey;
 /// Up to 256 samples it is a table of 256 bytes, shuffled when it is made (Fisher and Yates; Durstenfeld: "Algorithm
 /// 235: Random permutation", CACM 1964), so that every order is as likely as any other. Beyond that there is no table,
 /// but a Feistel network over the smallest power of two that is at least `len`, applied until the result is below `len`
-/// (Black, Rogaway: "Ciphers with arbitrary finite domains", CT-RSA 2002): fewer than two times on average.
+/// (Black, Rogaway: "Ciphers with arbitrary finite domains", CT-RSA 2002): fewer than two times on average. Of all orders
+/// of so many samples, it reaches only some: of a power of two, for example, only even permutations.
 ///
 /// ```
 /// use ringfeed::order::{Permutation, RandomKey};

@@ -1,10 +1,13 @@
+use std::cmp::Ordering;
+
 use serde::{Serialize, Serializer};
 
 use crate::dtype::Numbers;
+use crate::filter::order;
 
-/// What `inspect` reports about one field: statistics in f64 over every value, array elements included. Integers are
-/// summed exactly, and the sum is rounded once. In JSON, which has no such numbers, infinities are `"inf"` and
-/// `"-inf"`, and NaN is `"nan"`.
+/// What `inspect` reports about one field: statistics over every value, array elements included. The smallest and the
+/// largest integer are exact. The sum and the mean are f64; integers are summed exactly, and the sum is rounded once. In
+/// JSON, which has no such numbers, infinities are `"inf"` and `"-inf"`, and NaN is `"nan"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct FieldSummary {
     /// Column or tensor name.
@@ -24,11 +27,9 @@ pub struct FieldSummary {
     #[serde(serialize_with = "as_figure")]
     pub sum: Option<f64>,
     /// Smallest value.
-    #[serde(serialize_with = "as_figure")]
-    pub min: Option<f64>,
+    pub min: Option<Figure>,
     /// Largest value.
-    #[serde(serialize_with = "as_figure")]
-    pub max: Option<f64>,
+    pub max: Option<Figure>,
     /// Sum divided by the number of summands: all numbers in arrays and lists, but for those that are missing.
     #[serde(serialize_with = "as_figure")]
     pub mean: Option<f64>,
@@ -56,10 +57,21 @@ impl FieldSummary {
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Figure {
-    /// A 64-bit integer, which f64 might round.
+    /// An integer.
     Whole(i128),
     /// Of any other type.
     Real(f64),
+}
+
+impl Figure {
+    /// The same number, as its field's type has it.
+    pub(crate) fn typed(self, is_integer: bool) -> Self {
+        match self {
+            Self::Real(number) if is_integer => Self::Whole(number as i128),
+            Self::Whole(number) if !is_integer => Self::Real(number as f64),
+            same => same,
+        }
+    }
 }
 
 impl From<f64> for Figure {
@@ -93,8 +105,9 @@ pub(crate) struct Tally {
     compensation: f64,
     /// The sum of the integers.
     whole: i128,
-    min: Option<f64>,
-    max: Option<f64>,
+    /// The smallest and the largest of the integers, and of all other numbers.
+    whole_ends: Option<(i128, i128)>,
+    ends: Option<(f64, f64)>,
 }
 
 impl Tally {
@@ -108,13 +121,15 @@ impl Tally {
             return;
         }
         self.add_to_sum(value * count as f64);
-        self.note(value, count);
+        self.count += count;
+        self.note((value, value));
     }
 
     /// Adds an integer, exactly: the sum of fewer than 2^63 integers of 64 bits fits in 127 bits.
     pub(crate) fn add_integer(&mut self, value: i128) {
         self.whole += value;
-        self.note(value as f64, 1);
+        self.count += 1;
+        self.note_integers((value, value));
     }
 
     /// Adds elements of any type. NaN is ignored.
@@ -122,6 +137,9 @@ impl Tally {
         match numbers {
             Numbers::U64(numbers) => numbers.iter().for_each(|number| self.add_integer((*number).into())),
             Numbers::I64(numbers) => numbers.iter().for_each(|number| self.add_integer((*number).into())),
+            _ if !numbers.dtype().is_float() => {
+                (0..numbers.len()).for_each(|at| self.add_integer(numbers.at(at) as i128));
+            }
             _ => {
                 (0..numbers.len()).map(|at| numbers.at(at)).filter(|number| !number.is_nan()).for_each(|x| self.add(x))
             }
@@ -135,10 +153,12 @@ impl Tally {
         self.sum = total;
     }
 
-    fn note(&mut self, value: f64, count: u64) {
-        self.count += count;
-        self.min = Some(self.min.map_or(value, |min| min.min(value)));
-        self.max = Some(self.max.map_or(value, |max| max.max(value)));
+    fn note(&mut self, (low, high): (f64, f64)) {
+        self.ends = Some(self.ends.map_or((low, high), |(min, max)| (min.min(low), max.max(high))));
+    }
+
+    fn note_integers(&mut self, (low, high): (i128, i128)) {
+        self.whole_ends = Some(self.whole_ends.map_or((low, high), |(min, max)| (min.min(low), max.max(high))));
     }
 
     /// Adds everything that was added to `other`, after what was added here.
@@ -147,8 +167,8 @@ impl Tally {
         self.compensation += other.compensation;
         self.whole += other.whole;
         self.count += other.count;
-        self.min = self.min.into_iter().chain(other.min).reduce(f64::min);
-        self.max = self.max.into_iter().chain(other.max).reduce(f64::max);
+        other.ends.into_iter().for_each(|ends| self.note(ends));
+        other.whole_ends.into_iter().for_each(|ends| self.note_integers(ends));
     }
 
     pub(crate) fn sum(&self) -> Option<f64> {
@@ -158,15 +178,57 @@ impl Tally {
         (self.count > 0).then_some(if sum.is_nan() { all.sum } else { sum })
     }
 
-    pub(crate) fn min(&self) -> Option<f64> {
-        self.min
+    pub(crate) fn min(&self) -> Option<Figure> {
+        self.end(|(min, _)| min, |(min, _)| min, Ordering::is_le)
     }
 
-    pub(crate) fn max(&self) -> Option<f64> {
-        self.max
+    pub(crate) fn max(&self) -> Option<Figure> {
+        self.end(|(_, max)| max, |(_, max)| max, Ordering::is_ge)
+    }
+
+    /// The integer, unless the other number is further out.
+    fn end(
+        &self,
+        whole: impl Fn((i128, i128)) -> i128,
+        real: impl Fn((f64, f64)) -> f64,
+        is_further: impl Fn(Ordering) -> bool,
+    ) -> Option<Figure> {
+        let integer = self.whole_ends.map(whole);
+        let number = self.ends.map(real);
+        match (integer, number) {
+            (Some(integer), Some(number)) if !order(integer, number).is_none_or(is_further) => Some(number.into()),
+            (Some(integer), _) => Some(Figure::Whole(integer)),
+            (None, number) => number.map(Figure::Real),
+        }
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
         self.sum().map(|sum| sum / self.count as f64)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_smallest_and_the_largest_integer_are_exact() {
+        let large = (1 << 53) + 1;
+        let mut tally = Tally::default();
+        let mut other = Tally::default();
+        tally.add_integer(large);
+        other.add_integer(-large);
+        tally.merge(&other);
+        assert_eq!((tally.min(), tally.max()), (Some(Figure::Whole(-large)), Some(Figure::Whole(large))));
+        // 2^53, beside 2^53 + 1; then the next number that f64 has.
+        tally.add((1i64 << 53) as f64);
+        assert_eq!(tally.max(), Some(Figure::Whole(large)));
+        tally.add((large + 1) as f64);
+        tally.add(f64::NEG_INFINITY);
+        assert_eq!(
+            (tally.min(), tally.max()),
+            (Some(Figure::Real(f64::NEG_INFINITY)), Some(9_007_199_254_740_994.0.into()))
+        );
+        assert_eq!((Tally::default().min(), Tally::default().max()), (None, None));
     }
 }

@@ -10,7 +10,7 @@ use proptest::prelude::*;
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream, Header, Missing};
 use ringfeed::field::{Category, Class, Field, Numbers, Text};
 use ringfeed::formats::Csv;
-use ringfeed::inspect::CsvSummary;
+use ringfeed::inspect::{CsvSummary, Figure};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::RandomKey;
 use ringfeed::read::{Concat, Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
@@ -173,7 +173,7 @@ fn the_summary_of_iris_is_that_of_any_other_tool() {
     assert_eq!((first.name.as_str(), first.dtype.as_str(), first.count, first.missing), ("150", "f32", 150, 0));
     assert!((first.sum.unwrap() - 876.5).abs() < 1e-9);
     assert!((first.mean.unwrap() - 876.5 / 150.0).abs() < 1e-12);
-    assert_eq!((first.min, first.max), (Some(4.3), Some(7.9)));
+    assert_eq!((first.min, first.max), (Some(4.3.into()), Some(7.9.into())));
     assert_eq!((last.dtype.as_str(), last.sum), ("i64", Some(150.0)));
     let fields: Vec<String> = summary.last.unwrap().into_iter().map(|(_, field)| field).collect();
     assert_eq!(fields, ["5.9", "3.0", "5.1", "1.8", "2"]);
@@ -1154,7 +1154,10 @@ fn each_bad_record_has_its_line() {
 fn a_summary_sums_integers_exactly_and_has_infinities() {
     let (_folder, path) = file(format!("i,x\n{},inf\n{},1\n-5,2.5\n", i64::MIN, i64::MAX));
     let summary = CsvSummary::of(&path, &CsvOptions::default()).unwrap();
-    assert_eq!((summary.fields[0].sum, summary.fields[0].mean), (Some(-6.0), Some(-2.0)));
+    let integers = &summary.fields[0];
+    assert_eq!((integers.sum, integers.mean), (Some(-6.0), Some(-2.0)));
+    let ends = [i64::MIN, i64::MAX].map(|end| Some(Figure::Whole(end.into())));
+    assert_eq!([integers.min, integers.max], ends);
     let json = serde_json::to_value(&summary).unwrap();
     assert_eq!(
         (&json["fields"][1]["max"], &json["fields"][1]["sum"], &json["fields"][1]["min"]),
@@ -1245,7 +1248,7 @@ fn files_that_are_read_as_one_are_inspected_as_one() {
     let inspection = inspect().unwrap();
     let x = &inspection.fields[0];
     assert_eq!((inspection.records, x.dtype.as_str(), x.count, x.missing), (4, "f32", 3, 1));
-    assert_eq!((x.sum, x.min, x.max, x.mean), (Some(-0.5), Some(-4.0), Some(2.5), Some(-0.5 / 3.0)));
+    assert_eq!((x.sum, x.min, x.max, x.mean), (Some(-0.5), Some((-4.0).into()), Some(2.5.into()), Some(-0.5 / 3.0)));
     let json = serde_json::to_value(&inspection).unwrap();
     assert_eq!(
         (&json["first"], &json["last"]),

@@ -91,7 +91,7 @@ fn a_pipe_in_a_list_of_images_is_a_bad_sample() {
 
 #[test]
 #[cfg_attr(not(feature = "images"), ignore = "decodes images")]
-fn a_pipe_among_the_files_of_a_folder_ends_nothing() {
+fn a_pipe_among_the_files_of_a_folder_is_a_bad_sample() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name);
     for name in ["sequences", "photos", "photos/cat"] {
@@ -107,8 +107,15 @@ fn a_pipe_among_the_files_of_a_folder_ends_nothing() {
     assert_eq!((report.samples, report.bad_samples), (3, 2));
     let kinds: Vec<_> = report.bad.iter().map(ringfeed::Error::kind).collect();
     assert_eq!(kinds, [ErrorKind::Unsupported, ErrorKind::NotFound]);
-    let images = ends(move || ImageFolder::open(photos, &ImageOptions::default()).unwrap());
-    assert_eq!((images.len(), images.ignored()), (1, 1));
+    pipe(path("photos/cat/.hidden.png"));
+    pipe(path("photos/cat/notes"));
+    let (images, report) = ends(move || {
+        let images = ImageFolder::open(&photos, &ImageOptions::default()).unwrap();
+        (images, verify(photos, 1, |_| {}).unwrap())
+    });
+    assert_eq!((images.len(), images.ignored()), (2, 2));
+    assert_eq!((report.samples, report.bad_samples), (2, 1));
+    assert!(report.bad[0].to_string().contains("b.png: record 1: is not an ordinary file"), "{}", report.bad[0]);
 }
 
 #[test]

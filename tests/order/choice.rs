@@ -704,3 +704,38 @@ fn data_of_ones_own_is_not_mixed() {
         assert!(error.kind() == ErrorKind::Config && error.message().contains("mix: this loader reads"), "{error}");
     }
 }
+
+#[test]
+fn a_filter_reads_every_number_that_a_loader_reads() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("t.csv");
+    let rows = [
+        "1.5",
+        "inf",
+        "-Infinity",
+        "9007199254740993",
+        "1000000000000000000000000000000",
+        "1000000000000000000000000000001",
+        "nan",
+    ];
+    let lines: String = (0..).zip(rows).map(|(i, x)| format!("{i},{x}\n")).collect();
+    std::fs::write(&path, format!("i,x\n{lines}")).unwrap();
+    let loader = || Loader::csv(&path).field("x", Numbers::f64().from("x")).batch_size(3);
+    let of_loader = |loader: Loader| samples(&see_all(&mut *loader.build().unwrap()));
+    for (condition, expected) in [
+        ("x != missing", &[0, 1, 2, 3, 4, 5][..]),
+        ("x == inf", &[1]),
+        ("x in [-inf, 1.50]", &[0, 2]),
+        ("x > 1000000000000000000000000000000", &[1, 5]),
+        ("x > 1e29 and x < inf", &[4, 5]),
+        ("x == 1000000000000000000000000000001.0", &[5]),
+        ("x == 1000000000000000000000000000000", &[4]),
+        ("x == 9007199254740993.0", &[3]),
+        ("x < 9007199254740993 and x > -inf", &[0]),
+    ] {
+        assert_eq!(of_loader(loader().filter(condition)), expected, "{condition}");
+    }
+    std::fs::write(&path, "i,x\n0,1\n1,1e999\n").unwrap();
+    let error = loader().filter("x > 0").build().err().unwrap();
+    assert!(error.to_string().contains("1e999"), "{error}");
+}

@@ -243,7 +243,7 @@ impl<R: Read> Scan<R> {
                 let line = self.line + memchr_iter(self.dialect.terminator, &tail[..open]).count() as u64;
                 format!("the quote that opens on line {line} may never have been closed")
             }
-            None => "the file may not be CSV".to_owned(),
+            None => "the file may be of another format".to_owned(),
         };
         let message = format!("a record longer than {} bytes: {why}; otherwise raise max_record_bytes", self.limit);
         self.here(Error::new(ErrorKind::Limit, message), 0)

@@ -6,7 +6,7 @@ use serde::{Serialize, Serializer};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldSummary;
-use crate::read::summary::Tally;
+use crate::read::summary::{Figure, Tally};
 use crate::tree::no_faults;
 
 use super::fields::Fields;
@@ -196,6 +196,7 @@ impl<'a> Figures<'a> {
         fields
             .map(|((name, (kind, tally)), role)| {
                 let numbers = kind.is_number().then_some(tally);
+                let typed = |end: Figure| end.typed(kind.is_integer());
                 FieldSummary {
                     name: name.clone(),
                     role: role.to_owned(),
@@ -209,8 +210,8 @@ impl<'a> Figures<'a> {
                     count: kind.count,
                     missing: kind.missing,
                     sum: numbers.and_then(Tally::sum),
-                    min: numbers.and_then(Tally::min),
-                    max: numbers.and_then(Tally::max),
+                    min: numbers.and_then(Tally::min).map(typed),
+                    max: numbers.and_then(Tally::max).map(typed),
                     mean: numbers.and_then(Tally::mean),
                 }
             })

@@ -35,9 +35,11 @@ impl FixedRecords {
     pub(crate) fn summarise(&self) -> Result<ArraySummary> {
         let shape = self.tensors[0].row_shape(&Extents::default()).to_vec();
         let elements = shape.iter().product::<usize>();
-        let is_label = shape.is_empty() && !self.stored.kind.dtype().is_float();
+        let is_integer = !self.stored.kind.dtype().is_float();
+        let is_label = shape.is_empty() && is_integer;
         let (name, role) = if is_label { ("labels", "label") } else { ("features", "feature") };
         let figures = self.tally()?;
+        let end = |end: Option<Figure>| end.map(|end| end.typed(is_integer));
         Ok(ArraySummary {
             path: self.path().to_owned(),
             records: self.count,
@@ -49,8 +51,8 @@ impl FixedRecords {
                 count: figures.count,
                 missing: self.count * elements as u64 - figures.count,
                 sum: figures.sum(),
-                min: figures.min(),
-                max: figures.max(),
+                min: end(figures.min()),
+                max: end(figures.max()),
                 mean: figures.mean(),
             },
             first: self.record(0, elements)?,

@@ -367,8 +367,8 @@ impl Kind {
             (EntryKind::Folder, false) => Self::Folder,
             (EntryKind::Folder, true) => Self::HiddenFolder,
             (EntryKind::File, false) if is_wanted => Self::Wanted,
-            // If this file is wanted, reading it will report that the link leads nowhere.
-            (EntryKind::Nothing, _) if is_wanted => Self::Wanted,
+            // Reading it says what it is: a pipe, or a link that leads nowhere.
+            (EntryKind::Special | EntryKind::Nothing, false) if is_wanted => Self::Wanted,
             _ => Self::Other,
         }
     }

@@ -297,6 +297,8 @@ impl Inspection {
                 return FieldSummary { missing: records - given, ..unread };
             }
             let whole = matches!(info.kind, FieldKind::Numbers(dtype) if dtype != DType::U8 || sums.tally.count > 0);
+            let is_float = matches!(info.kind, FieldKind::Numbers(dtype) if dtype.is_float());
+            let typed = |end: Figure| end.typed(!is_float);
             let figures = Some(sums.tally).filter(|tally| whole && tally.count > 0);
             FieldSummary {
                 name: info.name.clone(),
@@ -306,8 +308,8 @@ impl Inspection {
                 count: sums.given,
                 missing: records.saturating_sub(sums.given),
                 sum: figures.and_then(|tally| tally.sum()),
-                min: figures.and_then(|tally| tally.min()),
-                max: figures.and_then(|tally| tally.max()),
+                min: figures.and_then(|tally| tally.min()).map(typed),
+                max: figures.and_then(|tally| tally.max()).map(typed),
                 mean: figures.and_then(|tally| tally.mean()),
             }
         });
@@ -374,6 +376,10 @@ fn is_nan(value: Value<'_>) -> bool {
     }
 }
 
+fn integer_of_64_bits(text: &str) -> Option<i128> {
+    text.parse().ok().filter(|number| (i128::from(i64::MIN)..=i128::from(u64::MAX)).contains(number))
+}
+
 fn shown(value: Value<'_>) -> String {
     match value {
         Value::Missing => String::new(),
@@ -398,9 +404,9 @@ impl Sums {
             Value::I64(number) | Value::Time(number, _) => self.tally.add_integer(number.into()),
             Value::U64(number) => self.tally.add_integer(number.into()),
             Value::F64(number) if !number.is_nan() => self.tally.add(number),
-            Value::Decimal(text) => match (text.parse::<i64>(), text.parse::<f64>()) {
-                (Ok(number), _) => self.tally.add_integer(number.into()),
-                (_, Ok(number)) => self.tally.add(number),
+            Value::Decimal(text) => match (integer_of_64_bits(text), text.parse()) {
+                (Some(number), _) => self.tally.add_integer(number),
+                (None, Ok(number)) => self.tally.add(number),
                 _ => {}
             },
             Value::Numbers(numbers) => self.tally.add_numbers(numbers),

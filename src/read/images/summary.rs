@@ -9,7 +9,7 @@ use crate::decode::image::{ImageFormat, ImageWork};
 use crate::decode::{ImageColour, ImageOptions};
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::read::summary::Tally;
+use crate::read::summary::{Figure, Tally};
 use crate::read::{FieldSummary, RecordReader};
 use crate::storage::read_file;
 
@@ -72,8 +72,8 @@ pub fn summarise_image(path: impl AsRef<Path>) -> Result<ImageSummary> {
                     count: pixels * 3,
                     missing: 0,
                     sum: Some(sum),
-                    min: (0..256).find(present).map(|value| value as f64),
-                    max: (0..256).rev().find(present).map(|value| value as f64),
+                    min: (0..256).find(present).map(|value| Figure::Whole(value as i128)),
+                    max: (0..256).rev().find(present).map(|value| Figure::Whole(value as i128)),
                     mean: Some(sum / (pixels * 3) as f64),
                 },
             })
@@ -138,7 +138,7 @@ impl ImageFolder {
         let mut tally = Tally::default();
         for label in &self.files.labels {
             classes[*label as usize].count += 1;
-            tally.add(f64::from(*label));
+            tally.add_integer((*label).into());
         }
         let mut formats: BTreeMap<ImageFormat, u64> = BTreeMap::new();
         let mut path = PathBuf::new();

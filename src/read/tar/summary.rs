@@ -139,7 +139,7 @@ impl TarReader {
 
     fn field_summaries(&self) -> Vec<FieldSummary> {
         let mut classes = Tally::default();
-        (0..self.len()).filter_map(|sample| self.label(sample)).for_each(|class| classes.add(class.into()));
+        (0..self.len()).filter_map(|sample| self.label(sample)).for_each(|class| classes.add_integer(class.into()));
         let fields = self.tensors().iter().filter(|tensor| tensor.role != Role::Mask).map(|tensor| {
             let is_label = tensor.role == Role::Label;
             let figures = if is_label { classes } else { Tally::default() };
