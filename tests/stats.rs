@@ -19,7 +19,7 @@ use ringfeed::order::State;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::report::Report;
 use ringfeed::source::{Headspace, ReaderSource, Replay};
-use ringfeed::stats::{Stats, StatsHandle, Times, Verdict};
+use ringfeed::stats::{Limit, Stats, StatsHandle, Times, Verdict};
 use ringfeed::storage::{Files, Storage};
 use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::workspace::{FetchLimit, shield, wrap};
@@ -199,7 +199,28 @@ fn handing_over_and_waiting_for_slots_are_timed_for_each_batch() {
     alone.by_ref().for_each(|batch| drop(batch.unwrap()));
     let stats = alone.stats();
     assert_times(&stats.trainer.deliveries, 10);
-    assert_times(&stats.queue.slot_waits, 0);
+    assert_times(&stats.queue.slot_waits, 10);
+}
+
+#[test]
+fn the_shield_counts_what_it_waited_for_slots_that_others_hold() {
+    let workspace = Workspace::builder().workers(1).prefetch(1).lease_wait(ms(20_000)).build().unwrap();
+    let mut iterator = AsyncShieldDataSetIterator::new(slow(NONE, NONE), &workspace).unwrap();
+    let held: Vec<_> = iterator.by_ref().take(3).map(Result::unwrap).collect();
+    let before = iterator.stats();
+    assert!(before.queue.slot_waits.count == 3 && before.queue.planning_slot_seconds < 0.05, "{before}");
+    let holder = std::thread::spawn(move || {
+        std::thread::sleep(ms(100));
+        drop(held);
+    });
+    iterator.by_ref().for_each(|batch| drop(batch.unwrap()));
+    holder.join().unwrap();
+    let since = &iterator.stats() - &before;
+    assert_times(&since.queue.slot_waits, 7);
+    assert!(since.queue.slot_waits.p99_seconds >= 0.08 && since.queue.slot_waits.p50_seconds < 0.08, "{since}");
+    assert!(since.queue.planning_slot_seconds >= 0.09, "{since}");
+    let verdict = since.verdict();
+    assert_eq!(verdict.limit, Limit::HeldBatches, "{verdict}");
 }
 
 #[test]
