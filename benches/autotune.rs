@@ -1,4 +1,4 @@
-//! What `auto` finds against a sweep by hand, and what a verdict foretells against the change made.
+//! What `auto` finds against a sweep by hand, what it costs in short runs, and what a verdict foretells against the change made.
 
 mod common;
 
@@ -7,14 +7,14 @@ use std::rc::Rc;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use common::{Case, Options, Table};
+use common::{Case, Options, Table, spread};
 use cpu_time::ThreadTime;
 use ringfeed::error::Location;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::source::ReaderSource;
 use ringfeed::stats::Stats;
 use ringfeed::tensor::{Role, TensorSpec};
-use ringfeed::workspace::Amount;
+use ringfeed::workspace::{Amount, WorkspaceBuilder};
 use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Result, Workspace};
 
 const ABOUT: &str = "\
@@ -28,6 +28,16 @@ const ABOUT_FORETOLD: &str = "\
 The verdict on 2 seconds of a run, the change that it advises, how many times as fast the run was foretold to be with it, and \
 was: foretold by measured is 1 where both agree.";
 
+const ABOUT_SHORT: &str = "\
+Batches a second in the first 50, 200 and 1000 batches of runs of the same loads, from before the loader is made, with the settings of a \
+loader that is told nothing, and with workers and batches ahead found while it runs.";
+
+/// Its parts, and the loads of those that go through loads.
+const NAMES: [&str; 7] = ["sweep", "short", "foretold", "decode", "read", "trainer", "bursts"];
+/// After how many batches a short run is looked at.
+const LENGTHS: [u64; 3] = [50, 200, 1000];
+/// What `auto` may lose.
+const MOST_LOST: f64 = 0.02;
 const ROWS: usize = 4;
 const MEASURED: Duration = Duration::from_secs(4);
 const JUDGED: Duration = Duration::from_secs(2);
@@ -101,7 +111,11 @@ struct Run {
 
 impl Run {
     fn new(load: Load, workers: Amount, prefetch: Amount) -> Result<Self> {
-        let workspace = Workspace::builder().workers(workers).prefetch(prefetch).build()?;
+        Self::with(load, Workspace::builder().workers(workers).prefetch(prefetch))
+    }
+
+    fn with(load: Load, workspace: WorkspaceBuilder) -> Result<Self> {
+        let workspace = workspace.build()?;
         let reader = Costly { load, tensors: [TensorSpec::new("x", Role::Feature, DType::U8, &[])] };
         let source = ReaderSource::new(reader).batch_size(load.rows);
         Ok(Self { load, batches: AsyncDataSetIterator::new(source, &workspace)?, nth: 0 })
@@ -111,15 +125,20 @@ impl Run {
     fn train(&mut self, time: Duration) -> (f64, Stats) {
         let (before, begin) = (self.batches.stats(), Instant::now());
         while begin.elapsed() < time {
-            drop(self.batches.next().expect("there are samples enough").expect("no record is bad"));
-            let step = (self.load.step)(self.nth);
-            self.nth += 1;
-            if !step.is_zero() {
-                sleep(step);
-            }
+            self.step();
         }
         let stats = self.batches.stats().since(&before);
         (stats.batches as f64 / begin.elapsed().as_secs_f64(), stats)
+    }
+
+    /// Trains with one batch.
+    fn step(&mut self) {
+        drop(self.batches.next().expect("there are samples enough").expect("no record is bad"));
+        let step = (self.load.step)(self.nth);
+        self.nth += 1;
+        if !step.is_zero() {
+            sleep(step);
+        }
     }
 }
 
@@ -127,12 +146,34 @@ impl Run {
 type Seen = Rc<RefCell<Vec<(&'static str, String, f64)>>>;
 
 fn main() -> Result<()> {
-    let Some(options) = Options::from_args(1) else { return Ok(()) };
+    let Some(options) = Options::from_args((1, &NAMES[..])) else { return Ok(()) };
+    if is_chosen(&options, &NAMES[..3], "sweep") {
+        sweep(&options);
+    }
+    if is_chosen(&options, &NAMES[..3], "short") {
+        short(&options);
+    }
+    if is_chosen(&options, &NAMES[..3], "foretold") { foretold(&options) } else { Ok(()) }
+}
+
+/// Whether this one of some names is asked for, or none of them.
+fn is_chosen(options: &Options, of: &[&str], name: &str) -> bool {
+    let mut chosen = options.names.iter().filter(|chosen| of.contains(&chosen.as_str())).peekable();
+    chosen.peek().is_none() || chosen.any(|chosen| chosen == name)
+}
+
+/// The loads that are asked for.
+fn loads(options: &Options) -> Vec<Load> {
+    LOADS.into_iter().filter(|load| is_chosen(options, &NAMES[3..], load.name)).collect()
+}
+
+/// `auto` after some time, by numbers that are given.
+fn sweep(options: &Options) {
     let seen = Seen::default();
     let mut table =
         Table::new(ABOUT, &["load", "set"], &[("batches/s", 2), ("workers", 0), ("batches ahead", 0), ("waited %", 1)]);
     let mut cases = Vec::new();
-    for load in LOADS {
+    for load in loads(options) {
         for workers in [1_usize, 2, 4, 8, 16] {
             for prefetch in [2_usize, 16] {
                 cases.push(case(load, workers.into(), prefetch.into(), &seen));
@@ -141,12 +182,85 @@ fn main() -> Result<()> {
         cases.push(case(load, Amount::Auto, Amount::Auto, &seen));
     }
     table.measure(options.rounds, cases);
-    table.print(&options);
+    table.print(options);
     if !options.json {
         println!();
-        LOADS.iter().for_each(|load| summary(load.name, &seen.borrow()));
+        loads(options).iter().for_each(|load| summary(load.name, &seen.borrow()));
+        println!();
     }
-    foretold(&options)
+}
+
+/// How long a run took up to each length, with the settings of a loader that is told nothing and with `auto`, by rounds.
+type Rounds = Rc<RefCell<Vec<[f64; LENGTHS.len()]>>>;
+
+/// `auto` from the first batch on, by the settings of a loader that is told nothing.
+fn short(options: &Options) {
+    let mut table = Table::new(
+        ABOUT_SHORT,
+        &["load", "set"],
+        &[
+            ("first 50, batches/s", 2),
+            ("first 200, batches/s", 2),
+            ("first 1000, batches/s", 2),
+            ("workers", 0),
+            ("batches ahead", 0),
+        ],
+    );
+    let (mut cases, mut pairs) = (Vec::new(), Vec::new());
+    for load in loads(options) {
+        let rounds = [Rounds::default(), Rounds::default()];
+        for (rounds, set) in rounds.iter().zip(["default", "auto"]) {
+            let rounds = rounds.clone();
+            cases.push(Case::new(&[&load.name, &set], move || {
+                let begin = Instant::now();
+                let workspace = Workspace::builder();
+                let workspace = match set {
+                    "auto" => workspace.workers(Amount::Auto).prefetch(Amount::Auto),
+                    _ => workspace,
+                };
+                let mut run = Run::with(load, workspace).expect("the settings are valid");
+                let rates = LENGTHS.map(|length| {
+                    while run.nth < length {
+                        run.step();
+                    }
+                    length as f64 / begin.elapsed().as_secs_f64()
+                });
+                rounds.borrow_mut().push(rates);
+                let stats = run.batches.stats();
+                let numbers = [stats.workers.threads, stats.queue.prefetch].map(|number| number as f64);
+                rates.into_iter().chain(numbers).collect()
+            }));
+        }
+        pairs.push((load.name, rounds));
+    }
+    table.measure(options.rounds, cases);
+    table.print(options);
+    if !options.json {
+        println!();
+        losses(&pairs);
+        println!();
+    }
+}
+
+/// `auto` by the default in each round, and whether it lost too much anywhere.
+fn losses(pairs: &[(&str, [Rounds; 2])]) {
+    let mut lost = Vec::new();
+    for (load, rounds) in pairs {
+        let [default, auto] = rounds.each_ref().map(|rounds| rounds.borrow());
+        for (nth, length) in LENGTHS.into_iter().enumerate() {
+            // The first round is not counted.
+            let ratios: Vec<f64> = default.iter().zip(auto.iter()).skip(1).map(|(by, of)| of[nth] / by[nth]).collect();
+            let (median, least, most) = spread(&ratios);
+            println!("{load}, first {length}: auto by default {median:.3} [{least:.3} .. {most:.3}]");
+            if median < 1.0 - MOST_LOST {
+                lost.push(format!("{load}, first {length} ({:.1} %)", 100.0 * (1.0 - median)));
+            }
+        }
+    }
+    match &lost[..] {
+        [] => println!("auto lost no more than {} % anywhere", 100.0 * MOST_LOST),
+        lost => println!("auto lost more than {} %: {}", 100.0 * MOST_LOST, lost.join("; ")),
+    }
 }
 
 /// The loader is made when the case first runs, and ends behind it, but for what is found, which goes on.

@@ -4,8 +4,10 @@
 #
 #     benches/record.sh NAME [ARGUMENTS OF THE BENCHMARK..]
 #
-#     benches/record.sh autotune    what `auto` finds, against a sweep by hand, and what verdicts foretell: about seven minutes a round
-#     benches/record.sh manners     what pinning, niceness, a share of the cores and SCHED_BATCH do for the trainer: five minutes
+#     benches/record.sh autotune          what `auto` finds, against a sweep by hand, what it costs in short runs, and what verdicts
+#                                         foretell: about eleven minutes a round
+#     benches/record.sh autotune short    of that, the short runs: four minutes a round
+#     benches/record.sh manners           what pinning, niceness, a share of the cores and SCHED_BATCH do for the trainer: five minutes
 set -eu
 cd "$(dirname "$0")/.."
 name=${1:?names a benchmark: see benches/}

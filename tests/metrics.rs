@@ -66,7 +66,33 @@ fn parsed(text: &str) -> BTreeMap<String, f64> {
         }
         assert_eq!(values.insert(series.to_owned(), value), None, "twice: {series}");
     }
+    assert_histograms(&values);
     values
+}
+
+/// Histograms, each with its buckets (the bounds and how many times were no longer), by the series of their counts.
+fn histograms(values: &BTreeMap<String, f64>) -> BTreeMap<String, Vec<(f64, f64)>> {
+    let mut found = BTreeMap::<String, Vec<(f64, f64)>>::new();
+    for (series, count) in values {
+        let Some((name, labels)) = series.split_once("_bucket{") else { continue };
+        let (others, bound) = labels.strip_suffix("\"}").unwrap().split_once("le=\"").unwrap();
+        let others = others.strip_suffix(',').map_or(String::new(), |others| format!("{{{others}}}"));
+        let bound = bound.replace("+Inf", "inf").parse().unwrap();
+        found.entry(format!("{name}_count{others}")).or_default().push((bound, *count));
+    }
+    found.values_mut().for_each(|buckets| buckets.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    found
+}
+
+/// Their counts never fall, end at infinity with all times, and fit the sums.
+fn assert_histograms(values: &BTreeMap<String, f64>) {
+    for (series, buckets) in histograms(values) {
+        let (last, count) = (buckets.last().unwrap(), values[&series]);
+        assert!(buckets.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{series}: {buckets:?}");
+        assert!(last.0.is_infinite() && last.1 == count, "{series} {count}: {buckets:?}");
+        let sum = values[&series.replace("_count", "_sum")];
+        assert!(count > 0.0 || sum == 0.0, "{series}: {sum} s of no times");
+    }
 }
 
 /// Waits until nobody listens there any more.
@@ -96,15 +122,29 @@ fn a_scrape_has_the_figures_and_ends_with_the_iterator() {
         assert!(value("ringfeed_slot_wait_seconds_count") >= 3.0 * epochs);
         assert!(value("ringfeed_stage_busy_seconds_total{stage=\"decode\"}") > 0.0);
         assert!(value("ringfeed_read_bytes_total{stage=\"read\"}") > 1000.0);
-        let mut buckets: Vec<(f64, f64)> = values
-            .iter()
-            .filter_map(|(series, count)| {
-                let le = series.strip_prefix("ringfeed_trainer_step_seconds_bucket{le=\"")?.strip_suffix("\"}")?;
-                Some((le.replace("+Inf", "inf").parse().unwrap(), *count))
-            })
-            .collect();
-        buckets.sort_by(|a, b| a.0.total_cmp(&b.0));
-        assert!(buckets.len() == 15 && buckets.windows(2).all(|pair| pair[0].1 <= pair[1].1), "{buckets:?}");
+        // Some samples of the next epoch may have been through it already.
+        for stage in ["read", "decode"] {
+            assert!(value(&format!("ringfeed_stage_sample_seconds_count{{stage=\"{stage}\"}}")) >= 150.0 * epochs);
+            let [sum, busy] = ["stage_sample_seconds_sum", "stage_busy_seconds_total"]
+                .map(|name| value(&format!("ringfeed_{name}{{stage=\"{stage}\"}}")));
+            assert_eq!(sum, busy);
+        }
+        assert!(value("ringfeed_stage_batch_seconds_count{stage=\"plan\"}") >= 3.0 * epochs);
+        assert_eq!(value("ringfeed_stage_batch_seconds_count{stage=\"settle\"}"), 0.0, "no record is bad");
+        let histograms = histograms(&values);
+        assert!(histograms.values().all(|buckets| buckets.len() == 15), "{histograms:?}");
+        let timed: Vec<&str> = histograms.keys().map(String::as_str).collect();
+        let expected = [
+            "ringfeed_deliver_seconds_count",
+            "ringfeed_slot_wait_seconds_count",
+            "ringfeed_stage_batch_seconds_count{stage=\"plan\"}",
+            "ringfeed_stage_batch_seconds_count{stage=\"settle\"}",
+            "ringfeed_stage_sample_seconds_count{stage=\"decode\"}",
+            "ringfeed_stage_sample_seconds_count{stage=\"read\"}",
+            "ringfeed_trainer_step_seconds_count",
+            "ringfeed_trainer_wait_seconds_count",
+        ];
+        assert_eq!(timed, expected);
     }
     assert_eq!(ask(address, "GET", "/metrics?x=1").0, 200);
     assert_eq!(ask(address, "HEAD", "/metrics").0, 200);
@@ -123,6 +163,7 @@ fn uploads_have_figures_of_their_own() {
     assert!(values.contains_key("ringfeed_upload_wait_seconds_total{cause=\"copy\"}"));
     assert!(values["ringfeed_upload_seconds_count"] <= 3.0);
     assert!(values.contains_key("ringfeed_upload_seconds_bucket{le=\"+Inf\"}"));
+    assert_eq!(values["ringfeed_upload_slot_wait_seconds_count"], 3.0);
 }
 
 #[test]
@@ -274,11 +315,13 @@ fn prometheus_scrapes_a_run_and_answers_the_queries_of_the_guide() {
     let waits = "histogram_quantile(0.5, ringfeed_trainer_wait_seconds_bucket)";
     prometheus.wait_for(waits, |found| matches!(found, [(_, wait)] if *wait >= 0.0), || ());
     let queries = queries();
-    assert_eq!(queries.len(), 3);
+    assert_eq!(queries.len(), 4);
     for query in queries {
         let is_right = |found: &[(Value, f64)]| !found.is_empty() && found.iter().all(|(_, value)| *value >= 0.0);
         prometheus.wait_for(&query, is_right, || iterator.epoch().unwrap().for_each(|batch| drop(batch.unwrap())));
     }
+    let halves = "histogram_quantile(0.5, ringfeed_stage_sample_seconds_bucket{stage=\"decode\"})";
+    prometheus.wait_for(halves, |found| matches!(found, [(_, time)] if *time > 0.0 && *time < 1.0), || ());
     let stages = prometheus.query("ringfeed_stage_samples_total").unwrap();
     assert!(stages.iter().any(|(labels, count)| labels["stage"] == "decode" && *count >= 300.0), "{stages:?}");
 }

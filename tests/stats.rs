@@ -19,7 +19,7 @@ use ringfeed::order::State;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::report::Report;
 use ringfeed::source::{Headspace, ReaderSource, Replay};
-use ringfeed::stats::{Stats, StatsHandle, Times, Verdict};
+use ringfeed::stats::{Limit, Stats, StatsHandle, Times, Verdict};
 use ringfeed::storage::{Files, Storage};
 use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::workspace::{FetchLimit, shield, wrap};
@@ -162,6 +162,25 @@ fn a_slow_trainer_finds_its_batches_ready() {
 }
 
 #[test]
+fn the_end_of_an_epoch_is_no_step() {
+    for shielded in [false, true] {
+        let source = slow(NONE, NONE).batch_size(20);
+        let source = if shielded { wrap(shield(source), &workspace(1, 2)) } else { wrap(source, &workspace(1, 2)) };
+        let mut iterator = source.unwrap();
+        for _ in 0..3 {
+            for batch in iterator.epoch().unwrap() {
+                drop(batch.unwrap());
+                latency(ms(5));
+            }
+        }
+        let steps = iterator.stats().trainer.steps;
+        // What comes between two epochs may be longer on a busy machine, and is one more then.
+        assert!((6..=8).contains(&steps.count), "{steps:?}");
+        assert!(steps.quantile(0.01) >= 0.004, "each batch was worked on: {steps:?}");
+    }
+}
+
+#[test]
 fn who_holds_batches_waits_for_slots() {
     let workspace = Workspace::builder().workers(1).prefetch(1).lease_wait(ms(100)).build().unwrap();
     let mut iterator = AsyncDataSetIterator::new(slow(NONE, NONE), &workspace).unwrap();
@@ -199,7 +218,32 @@ fn handing_over_and_waiting_for_slots_are_timed_for_each_batch() {
     alone.by_ref().for_each(|batch| drop(batch.unwrap()));
     let stats = alone.stats();
     assert_times(&stats.trainer.deliveries, 10);
-    assert_times(&stats.queue.slot_waits, 0);
+    assert_times(&stats.queue.slot_waits, 10);
+}
+
+#[test]
+fn the_shield_counts_what_it_waited_for_slots_that_others_hold() {
+    let run = || {
+        let workspace = Workspace::builder().workers(1).prefetch(1).lease_wait(ms(20_000)).build().unwrap();
+        let mut iterator = AsyncShieldDataSetIterator::new(slow(NONE, NONE), &workspace).unwrap();
+        let held: Vec<_> = iterator.by_ref().take(3).map(Result::unwrap).collect();
+        let before = iterator.stats();
+        assert_times(&before.queue.slot_waits, 3);
+        let holder = std::thread::spawn(move || {
+            latency(ms(100));
+            drop(held);
+        });
+        iterator.by_ref().for_each(|batch| drop(batch.unwrap()));
+        holder.join().unwrap();
+        &iterator.stats() - &before
+    };
+    let is_right = |since: &Stats| {
+        let slot_waits = &since.queue.slot_waits;
+        slot_waits.p99_seconds >= 0.08 && slot_waits.p50_seconds < 0.08 && since.verdict().limit == Limit::HeldBatches
+    };
+    let since = unspoilt(run, is_right);
+    assert_times(&since.queue.slot_waits, 7);
+    assert!(is_right(&since) && since.queue.planning_slot_seconds >= 0.08, "{}: {since}", since.verdict());
 }
 
 #[test]
@@ -372,6 +416,12 @@ fn differences_are_those_of_what_happened_in_between() {
     assert!(decode.busy_seconds >= 0.08 && decode.busy_seconds < later.stage("decode").unwrap().busy_seconds);
     let all = before.trainer.waits.count + between.trainer.waits.count;
     assert_eq!(all, later.trainer.waits.count);
+    let with = |mut stats: Stats, regrown, spilled| {
+        (stats.ring.regrown, stats.ring.spilled) = (regrown, spilled);
+        stats
+    };
+    let ring = (&with(later, 5, 4) - &with(before, 2, 4)).ring;
+    assert_eq!((ring.regrown, ring.spilled, ring.slots), (3, 0, between.ring.slots));
 }
 
 #[test]
@@ -394,6 +444,11 @@ fn figures_are_written_for_people_and_for_programs() {
     ] {
         assert!(shown.contains(head), "{head}: {shown}");
     }
+    let ready = shown.lines().find(|line| line.starts_with("ready ")).unwrap();
+    assert!(
+        ready.contains(" when they were asked for, the next one ") && ready.contains(" % of the time; "),
+        "{shown}"
+    );
     let table = shown.split_once("stage ").unwrap().1;
     let widest = table.lines().skip(1).take_while(|line| !line.starts_with("read  ")).map(str::len).max();
     assert!(widest.is_some_and(|width| width <= 80), "a terminal has no more: {shown}");

@@ -12,12 +12,34 @@ pub(crate) struct Options {
     pub(crate) data: Option<PathBuf>,
     /// Whether to print JSON.
     pub(crate) json: bool,
+    /// Which of its parts and cases to run, where the benchmark has names for them; all of them if none is given.
+    pub(crate) names: Vec<String>,
+}
+
+/// What a benchmark takes from the command line: the number of rounds if none is given, and names.
+pub(crate) struct Takes {
+    rounds: usize,
+    names: &'static [&'static str],
+}
+
+impl From<usize> for Takes {
+    fn from(rounds: usize) -> Self {
+        Self { rounds, names: &[] }
+    }
+}
+
+impl From<(usize, &'static [&'static str])> for Takes {
+    fn from((rounds, names): (usize, &'static [&'static str])) -> Self {
+        Self { rounds, names }
+    }
 }
 
 impl Options {
     /// `None` unless `cargo bench` calls: a test run builds the benchmarks and need not wait for them.
-    pub(crate) fn from_args(rounds: usize) -> Option<Self> {
-        let mut options = Self { rounds, data: None, json: false };
+    pub(crate) fn from_args(takes: impl Into<Takes>) -> Option<Self> {
+        let Takes { rounds, names } = takes.into();
+        let usage = |problem: &str| usage(problem, names);
+        let mut options = Self { rounds, data: None, json: false, names: Vec::new() };
         let mut asked = false;
         let mut args = std::env::args().skip(1);
         while let Some(arg) = args.next() {
@@ -33,6 +55,7 @@ impl Options {
                     Some(path) => options.data = Some(path.into()),
                     None => usage("--data takes a path"),
                 },
+                name if names.contains(&name) => options.names.push(arg),
                 other => usage(&format!("unknown argument {other:?}")),
             }
         }
@@ -40,8 +63,9 @@ impl Options {
     }
 }
 
-fn usage(problem: &str) -> ! {
-    eprintln!("{problem}; usage: cargo bench --bench NAME -- [--rounds N] [--data PATH] [--json]");
+fn usage(problem: &str, names: &[&str]) -> ! {
+    let names = if names.is_empty() { String::new() } else { format!(" [{}]...", names.join("|")) };
+    eprintln!("{problem}; usage: cargo bench --bench NAME -- [--rounds N] [--data PATH] [--json]{names}");
     exit(2)
 }
 
@@ -111,6 +135,9 @@ impl Table {
         if let Some(data) = &options.data {
             println!("Data: {}", data.display());
         }
+        if !options.names.is_empty() {
+            println!("Of it: {}", options.names.join(" "));
+        }
         println!("Median of {} interleaved rounds [least .. most]\n", options.rounds);
         let mut lines = vec![self.names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>()];
         lines[0].extend(self.figures.iter().map(|(name, _)| (*name).to_owned()));
@@ -140,12 +167,12 @@ impl Table {
             }));
             Value::Object(row)
         });
-        json!({ "about": self.about, "data": options.data, "rounds": options.rounds, "rows": rows.collect::<Vec<_>>() })
+        json!({ "about": self.about, "data": options.data, "names": options.names, "rounds": options.rounds, "rows": rows.collect::<Vec<_>>() })
     }
 }
 
 /// Median, least and most.
-fn spread(values: &[f64]) -> (f64, f64, f64) {
+pub(crate) fn spread(values: &[f64]) -> (f64, f64, f64) {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     let middle = sorted.len() / 2;

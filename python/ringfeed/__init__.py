@@ -46,6 +46,7 @@ from ._loader import Loader, Report, from_iterable, from_reader, from_table, ins
 from ._progress import progress
 from ._ringfeed import Batch, RunReport, Tensor, __version__
 from ._serve import Served, ServedWindow, serve
+from ._stats import Stats
 from ._transform import Map
 from .fields import (
     Array,
@@ -100,6 +101,7 @@ __all__ = [
     "SchemaError",
     "Served",
     "ServedWindow",
+    "Stats",
     "Tensor",
     "Text",
     "TimedOutError",

@@ -18,6 +18,7 @@ from ._errors import config as config_error
 from ._progress import OnProgress, teller
 from ._reader import Samples, Source
 from ._ringfeed import Engine, Epoch, RunReport
+from ._stats import Stats
 from ._table import Table, is_table
 from ._transform import Map
 
@@ -359,15 +360,16 @@ class Loader:
         is_tuned = {key for key in found if self._settings.get(key) == "auto" or tuning.get(key)}
         return {**self.settings, **{key: found[key] for key in is_tuned}}
 
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """The figures so far: who worked, who waited and for how long; ``copied`` counts batches that were copied
-        because others were held, ``held`` those that are held now. ``verdict`` says what limits the run."""
-        return self._engine.stats()
+        because others were held, ``held`` those that are held now. ``verdict`` says what limits the run. For a part of
+        it, such as one epoch, subtract an earlier call's: ``later - earlier``."""
+        return Stats(self._engine.stats())
 
     def verdict(self) -> str:
         """What limits the run and what to do about it, in one sentence: the trainer, or which part of the loader.
         ``stats()["verdict"]`` is the same for programs."""
-        return self._engine.verdict()
+        return self._engine.stats().verdict()
 
     def bad_records(self) -> list[dict[str, Any]]:
         """The first bad records that were left out or replaced, with their places."""

@@ -20,6 +20,7 @@ use crate::errors::{caught, exception, raise};
 use crate::hold::Hold;
 use crate::report::RunReport;
 use crate::running::{MOST_HELD, Made, Running, Target};
+use crate::stats::Snapshot;
 use crate::table::Table;
 use crate::turn::{Course, Place, Turn, check_generation};
 use crate::wait::{AtWork, LOOK_UP, closed, drop_in_time, ends, patiently};
@@ -332,25 +333,11 @@ impl Engine {
     }
 
     /// The figures since the loader was opened.
-    fn stats(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+    fn stats(&self, py: Python<'_>) -> PyResult<Snapshot> {
         let mut turn = self.turn(py)?;
         let running = turn.running().map_err(|error| exception(py, &error))?;
         let stats = py.detach(|| running.batches.stats());
-        drop(turn);
-        let verdict = stats.verdict();
-        let stats = json(py, &stats)?;
-        stats.bind(py).set_item("verdict", json(py, &verdict)?)?;
-        stats.bind(py).set_item("held", self.hold().held())?;
-        stats.bind(py).set_item("copied", self.hold().copied())?;
-        Ok(stats)
-    }
-
-    /// What limits the run, in one sentence.
-    fn verdict(&self, py: Python<'_>) -> PyResult<String> {
-        let mut turn = self.turn(py)?;
-        let running = turn.running().map_err(|error| exception(py, &error))?;
-        let stats = py.detach(|| running.batches.stats());
-        Ok(stats.verdict().to_string())
+        Ok(Snapshot { stats, held: self.hold().held(), copied: self.hold().copied() })
     }
 
     /// Everything that is known of the run, with what `about` adds to it.

@@ -18,6 +18,7 @@ mod running;
 mod samples;
 mod serve;
 mod settings;
+mod stats;
 mod table;
 mod tensor;
 mod transform;
@@ -63,6 +64,7 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<report::RunReport>()?;
     module.add_class::<serve::Served>()?;
     module.add_class::<serve::Window>()?;
+    module.add_class::<stats::Snapshot>()?;
     module.add_class::<table::Table>()?;
     module.add_class::<tensor::Tensor>()?;
     module.add_function(wrap_pyfunction!(settings::load_settings, module)?)?;

@@ -63,6 +63,9 @@ pub(crate) struct TrainerClock {
     entered: Option<(Tick, Duration)>,
     /// How long the trainer had waited when the last batch was given.
     waited_before: Duration,
+    /// The step on that batch, if it is over: what comes before the next batch, behind the end of an epoch, is one only if it takes
+    /// longer, such as an evaluation.
+    step: Option<Duration>,
 }
 
 impl TrainerClock {
@@ -73,7 +76,10 @@ impl TrainerClock {
             // It may have waited outside of `next`, too.
             let step = now.since(left).saturating_sub(waited.saturating_sub(waited_then));
             add_alone(&counter.busy_ns, nanoseconds(step));
-            counter.steps.record_alone(step);
+            if self.step.is_none_or(|before| step > before) {
+                counter.steps.record_alone(step);
+                self.step = Some(step);
+            }
         } else {
             let used = process_cpu().map_or(0, nanoseconds);
             counter.process_cpu_ns.store(used, Ordering::Relaxed);
@@ -94,6 +100,7 @@ impl TrainerClock {
             add_alone(&counter.batches, 1);
             add_alone(&counter.ready, wait.is_zero().into());
             counter.waits.record_alone(wait);
+            self.step = None;
             counter.deliveries.record_alone(inside);
         }
         now

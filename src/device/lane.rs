@@ -215,7 +215,7 @@ impl<D: Device> Thread<D> {
 
     /// A free slot; `None` if its batch is not wanted any more. Host batches are returned meanwhile.
     fn slot(&mut self, run: u64) -> Option<Slot<D::Engine>> {
-        let wanted = Tick::now();
+        let mut waited = Duration::ZERO;
         let slot = loop {
             if let Some(slot) = self.exchange.try_take() {
                 break Some(slot);
@@ -223,14 +223,15 @@ impl<D: Device> Thread<D> {
             if self.flights.is_empty() {
                 let begin = Tick::now();
                 let slot = self.exchange.take(run);
-                add(&self.counters.slot_wait_ns, begin);
+                waited = begin.elapsed();
+                count(&self.counters.slot_wait_ns, waited);
                 self.record(Kind::SlotWait, begin);
                 break slot;
             }
             self.land_oldest();
         };
         if slot.is_some() {
-            self.counters.slot_waits.record_alone(wanted.elapsed());
+            self.counters.slot_waits.record_alone(waited);
         }
         slot
     }

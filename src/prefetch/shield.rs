@@ -1,7 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::counters::{BytesRead, Counters, Kind, Lap, Tick, now};
+use crate::counters::{BytesRead, Counters, Kind, Lap, Tick, add_alone, nanoseconds, now};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
     caught, fill_rows, measure_plan, plan_batch, settle_batch,
@@ -145,12 +145,18 @@ impl AsyncShieldDataSetIterator {
         let config = self.workspace.config();
         let never = AtomicBool::new(false);
         let bytes = self.layout.bytes();
+        let wanted = now();
         let taken = match self.ring.acquire(bytes, &never, Some(config.lease_wait_time())) {
             Err(error) if error.is_wait() && config.is_spilling() => self.ring.spill(bytes).map(Some),
             taken => taken,
         };
+        let waited = now().since(wanted);
+        add_alone(&self.counters.slot_wait_ns, nanoseconds(waited));
         let mut draft = match taken {
-            Ok(Some(draft)) => draft,
+            Ok(Some(draft)) => {
+                self.counters.slot_waits.record_alone(waited);
+                draft
+            }
             Ok(None) => return Ok(Taken::End),
             Err(error) => {
                 self.planned = Some(plan);

@@ -271,6 +271,8 @@ impl Stats {
         }
         let mut ring = self.ring;
         ring.held_seconds = less(ring.held_seconds, earlier.ring.held_seconds);
+        ring.regrown = ring.regrown.saturating_sub(earlier.ring.regrown);
+        ring.spilled = ring.spilled.saturating_sub(earlier.ring.spilled);
         Self {
             batches: self.batches.saturating_sub(earlier.batches),
             samples: self.samples.saturating_sub(earlier.samples),

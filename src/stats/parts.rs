@@ -127,7 +127,7 @@ pub struct TrainerStats {
     pub deliver_seconds: f64,
     /// How long it waited for each batch.
     pub waits: Times,
-    /// How long it worked on each batch.
+    /// How long it worked on each batch; what it did between two epochs is one more if it took longer.
     pub steps: Times,
     /// How long handing over each batch took: the time in `next` that was not waited.
     pub deliveries: Times,

@@ -33,8 +33,9 @@ impl fmt::Display for Stats {
             let (ready, filling) = (queue.mean_ready(), queue.mean_filling());
             writeln!(
                 f,
-                "ready      {} of the batches when they were asked for; {ready:.1} ready and {filling:.1} being filled in the mean, of {} ahead",
+                "ready      {} of the batches when they were asked for, the next one {} of the time; {ready:.1} ready and {filling:.1} being filled in the mean, of {} ahead",
                 Percent(trainer.readiness()),
+                Percent(queue.readiness()),
                 queue.prefetch
             )?;
         }
@@ -108,6 +109,7 @@ impl fmt::Display for Stats {
             (self.damaged, "image", "damaged"),
             (self.ring.regrown, "slot", "grown"),
             (self.ring.spilled, "batch", "spilled"),
+            (self.scope_spilled, "array", "spilled"),
             (self.detached, "batch", "copied out"),
             (self.moved_rows, "row", "moved"),
         ];

@@ -25,7 +25,7 @@ pub struct UploadStats {
     pub upload_seconds: f64,
     /// How long the upload of each batch took: from the start of its copy until the upload thread saw that it had landed.
     pub uploads: Times,
-    /// How long the upload of each batch waited for a device slot.
+    /// How long the upload of each batch waited for a device slot: hardly at all, while the trainer is in time.
     pub slot_waits: Times,
 }
 

@@ -8,6 +8,8 @@ mod lines;
 #[cfg(feature = "live")]
 mod live;
 #[cfg(feature = "live")]
+mod room;
+#[cfg(feature = "live")]
 mod view;
 
 use std::io::IsTerminal;

@@ -2,7 +2,7 @@
 
 use std::fmt::{self, Display, Write};
 
-use crate::stats::{Stats, Times};
+use crate::stats::{StageStats, Stats, Times};
 
 /// Upper bounds of histogram buckets, in seconds: from a microsecond to a minute, in factors of four. They are bounds
 /// of octaves, so that each of our finer buckets lies in only one of them.
@@ -59,14 +59,27 @@ impl Text {
 
     fn histogram(&mut self, name: &str, help: &str, times: &Times, sum: f64) -> fmt::Result {
         self.family("histogram", name, help)?;
+        self.times(name, NONE, times, sum)
+    }
+
+    /// A family of histograms, one for each stage of these names.
+    fn stage_histograms(&mut self, name: &str, help: &str, stages: &[StageStats], of: &[&str]) -> fmt::Result {
+        self.family("histogram", name, help)?;
+        // Transforms of whole batches are no times of samples.
+        let is_timed = |stage: &&StageStats| stage.times.count > 0 || stage.busy_seconds == 0.0;
+        let mut stages = stages.iter().filter(|stage| of.contains(&stage.name)).filter(is_timed);
+        stages.try_for_each(|stage| self.times(name, &[("stage", stage.name)], &stage.times, stage.busy_seconds))
+    }
+
+    fn times(&mut self, name: &str, labels: &[(&str, &str)], times: &Times, sum: f64) -> fmt::Result {
         let bucket = format!("{name}_bucket");
         for bound in bounds() {
             let below = times.buckets().filter(|(to, _)| *to <= bound * (1.0 + 1e-9)).map(|(_, count)| count);
-            self.value(&bucket, &[("le", &bound.to_string())], below.sum::<u64>())?;
+            self.value(&bucket, &[labels, &[("le", &bound.to_string())]].concat(), below.sum::<u64>())?;
         }
-        self.value(&bucket, &[("le", "+Inf")], times.count)?;
-        self.value(&format!("{name}_sum"), NONE, sum)?;
-        self.value(&format!("{name}_count"), NONE, times.count)
+        self.value(&bucket, &[labels, &[("le", "+Inf")]].concat(), times.count)?;
+        self.value(&format!("{name}_sum"), labels, sum)?;
+        self.value(&format!("{name}_count"), labels, times.count)
     }
 
     fn all(&mut self, stats: &Stats) -> fmt::Result {
@@ -107,6 +120,11 @@ impl Text {
         self.counters("stage_busy_seconds_total", "Time worked, over all threads of a stage.", label, busy)?;
         let cpu = stages().filter_map(|stage| Some((stage.name, stage.cpu_seconds?)));
         self.counters("stage_cpu_seconds_total", "Part of it on a processor core.", label, cpu)?;
+        let help = "Time that a stage worked on a sample.";
+        let of = ["read", "decode", "resize", "transform"];
+        self.stage_histograms("stage_sample_seconds", help, &stats.stages, &of)?;
+        let help = "Time that planning took for a batch, and settling for one with bad records.";
+        self.stage_histograms("stage_batch_seconds", help, &stats.stages, &["plan", "settle"])?;
         let samples = stages().map(|stage| (stage.name, stage.samples));
         self.counters("stage_samples_total", "Samples that went through a stage.", label, samples)?;
         let read = stages().filter(|stage| matches!(stage.name, "plan" | "read"));
@@ -117,6 +135,12 @@ impl Text {
         let workers = &stats.workers;
         self.gauge("workers", "Threads that fill batches.", workers.threads)?;
         self.counter("worker_idle_seconds_total", "Time that workers waited for work.", workers.idle_seconds)?;
+        let help = "Time that workers rested because they may use no more of the cores.";
+        self.counter("worker_rested_seconds_total", help, workers.rested_seconds)?;
+        let help = "Time that workers waited to begin the code of transforms.";
+        self.counter("worker_lock_wait_seconds_total", help, workers.lock_wait_seconds)?;
+        let help = "Time that workers waited for memory of the budget.";
+        self.counter("worker_memory_wait_seconds_total", help, workers.memory_wait_seconds)?;
         if let (Some(cpu), Some(queued)) = (workers.cpu_seconds, workers.queued_seconds) {
             self.counter("worker_cpu_seconds_total", "Time that workers were on a processor core.", cpu)?;
             let help = "Time that workers could have run and had no core.";
@@ -160,6 +184,9 @@ impl Text {
         self.counter("upload_bytes_total", "Bytes copied to a device.", upload.bytes)?;
         let help = "Time from the start of a batch's copy to a device until it landed.";
         self.histogram("upload_seconds", help, &upload.uploads, upload.upload_seconds)?;
+        let (slots, seconds) = (&upload.slot_waits, upload.slot_wait_seconds);
+        let help = "Time that the upload of a batch waited for a slot on the device.";
+        self.histogram("upload_slot_wait_seconds", help, slots, seconds)?;
         let waits = [
             ("load", upload.load_wait_seconds),
             ("slot", upload.slot_wait_seconds),

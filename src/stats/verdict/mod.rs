@@ -110,7 +110,7 @@ impl Judge<'_> {
             return self.fed();
         }
         if self.stats.workers.threads == 0 {
-            return self.shield();
+            return if self.is_out_of_slots() { self.held_batches() } else { self.shield() };
         }
         if is_one && self.stats.upload.is_none() {
             let evidence = format!("all of that for one of {batches}, which is usual for the first");

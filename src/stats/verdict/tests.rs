@@ -409,6 +409,13 @@ fn held_batches_planning_and_the_shield_are_told_apart() {
         stats.ring.held_seconds = 28.0;
     });
     assert_eq!((held.limit, held.change), (Limit::HeldBatches, Some(Change { setting: "hold", value: 3 })));
+    let alone = with(run(6.0, 0.0), |stats| {
+        stats.workers.threads = 0;
+        stats.queue.planning_slot_seconds = 5.0;
+        stats.ring.held_seconds = 28.0;
+    });
+    assert_eq!((alone.limit, alone.gain), (Limit::HeldBatches, Some(2.0)), "half of the time: {alone}");
+    assert!(!alone.to_string().contains("workers idle"), "{alone}");
     let names = [
         (Planning::Lengths, "measuring their lengths"),
         (Planning::Order, "choosing samples"),

@@ -49,7 +49,7 @@ impl Judge<'_> {
     pub(super) fn idle_workers(&self) -> Verdict {
         let (stats, queue) = (self.stats, &self.stats.queue);
         let idle = Percent(1.0 - self.busy);
-        if share(queue.planning_slot_seconds, self.seconds) >= 0.25 {
+        if self.is_out_of_slots() {
             return self.held_batches();
         }
         if let Some(verdict) = self.planning_without_core() {
@@ -94,18 +94,30 @@ impl Judge<'_> {
         self.said(Limit::Unclear, None, evidence, advice)
     }
 
-    fn held_batches(&self) -> Verdict {
+    /// For a good part of the time, there was no slot to fill.
+    pub(super) fn is_out_of_slots(&self) -> bool {
+        share(self.stats.queue.planning_slot_seconds, self.seconds) >= 0.25
+    }
+
+    pub(super) fn held_batches(&self) -> Verdict {
         let (stats, queue) = (self.stats, &self.stats.queue);
-        let idle = Percent(1.0 - self.busy);
         let held = share(stats.ring.held_seconds, self.seconds);
         let evidence = format!(
-            "it held {held:.1} batches at a time, so that there was no slot to fill for {} of the time (workers idle {idle})",
-            Percent(share(queue.planning_slot_seconds, self.seconds).min(1.0))
+            "it held {held:.1} batches at a time, so that there was no slot to fill for {} of the time{}",
+            Percent(share(queue.planning_slot_seconds, self.seconds).min(1.0)),
+            if stats.workers.threads > 0 {
+                format!(" (workers idle {})", Percent(1.0 - self.busy))
+            } else {
+                String::new()
+            }
         );
         let hold = (held.ceil() as usize).max(1);
         // If as many can be made at the same time as may be ahead, instead of those that had slots.
         let (now, then) = (queue.mean_filling() + queue.mean_ready(), (queue.prefetch + 1) as f64);
-        let gain = self.at_most().min(if now > 0.0 { then / now } else { f64::INFINITY });
+        let gain = match stats.workers.threads {
+            0 => share(self.seconds, self.seconds - queue.planning_slot_seconds),
+            _ => self.at_most().min(if now > 0.0 { then / now } else { f64::INFINITY }),
+        };
         let gives = self.foretold(gain);
         let advice =
             format!("drop batches sooner, copy those that must stay (`detach`), or set `hold = {hold}`{gives}");
