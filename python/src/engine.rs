@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ringfeed::columns::{Columns, ColumnsOptions};
 use ringfeed::device::Conversion;
+use ringfeed::inspect::RunPlan;
 use ringfeed::order::State;
 use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
@@ -141,6 +142,20 @@ impl Engine {
                 Some(answer) => return Ok(answer),
                 None => py.check_signals()?,
             }
+        }
+    }
+
+    /// What a run will do, in the ring where its batches are made.
+    fn planned(&self, py: Python<'_>) -> PyResult<RunPlan> {
+        let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
+        let plan = patiently(py, move || match target {
+            Some(target) => loader.plan_upload(target.device, target.conversions),
+            // On a device there are places for batches that are kept, and none of the ring's.
+            None => Ok(loader.plan()?.holding(hold)),
+        })?;
+        match self.host.get() {
+            Some(host) => Ok(plan.in_workspace_of(&host.get().planned(py)?)),
+            None => Ok(plan),
         }
     }
 
@@ -370,13 +385,7 @@ impl Engine {
 
     /// What a run will do, without decoding data.
     fn plan(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
-        let plan = patiently(py, move || match target {
-            Some(target) => loader.plan_upload(target.device, target.conversions),
-            // On a device there are places for batches that are kept, and none of the ring's.
-            None => Ok(loader.plan()?.holding(hold)),
-        })?;
-        json(py, &plan)
+        json(py, &self.planned(py)?)
     }
 
     /// Reads every sample, and says which are bad.
