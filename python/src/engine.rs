@@ -295,8 +295,10 @@ impl Engine {
         let state: State = serde_json::from_str(state).map_err(|error| {
             raise(py, ErrorKind::Config, format!("this is no state of a loader: {}", in_a_line(&error)))
         })?;
-        self.with(py, move |running| running.seek(&state))?;
+        let turn = self.turn(py)?.with(py, move |running| running.seek(&state))?.0;
+        // Before another thread takes batches for the loop that is over.
         self.place.here().course.go_on(state.position > 0);
+        drop(turn);
         Ok(())
     }
 
@@ -400,8 +402,8 @@ impl Engine {
     }
 
     /// Has its samples counted for a recipe.
-    fn count(&self, py: Python<'_>, mut counted: PyRefMut<'_, prepare::Counted>) -> PyResult<()> {
-        counted.observe(py, self.loader.clone())
+    fn count(&self, py: Python<'_>, counted: &Bound<'_, prepare::Counted>) -> PyResult<()> {
+        counted.get().observe(py, self.loader.clone())
     }
 
     /// What makes tensors of single records as this loader does.
