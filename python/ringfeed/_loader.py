@@ -446,6 +446,20 @@ class View:
     def __bool__(self) -> bool:
         return True
 
+    # Those who save a run's place ask the class for these three, which tells nothing of what `__getattr__` finds.
+
+    def state_dict(self) -> dict[str, Any]:
+        """As :meth:`Loader.state_dict`."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As :meth:`Loader.load_state_dict`."""
+        self.loader.load_state_dict(state)
+
+    def set_epoch(self, epoch: int) -> None:
+        """As :meth:`Loader.set_epoch`."""
+        self.loader.set_epoch(epoch)
+
     def __getattr__(self, name: str) -> Any:
         if name == "loader":  # Before there is one, while it is copied.
             raise AttributeError(name)
