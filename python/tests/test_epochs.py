@@ -261,7 +261,7 @@ def test_a_run_has_a_verdict_in_words_and_figures(numbers: Make) -> None:
 
 
 def test_views_have_a_state_in_the_eyes_of_protocols(numbers: Make) -> None:
-    """Since Python 3.12 `isinstance` with a protocol, by which Lightning decides whether to save a place, asks the class."""
+    """By `isinstance` with one Lightning decides whether to save a place, and since Python 3.12 that asks the class."""
     view = numbers().numpy()
     for name in ("state_dict", "load_state_dict", "set_epoch"):
         assert inspect.getattr_static(view, name), name
