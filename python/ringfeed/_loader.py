@@ -7,7 +7,6 @@ import json
 import operator
 import os
 import sys
-import time
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -54,14 +53,6 @@ _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 @atexit.register
 def _close_all() -> None:
     _ringfeed.finish(_still_open())
-    # A thread that runs Python when the interpreter ends is stopped in the middle of it, and the process may crash.
-    deadline = time.monotonic() + 1
-    while (threads := _in_functions()) and time.monotonic() < deadline:
-        import ctypes
-
-        for thread in threads:
-            ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(SystemExit))
-        time.sleep(0.01)
 
 
 def _still_open() -> list[Engine]:
@@ -71,17 +62,6 @@ def _still_open() -> list[Engine]:
             return list(_open)
         except RuntimeError:  # One was opened meanwhile.
             continue
-
-
-def _in_functions() -> list[int]:
-    """The loaders' threads that are in functions of the user's."""
-    found = []
-    for thread, frame in sys._current_frames().items():
-        while frame.f_back is not None:
-            frame = frame.f_back
-        if frame.f_globals.get("__name__") in (Map.__module__, Source.__module__):
-            found.append(thread)
-    return found
 
 
 def _plain(value: object) -> object:
@@ -468,6 +448,20 @@ class View:
     def __bool__(self) -> bool:
         return True
 
+    # Those who save a run's place ask the class for these three, which tells nothing of what `__getattr__` finds.
+
+    def state_dict(self) -> dict[str, Any]:
+        """As :meth:`Loader.state_dict`."""
+        return self.loader.state_dict()
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """As :meth:`Loader.load_state_dict`."""
+        self.loader.load_state_dict(state)
+
+    def set_epoch(self, epoch: int) -> None:
+        """As :meth:`Loader.set_epoch`."""
+        self.loader.set_epoch(epoch)
+
     def __getattr__(self, name: str) -> Any:
         if name == "loader":  # Before there is one, while it is copied.
             raise AttributeError(name)
@@ -567,7 +561,8 @@ def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: 
     are numbers, arrays, text, and bytes of files, which are decoded by threads of the library, without the
     interpreter's lock, as ``fields`` say. Without ``fields``, tensors are made of the numbers and arrays of the first
     record. ``read`` is called in those threads, for several records under one hold of the lock; it may be called by two
-    of them at once where it lets go of the lock itself. An exception makes the record a bad one."""
+    of them at once where it lets go of the lock itself, and at any time on a free-threaded Python. An exception makes
+    the record a bad one."""
     return Loader(reader=reader, names=names, **settings)
 
 

@@ -131,7 +131,8 @@ class Samples:
     def __init__(self, iterable: Any, names: Sequence[str] | None = None) -> None:
         self.iterable, self.names = iterable, list(names) if names is not None else None
         self._first: list[Any] = []
-        self._left: Iterator[Any] | None = None
+        # What an iterator still gives, until it is taken: by one thread, of any that may ask at once.
+        self._left: list[Iterator[Any]] = []
         self.repeatable = callable(iterable) or iter(iterable) is not iterable
         source = iter(iterable() if callable(iterable) else iterable)
         for first in source:
@@ -140,7 +141,7 @@ class Samples:
         else:
             raise ValueError("there is no first sample to look at: the iterator is empty")
         if not self.repeatable:
-            self._left = source
+            self._left = [source]
         named = self._named(self._first[0])
         self.names = list(named)
         arrays = {name: _numbers(value) for name, value in named.items()}
@@ -153,10 +154,12 @@ class Samples:
         """The samples from the first on, each as a list in the order of the tensors."""
         if self.repeatable:
             source = iter(self.iterable() if callable(self.iterable) else self.iterable)
-        elif self._left is None:
-            raise RuntimeError("an iterator gives its samples once: give a function that makes it anew")
         else:
-            source, self._left = itertools.chain(self._first, self._left), None
+            try:
+                source = itertools.chain(self._first, self._left.pop())
+            except IndexError:
+                message = "an iterator gives its samples once: give a function that makes it anew"
+                raise RuntimeError(message) from None
         return _Ordered(source, self)
 
     def __reduce__(self) -> tuple[Any, ...]:

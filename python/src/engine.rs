@@ -7,6 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use ringfeed::columns::{Columns, ColumnsOptions};
 use ringfeed::device::Conversion;
+use ringfeed::inspect::RunPlan;
 use ringfeed::order::State;
 use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
@@ -142,6 +143,20 @@ impl Engine {
                 Some(answer) => return Ok(answer),
                 None => py.check_signals()?,
             }
+        }
+    }
+
+    /// What a run will do, in the ring where its batches are made.
+    fn planned(&self, py: Python<'_>) -> PyResult<RunPlan> {
+        let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
+        let plan = patiently(py, move || match target {
+            Some(target) => loader.plan_upload(target.device, target.conversions),
+            // On a device there are places for batches that are kept, and none of the ring's.
+            None => Ok(loader.plan()?.holding(hold)),
+        })?;
+        match self.host.get() {
+            Some(host) => Ok(plan.in_workspace_of(&host.get().planned(py)?)),
+            None => Ok(plan),
         }
     }
 
@@ -281,8 +296,10 @@ impl Engine {
         let state: State = serde_json::from_str(state).map_err(|error| {
             raise(py, ErrorKind::Config, format!("this is no state of a loader: {}", in_a_line(&error)))
         })?;
-        self.with(py, move |running| running.seek(&state))?;
+        let turn = self.turn(py)?.with(py, move |running| running.seek(&state))?.0;
+        // Before another thread takes batches for the loop that is over.
         self.place.here().course.go_on(state.position > 0);
+        drop(turn);
         Ok(())
     }
 
@@ -357,13 +374,7 @@ impl Engine {
 
     /// What a run will do, without decoding data.
     fn plan(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
-        let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
-        let plan = patiently(py, move || match target {
-            Some(target) => loader.plan_upload(target.device, target.conversions),
-            // On a device there are places for batches that are kept, and none of the ring's.
-            None => Ok(loader.plan()?.holding(hold)),
-        })?;
-        json(py, &plan)
+        json(py, &self.planned(py)?)
     }
 
     /// Reads every sample, and says which are bad.
@@ -378,8 +389,8 @@ impl Engine {
     }
 
     /// Has its samples counted for a recipe.
-    fn count(&self, py: Python<'_>, mut counted: PyRefMut<'_, prepare::Counted>) -> PyResult<()> {
-        counted.observe(py, self.loader.clone())
+    fn count(&self, py: Python<'_>, counted: &Bound<'_, prepare::Counted>) -> PyResult<()> {
+        counted.get().observe(py, self.loader.clone())
     }
 
     /// What makes tensors of single records as this loader does.

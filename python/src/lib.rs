@@ -2,6 +2,7 @@
 //! does.
 
 mod batch;
+mod calling;
 mod device;
 mod dlpack;
 mod engine;

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
+use pyo3::sync::MutexExt;
 use pyo3::types::PyBytes;
 use ringfeed::prepare::{PreparedRow, PreparedWindow, Recipe, RecipeFit};
 use ringfeed::{ErrorKind, Loader, LoaderConfig, Result};
@@ -37,16 +38,33 @@ pub(crate) fn fit(py: Python<'_>, loader: Loader, recipe: &str) -> PyResult<Fitt
     patiently(py, move || recipe.fit(&loader)).map(Fitted::new)
 }
 
-/// What a recipe counted of some of the data.
-#[pyclass(module = "ringfeed._ringfeed")]
-pub(crate) struct Counted(RecipeFit);
+/// What a recipe counted of some of the data. Any threads may add to it at once.
+#[pyclass(frozen, module = "ringfeed._ringfeed")]
+pub(crate) struct Counted(Mutex<RecipeFit>);
 
 impl Counted {
+    fn of(py: Python<'_>, fit: Result<RecipeFit>) -> PyResult<Self> {
+        fit.map(|fit| Self(Mutex::new(fit))).map_err(|error| exception(py, &error))
+    }
+
+    /// Held for moments only, and never while Python code may run.
+    fn lock(&self) -> MutexGuard<'_, RecipeFit> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn add(&self, py: Python<'_>, part: &RecipeFit) -> PyResult<()> {
+        let added = self.lock().merge(part);
+        added.map_err(|error| exception(py, &error))
+    }
+
     /// Counts the samples of a loader: all of them, or, if that fails, none.
-    pub(crate) fn observe(&mut self, py: Python<'_>, loader: Loader) -> PyResult<()> {
-        let mut fit = self.0.clone();
-        self.0 = patiently(py, move || fit.observe_all(&loader).map(|()| fit))?;
-        Ok(())
+    pub(crate) fn observe(&self, py: Python<'_>, loader: Loader) -> PyResult<()> {
+        let empty = self.lock().emptied();
+        let part = patiently(py, move || {
+            let mut part = empty?;
+            part.observe_all(&loader).map(|()| part)
+        })?;
+        self.add(py, &part)
     }
 }
 
@@ -54,42 +72,45 @@ impl Counted {
 impl Counted {
     #[new]
     fn new(py: Python<'_>, recipe: &str) -> PyResult<Self> {
-        RecipeFit::new(&recipe_of(py, recipe)?).map(Self).map_err(|error| exception(py, &error))
+        Self::of(py, RecipeFit::new(&recipe_of(py, recipe)?))
     }
 
     /// Reads a file that was saved.
     #[staticmethod]
     fn load(py: Python<'_>, path: PathBuf) -> PyResult<Self> {
-        RecipeFit::load(path).map(Self).map_err(|error| exception(py, &error))
+        Self::of(py, RecipeFit::load(path))
     }
 
     /// What a text of JSON says that was made of one.
     #[staticmethod]
     fn from_json(py: Python<'_>, text: &str) -> PyResult<Self> {
-        RecipeFit::from_json(text).map(Self).map_err(|error| exception(py, &error))
+        Self::of(py, RecipeFit::from_json(text))
     }
 
     fn to_json(&self, py: Python<'_>) -> PyResult<String> {
-        self.0.to_json().map_err(|error| exception(py, &error))
+        let text = self.lock().to_json();
+        text.map_err(|error| exception(py, &error))
     }
 
     fn save(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
-        self.0.save(path).map_err(|error| exception(py, &error))
+        let fit = self.lock().clone();
+        fit.save(path).map_err(|error| exception(py, &error))
     }
 
     /// Counts what another one counted.
-    fn merge(slf: &Bound<'_, Self>, other: &Bound<'_, Self>) -> PyResult<()> {
+    fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
         // It may be the same object.
-        let other = other.try_borrow()?.0.clone();
-        slf.try_borrow_mut()?.0.merge(&other).map_err(|error| exception(slf.py(), &error))
+        let other = other.lock().clone();
+        self.add(py, &other)
     }
 
     fn records(&self) -> u64 {
-        self.0.records()
+        self.lock().records()
     }
 
     fn finish(&self, py: Python<'_>) -> PyResult<Fitted> {
-        self.0.finish().map(Fitted::new).map_err(|error| exception(py, &error))
+        let finished = self.lock().finish();
+        finished.map(Fitted::new).map_err(|error| exception(py, &error))
     }
 }
 
@@ -205,8 +226,9 @@ impl Fitted {
 pub(crate) struct FittedWindow(Mutex<PreparedWindow>);
 
 impl FittedWindow {
-    fn lock(&self) -> MutexGuard<'_, PreparedWindow> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    /// Another thread may need the interpreter, for what it makes of the window, before it gives that back.
+    fn lock(&self, py: Python<'_>) -> MutexGuard<'_, PreparedWindow> {
+        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -214,17 +236,17 @@ impl FittedWindow {
 impl FittedWindow {
     /// Adds a record that is an object of JSON; whether the window is full.
     fn push_json(&self, py: Python<'_>, record: &str) -> PyResult<bool> {
-        caught(|| self.lock().push_json(record)).map_err(|error| exception(py, &error))
+        caught(|| self.lock(py).push_json(record)).map_err(|error| exception(py, &error))
     }
 
     /// Adds a record that is a line of CSV; whether the window is full.
     fn push_csv(&self, py: Python<'_>, header: &str, line: &str) -> PyResult<bool> {
-        caught(|| self.lock().push_csv(header, line)).map_err(|error| exception(py, &error))
+        caught(|| self.lock(py).push_csv(header, line)).map_err(|error| exception(py, &error))
     }
 
     /// The bytes of each tensor of the latest window.
     fn latest<'py>(&self, py: Python<'py>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
-        let window = self.lock();
+        let window = self.lock(py);
         let tensor = |spec: &ringfeed::tensor::TensorSpec| match window.tensor(&spec.name) {
             Ok(tensor) => Ok(PyBytes::new(py, tensor.bytes())),
             Err(error) => Err(exception(py, &error)),
@@ -233,18 +255,18 @@ impl FittedWindow {
     }
 
     /// The number of records of a full window.
-    fn length(&self) -> usize {
-        match self.lock().tensors().first().and_then(|spec| spec.shape.first()) {
+    fn length(&self, py: Python<'_>) -> usize {
+        match self.lock(py).tensors().first().and_then(|spec| spec.shape.first()) {
             Some(ringfeed::tensor::Dim::Fixed(records)) => *records,
             _ => 0,
         }
     }
 
-    fn clear(&self) {
-        self.lock().clear();
+    fn clear(&self, py: Python<'_>) {
+        self.lock(py).clear();
     }
 
-    fn __len__(&self) -> usize {
-        self.lock().len()
+    fn __len__(&self, py: Python<'_>) -> usize {
+        self.lock(py).len()
     }
 }

@@ -9,6 +9,7 @@ use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use ringfeed::{Error, ErrorKind, Result};
 
+use crate::calling::{self, Calling};
 use crate::engine::Engine;
 use crate::errors::{caught, exception, raise};
 use crate::fork;
@@ -114,6 +115,8 @@ fn begin<R: Send + 'static>(work: impl FnOnce() -> Result<R> + Send + 'static) -
 /// Does what runs code of the user's, attached to the interpreter. `None` where that ends: code that is called then could keep
 /// it from ending, or be stopped in the middle.
 pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    let _calling = Calling::begin();
+    // Asked only now: the interpreter's end looks at who calls after it has begun.
     if ends() { None } else { Python::try_attach(work) }
 }
 
@@ -140,8 +143,8 @@ pub(crate) fn closed(py: Python<'_>) -> PyErr {
     raise(py, ErrorKind::Ended, "the loader is closed")
 }
 
-/// Closes all loaders before the interpreter ends, and waits until nothing is at work that somebody has not waited for,
-/// lest it end under it; but not for ever, as code of the user's may be stuck.
+/// Closes all loaders before the interpreter ends, waits until nothing is at work that somebody has not waited for, lest it
+/// end under it, and stops functions of the user's; but does not wait for ever, as code of the user's may be stuck.
 #[pyfunction]
 #[pyo3(signature = (open, /))]
 pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
@@ -157,5 +160,5 @@ pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
         py.detach(|| thread::sleep(Duration::from_millis(1)));
         py.check_signals()?;
     }
-    Ok(())
+    calling::stop(py, Instant::now() + LAST_WAIT)
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import itertools
 import json
 import pickle
@@ -257,3 +258,19 @@ def test_a_run_has_a_verdict_in_words_and_figures(numbers: Make) -> None:
         values(loader)
     assert loader.stats()["trainer"]["batches"] == 30
     assert loader.verdict() and isinstance(loader.stats()["verdict"]["limit"], str)
+
+
+def test_views_have_a_state_in_the_eyes_of_protocols(numbers: Make) -> None:
+    """By `isinstance` with one Lightning decides whether to save a place, and since Python 3.12 that asks the class."""
+    view = numbers().numpy()
+    for name in ("state_dict", "load_state_dict", "set_epoch"):
+        assert inspect.getattr_static(view, name), name
+    next(iter(view))
+    state = view.state_dict()
+    assert state["position"] == 10
+    other = numbers().numpy()
+    other.load_state_dict(state)
+    assert next(iter(other))[1].tolist() == list(range(10, 20))
+    other.set_epoch(4)
+    next(iter(other))
+    assert other.epoch == 4

@@ -3,6 +3,7 @@ it, it is handed over as often as can be. Each in a process of its own, which ma
 
 from __future__ import annotations
 
+import os
 import sys
 import sysconfig
 
@@ -20,7 +21,13 @@ def make(**settings):
     sources = [{"format": "npy", "path": f"{folder}/{name}.npy", "fields": {name: "array"}} for name in "xy"]
     return ringfeed.Loader(sources=sources, **{"batch_size": 10, "workers": 2, "hold": 16, **settings})
 def at_once(work, count=8):
-    failed, ready = [], threading.Barrier(count)
+    failed, ready, done = [], threading.Barrier(count), threading.Event()
+    # What waits while it is attached would keep the others from being stopped for it.
+    def collect():
+        while not done.wait(0.01):
+            gc.collect()
+    collector = threading.Thread(target=collect)
+    collector.start()
     def begin(number):
         ready.wait()
         try:
@@ -30,6 +37,8 @@ def at_once(work, count=8):
     threads = [threading.Thread(target=begin, args=(number,)) for number in range(count)]
     [thread.start() for thread in threads]
     [thread.join() for thread in threads]
+    done.set()
+    collector.join()
     if failed:
         raise failed[0]
 def check(x, y):
@@ -182,5 +191,298 @@ for number in range(4):
     threading.Thread(target=take, args=(number,), daemon=True).start()
 begun.wait()
 sys.setswitchinterval(0.005)  # The end waits for all of them, but not for long.
+"""
+    )
+
+
+@pytest.mark.skipif(not sysconfig.get_config_var("Py_GIL_DISABLED"), reason="this Python has the interpreter lock")
+@pytest.mark.parametrize(
+    "made",
+    [
+        "make(transform=inside, workers=2)",
+        "make(workers=2).map('z', lambda sample: inside(sample) or sample['y'], shape=(), dtype='i64')",
+        "ringfeed.from_reader(Reads(), workers=2, batch_size=10)",
+    ],
+)
+def test_two_calls_of_a_function_are_inside_at_once(made: str) -> None:
+    """Neither of them ever lets go of the interpreter lock, so that with it no other could begin."""
+    program = f"""
+threads, deadline = set(), time.monotonic() + 120
+def inside(sample):
+    threads.add(threading.get_ident())
+    while len(threads) < 2 and time.monotonic() < deadline:
+        pass
+class Reads:
+    def __init__(self): self.first = True
+    def __len__(self): return 400
+    def read(self, i):
+        if self.first: self.first = False
+        else: inside(i)
+        return {{"y": np.int64(i)}}
+sys.setswitchinterval(1000)
+loader = {made}
+assert [y for batch in loader for y in batch["y"].tolist()] == list(range(len(loader) * 10))
+assert len(threads) == 2, threads
+"""
+    side_by_side(program)
+
+
+def test_a_loader_is_asked_for_everything_while_threads_take_from_it_and_close_it() -> None:
+    side_by_side(
+        """
+import json
+for turn in range(6):
+    train = make(shuffle=3, transform=lambda sample: None)
+    loader = train if turn % 2 else make(shuffle=4, workspace=train)
+    loop = iter(loader)
+    given = []
+    def ask(number):
+        try:
+            while True:
+                if number < 4:
+                    given.append(next(loop)["y"].tolist())
+                    if len(given) == 200 and turn % 3 == 0:
+                        loader.close()
+                elif number == 4:
+                    stats = loader.stats()
+                    assert 0 <= stats["held"] <= 9 and loader.verdict() and loader.tuned()["workers"] == 2
+                elif number == 5:
+                    assert '"position"' in json.dumps(loader.state_dict()) and loader.bad_records() == []
+                    assert "RunReport" in repr(loader.report()) and loader.report().html()
+                elif number == 6:
+                    assert loader.plan()["batches_per_epoch"] == 400 == len(loader) and loader.epoch == 0
+                else:
+                    assert loader.settings["batch_size"] == 10 and len(loader.tensors) == 2 and repr(loader)
+                if number >= 4 and len(given) == 400:
+                    return
+        except StopIteration:
+            pass
+        except ringfeed.EndedError as error:
+            assert "closed" in str(error) and turn % 3 == 0, error
+            assert number < 4 or len(given) >= 200
+    at_once(ask)
+    values = sorted(itertools.chain(*given))
+    assert len(set(values)) == len(values) >= 2000 and (turn % 3 == 0 or values == list(range(4000)))
+"""
+    )
+
+
+def test_closing_on_many_threads_ends_all_of_them() -> None:
+    side_by_side(
+        """
+for turn in range(30):
+    loader = make(transform=lambda sample: None, workers=4)
+    loop = iter(loader)
+    kept = [[] for _ in range(8)]
+    def work(number):
+        try:
+            for batch in loop:
+                kept[number].append(batch)
+                kept[number][:-1] = []
+                if number % 2 and batch.index > 20:
+                    loader.close()
+        except ringfeed.EndedError:
+            pass
+    at_once(work)
+    for batch in itertools.chain(*kept):
+        check(batch["x"].numpy(), batch["y"].numpy())
+    try:
+        next(loop)
+        assert False, "it is closed"
+    except ringfeed.EndedError:
+        pass
+"""
+    )
+
+
+def test_setting_the_place_gives_nothing_to_older_loops() -> None:
+    side_by_side(
+        """
+loader = make(shuffle=3, hold=32)
+expected = next(iter(loader))["y"].tolist()
+start = {**loader.state_dict(), "position": 0}
+turns = 60
+begins, ends = threading.Barrier(8), threading.Barrier(8)
+loops = [None]
+def work(number):
+    for turn in range(turns):
+        if number == 0:
+            loops[0] = iter(loader)
+            next(loops[0])
+        begins.wait()
+        if number == 0:
+            loader.load_state_dict(start) if turn % 2 else loader.set_epoch(loader.epoch + 2)
+            first = next(iter(loader))
+            assert first.index == 0, (turn, first)
+            assert turn % 2 == 0 or first["y"].tolist() == expected
+        else:
+            try:
+                for _ in loops[0]:
+                    pass
+            except ringfeed.EndedError:
+                pass
+        ends.wait()
+def work_or_break(number):
+    try:
+        work(number)
+    except BaseException:
+        begins.abort(), ends.abort()
+        raise
+at_once(work_or_break)
+"""
+    )
+
+
+def test_windows_and_rows_are_served_on_many_threads() -> None:
+    side_by_side(
+        """
+import ringfeed.prepare as prepare
+with open(folder + "/rows.csv", "w") as file:
+    file.write("a,b\\n" + "".join(f"{i},{i * 2}\\n" for i in range(200)))
+rows = lambda: ringfeed.open(folder + "/rows.csv", fields={"b": ringfeed.Numbers("f32")}, batch_size=10)
+recipe = prepare.Recipe(a=prepare.number(), windows={"length": 4})
+prepared = recipe.fit(rows())
+window = prepared.window()
+def look(number):
+    for _ in range(300):
+        try:
+            window.latest()
+            assert False, "the window is empty"
+        except ringfeed.Error as error:
+            assert "window" in str(error), error
+        row = prepared.apply([{"a": number, "b": 1}] * 3)
+        assert row["features"].tolist() == [row["features"][0].tolist()] * 3
+at_once(look)
+served = ringfeed.serve(fields={"y": ringfeed.Numbers("i64")}, transform=lambda sample: {"y": sample["y"] * 2})
+def ask(number):
+    for turn in range(200):
+        assert served.apply({"y": number * 1000 + turn})["y"] == 2 * (number * 1000 + turn)
+at_once(ask)
+"""
+    )
+
+
+def test_counts_of_several_threads_are_one() -> None:
+    side_by_side(
+        """
+import ringfeed.prepare as prepare
+with open(folder + "/rows.csv", "w") as file:
+    file.write("a,b\\n" + "".join(f"{i},{i * 2}\\n" for i in range(800)))
+part = lambda number: ringfeed.open(folder + "/rows.csv", shard=(number, 8), batch_size=10)
+recipe = prepare.Recipe(a=prepare.number(scale="min_max"))
+whole, fit = prepare.RecipeFit(recipe), prepare.RecipeFit(recipe)
+whole.observe_all(ringfeed.open(folder + "/rows.csv", batch_size=10))
+def count(number):
+    fit.observe_all(part(number))
+    assert 0 < fit.records <= 800 and repr(fit)
+at_once(count)
+assert fit.records == 800 and fit.finish() == whole.finish()
+"""
+    )
+
+
+def test_an_iterator_is_taken_once_by_whoever_comes_first() -> None:
+    side_by_side(
+        """
+from ringfeed._reader import Samples
+for _ in range(200):
+    samples, taken = Samples(({"i": i} for i in range(10)), None), []
+    def take(number):
+        try:
+            taken.append([dict(values)["i"] for _, values in samples.samples()])
+        except RuntimeError as error:
+            assert "gives its samples once" in str(error), error
+    at_once(take)
+    assert taken == [list(range(10))], taken
+"""
+    )
+
+
+def test_libraries_are_first_imported_by_many_threads() -> None:
+    done = run(
+        """
+import sys, threading
+sys.setswitchinterval(1e-6)
+import ringfeed
+loader = ringfeed.open(FIXTURES + "/iris.csv", batch_size=1, hold=64)
+loop, ready, found = iter(loader), threading.Barrier(8), []
+def take():
+    ready.wait()
+    for batch in loop:
+        (features,) = batch.numpy().values()
+        found.append((features.tolist(), repr(batch), batch.state["position"]))
+threads = [threading.Thread(target=take) for _ in range(8)]
+[thread.start() for thread in threads]
+[thread.join() for thread in threads]
+assert sorted(position for _, _, position in found) == list(range(1, 151)), len(found)
+"""
+    )
+    assert done.stderr == ""
+
+
+@pytest.mark.parametrize("end", ["", "sys.exit(3)", "raise RuntimeError('of the user')"])
+def test_the_interpreter_ends_while_functions_run_on_many_threads(end: str) -> None:
+    done = run(
+        BEGIN
+        + f"""
+sys.setswitchinterval(0.005)
+begun = threading.Event()
+def deeper(depth):
+    return deeper(depth - 1) if depth else sum(range(20))
+def own(sample):
+    begun.set()
+    for depth in range(30):
+        deeper(depth)
+class Reads:
+    def __len__(self): return 10**6
+    def read(self, i): return {{"y": deeper(i % 30)}}
+loaders = [make(transform=own, workers=4), ringfeed.from_reader(Reads(), workers=4)]
+for loader in loaders:
+    next(iter(loader))
+begun.wait()
+{end}
+""",
+        check=False,
+    )
+    assert done.returncode == {"": 0, "sys.exit(3)": 3}.get(end, 1), done.stderr
+    assert done.stderr == "" or (end.startswith("raise") and done.stderr.rstrip().endswith("RuntimeError: of the user"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_processes_fork_while_threads_take_batches() -> None:
+    side_by_side(
+        """
+import os, warnings
+warnings.simplefilter("ignore", DeprecationWarning)  # Of forking beside threads, which is what is tried.
+loader, loop = make(shuffle=3, transform=lambda sample: None), None
+stop = threading.Event()
+def take(number):
+    while not stop.is_set():
+        try:
+            for batch in loader:
+                check(batch["x"].numpy(), batch["y"].numpy())
+        except ringfeed.EndedError:
+            pass
+    return number
+def forks():
+    try:
+        for _ in range(15):
+            batch = next(iter(make()))
+            child = os.fork()
+            if child == 0:
+                status = 1
+                try:
+                    check(batch["x"].numpy(), batch["y"].numpy())
+                    del batch
+                    gc.collect()
+                    own = make(shuffle=3, workers=1)
+                    assert sum(each.size for each in own) == 4000
+                    status = 0
+                finally:
+                    os._exit(status)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+at_once(lambda number: take(number) if number else forks(), count=4)
 """
     )

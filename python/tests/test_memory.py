@@ -273,6 +273,22 @@ def test_two_loaders_take_turns_in_one_workspace(numbers: Make) -> None:
         numbers(workspace="train")
 
 
+def test_the_plan_of_a_loader_in_a_workspace_is_that_of_the_workspace(numbers: Make) -> None:
+    train = numbers(1000, workers=3, prefetch=5, hold=4, batch_size=40, memory={"budget_bytes": 10_000_000})
+    valid = numbers(200, workers=7, prefetch=30, hold=9, workspace=train, memory={"budget_bytes": 1})
+    ahead, own, shared = train.plan(), numbers(200, workers=7, prefetch=30, hold=9).plan(), valid.plan()
+    assert sum(1 for _ in train) == 25 and sum(1 for _ in valid) == 20
+    for loader in (train, valid):
+        stats = loader.stats()
+        assert shared["ring_slots"] == stats["ring"]["slots"] and shared["ring_bytes"] == stats["ring"]["bytes"]
+        assert shared["workers"] == stats["workers"]["threads"] and shared["prefetch"] == stats["queue"]["prefetch"]
+    assert shared["budget_bytes"] == ahead["budget_bytes"] and shared["fits"] is True
+    of_ring = {"workers", "prefetch", "ring_slots", "slot_bytes", "ring_bytes", "budget_bytes", "fits", "held_bytes"}
+    assert {name: shared[name] for name in shared.keys() - of_ring} == {
+        name: own[name] for name in own.keys() - of_ring
+    }
+
+
 def test_copies_are_within_the_budget(numbers: Make) -> None:
     loader = numbers(5000, memory={"budget_bytes": 100_000})
     loop, kept = iter(loader), []

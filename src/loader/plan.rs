@@ -98,6 +98,40 @@ impl RunPlan {
     #[must_use]
     pub fn holding(mut self, batches: usize) -> Self {
         self.ring_slots = self.ring_slots.saturating_add(batches);
+        self.summed()
+    }
+
+    /// The plan for batches that are made in the workspace of another loader: by its threads, and in its ring, whose
+    /// slots serve the larger batches of both. The budget is that of the workspace, and the sources of both count
+    /// against it.
+    ///
+    /// ```
+    /// let train = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(50).prefetch(4).workers(1).plan()?.holding(1);
+    /// let valid = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(10).prefetch(9).workers(2).plan()?;
+    /// let valid = valid.in_workspace_of(&train);
+    /// assert_eq!((valid.batch_size, valid.workers, valid.prefetch, valid.ring_slots), (10, 1, 4, 4 + 2 + 1));
+    /// assert_eq!((valid.slot_bytes, valid.ring_bytes), (train.slot_bytes, train.ring_bytes));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    #[must_use]
+    pub fn in_workspace_of(mut self, other: &Self) -> Self {
+        self.workers = if self.shield { 0 } else { other.workers };
+        self.prefetch = other.prefetch;
+        self.across_epochs = other.across_epochs;
+        self.fetch_limit = other.fetch_limit;
+        self.ring_slots = other.ring_slots;
+        if self.slot_bytes.is_some() && other.slot_bytes.is_none() {
+            self.unknown.push(
+                "bytes of the ring: those of the other loader's batches are not known before they are read".into(),
+            );
+        }
+        self.slot_bytes = self.slot_bytes.zip(other.slot_bytes).map(|(own, others)| own.max(others));
+        self.held_bytes = self.held_bytes.zip(other.held_bytes).map(|(own, others)| own.saturating_add(others));
+        self.budget_bytes = other.budget_bytes;
+        self.summed()
+    }
+
+    fn summed(mut self) -> Self {
         self.ring_bytes = self.slot_bytes.map(|bytes| bytes.saturating_mul(self.ring_slots as u64));
         self.fits = self.budget_bytes.and_then(|budget| match (self.ring_bytes, self.held_bytes) {
             (Some(ring), Some(held)) => Some(u64::saturating_add(ring, held) <= budget),
@@ -265,7 +299,7 @@ impl Loader {
             unknown,
             advice: outlines.iter().filter_map(|outline| self.shuffle_advice(outline.reader.as_ref()?)).collect(),
         };
-        Ok(plan.holding(0))
+        Ok(plan.summed())
     }
 
     /// The advice if samples are drawn from more chunks than are kept decoded.

@@ -143,6 +143,15 @@ impl RecipeFit {
         })
     }
 
+    /// A fit of the same recipe, with nothing counted: for a part of the data that is to be [merged](Self::merge) later.
+    ///
+    /// # Errors
+    ///
+    /// As [`new`](Self::new).
+    pub fn emptied(&self) -> Result<Self> {
+        Self::new(&self.recipe)
+    }
+
     /// The fields of a record that the recipe needs: its columns, except joined and derived ones, and the fields that
     /// those and the [filter](Recipe::filter) use.
     pub fn field_names(&self) -> impl ExactSizeIterator<Item = &str> {
