@@ -3,6 +3,7 @@
 use super::container::{check_whole, header};
 use super::decoders::Decoders;
 use super::options::{ImageColour, ImageOptions, JpegDecoder};
+use super::order::PixelOrder;
 use super::stored::{Header, Region, Scale};
 use super::work::{ImageWork, Wanted};
 use crate::counters::Damages;
