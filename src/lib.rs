@@ -1,7 +1,7 @@
 // Tests run the examples of the pages below only where there are decoders for their images.
 #![cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("../README.md"))]
 #![cfg_attr(
-    not(feature = "formats"),
+    not(all(feature = "formats", feature = "prepare")),
     expect(
         dead_code,
         unused_imports,
@@ -27,6 +27,7 @@ pub mod normalise;
 pub mod pack;
 mod positions;
 mod prefetch;
+#[cfg_attr(not(feature = "prepare"), path = "no_prepare.rs")]
 pub mod prepare;
 mod processor;
 mod random;

@@ -84,6 +84,11 @@ fn what_is_left_out_is_named_with_the_feature_that_it_needs() {
             }
         }
     }
+    let fitted = settings("prepared = \"fitted.json\"\nsources = [{ format = \"csv\", path = \"data.csv\" }]");
+    match cfg!(feature = "prepare") {
+        true => assert!(fitted.is_ok(), "{fitted:?}"),
+        false => assert!(fitted.unwrap_err().contains("needs Ringfeed's feature `prepare`")),
+    }
     let unknown = settings("sources = [{ format = \"nyp\", path = \"data\" }]").unwrap_err();
     assert!(unknown.contains("\"nyp\" is not allowed"), "{unknown}");
     for field in [

@@ -17,6 +17,7 @@ mod of_formats;
 mod open;
 mod own;
 mod plan;
+#[cfg_attr(not(feature = "prepare"), path = "no_prepare.rs")]
 mod prepare;
 mod resolve;
 mod serve;
