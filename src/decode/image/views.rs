@@ -3,7 +3,6 @@
 use super::container::{check_whole, header};
 use super::decoders::Decoders;
 use super::options::{ImageColour, ImageOptions, JpegDecoder};
-use super::order::PixelOrder;
 use super::stored::{Header, Region, Scale};
 use super::work::{ImageWork, Wanted};
 use crate::counters::Damages;
@@ -77,7 +76,8 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::super::augment::{AugmentRecipe, ImageAugment, Interpolation};
-    use super::super::options::{CropFit, PixelOrder, ResizeFilter};
+    use super::super::options::{CropFit, ResizeFilter};
+    use super::super::order::PixelOrder;
     use super::super::work::{DECODED, write_image};
     use super::*;
     use crate::dtype::DType;
