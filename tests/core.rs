@@ -1,5 +1,7 @@
 //! What every build has, whatever its features: run with and without them.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use ringfeed::csv::CsvOptions;
 use ringfeed::field::Text;
 use ringfeed::read::MemoryReader;
