@@ -1,5 +1,13 @@
 // Tests run the examples of the pages below only where there are decoders for their images.
 #![cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("../README.md"))]
+#![cfg_attr(
+    not(all(feature = "formats", feature = "prepare")),
+    expect(
+        dead_code,
+        unused_imports,
+        reason = "what formats share, which are left out here; a build with all of them tells what is dead"
+    )
+)]
 
 mod counters;
 mod dataset;
@@ -15,9 +23,11 @@ mod layout;
 mod loader;
 pub mod memory;
 pub mod normalise;
+#[cfg(feature = "formats")]
 pub mod pack;
 mod positions;
 mod prefetch;
+#[cfg_attr(not(feature = "prepare"), path = "no_prepare.rs")]
 pub mod prepare;
 mod processor;
 mod random;
@@ -57,26 +67,32 @@ pub mod csv {
 
 /// Image files in folders and lists: how to decode, resize and augment them.
 pub mod images {
+    pub use crate::decode::PixelOrder;
+    #[cfg(feature = "formats")]
     pub use crate::decode::{
         AugmentRecipe, CropFit, Edge, ImageAugment, ImageColour, ImageOptions, Interpolation, JpegDecoder, LabelFormat,
-        LearnedPolicy, PixelOrder, ResizeFilter, aug_mix, auto_augment, colour_jitter, gaussian_blur, horizontal_flip,
+        LearnedPolicy, ResizeFilter, aug_mix, auto_augment, colour_jitter, gaussian_blur, horizontal_flip,
         rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter, trivial_augment, vertical_flip,
     };
+    #[cfg(feature = "formats")]
     pub use crate::read::images::{ImageFolder, ImageLabels};
 }
 
 /// Sound files: which part to take, and how to convert it to numbers.
+#[cfg(feature = "formats")]
 pub mod audio {
     pub use crate::decode::{AudioCrop, AudioOptions};
     pub use crate::read::audio::{AudioFiles, AudioFolderOptions};
 }
 
 /// Samples in tar archives, in the layout of WebDataset.
+#[cfg(feature = "formats")]
 pub mod tar {
     pub use crate::read::tar::{TarOptions, TarReader};
 }
 
 /// Tokens for language models: windows of a long sequence, or packed documents.
+#[cfg(feature = "formats")]
 pub mod tokens {
     pub use crate::read::tokens::{
         TextCut, TextTokenOptions, TokenCut, TokenOptions, TokenPacking, TokenReader, TokenTargets,
@@ -92,6 +108,7 @@ pub mod columns {
 }
 
 /// Arrays in files: NPY, IDX, and raw numbers without a header.
+#[cfg(feature = "formats")]
 pub mod arrays {
     pub use crate::read::arrays::ArraySetOptions;
     pub use crate::read::fixed::{Endian, StoredType};
@@ -101,6 +118,7 @@ pub mod arrays {
 }
 
 /// Sequences in CSV files: one per file, or rows grouped by a column; features and labels from two sources.
+#[cfg(feature = "formats")]
 pub mod sequences {
     pub use crate::read::sequence::{
         Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired,
@@ -109,10 +127,9 @@ pub mod sequences {
 
 /// Fields: which part of a source a tensor is made of, and how it is decoded. See [`Loader::field`].
 pub mod field {
-    pub use crate::read::fields::{
-        Array, Audio, BoxFormat, Boxes, Category, Class, Classes, Field, Image, Keypoints, Numbers, Origin,
-        PointFormat, Text, Tokenizer, Tokens,
-    };
+    #[cfg(feature = "formats")]
+    pub use crate::read::fields::{Array, Audio, BoxFormat, Boxes, Image, Keypoints, PointFormat, Tokenizer};
+    pub use crate::read::fields::{Category, Class, Classes, Field, Numbers, Origin, Text, Tokens};
 }
 
 /// Inspection: the contents of a file or folder, the plan of a run, and the bad samples of a data set.
@@ -120,40 +137,46 @@ pub mod inspect {
     pub use crate::dataset::{BadRecord, Proceed, VerifiedPart, VerifyProgress, VerifyReport, verify_source};
     pub use crate::loader::{PlannedSource, PlannedTensor, RunPlan, verify, verify_with};
     pub use crate::read::csv::CsvSummary;
-    pub use crate::read::fixed::ArraySummary;
     pub use crate::read::format::{ArrayFile, Details, Entry, Inspection, NamedCount};
-    pub use crate::read::images::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
-    pub use crate::read::sequence::{SequenceRecord, SequenceSummary};
     pub use crate::read::summary::{FieldSummary, Figure};
-    pub use crate::read::tar::{MemberCount, TarRecord, TarSummary};
+    #[cfg(feature = "formats")]
+    pub use crate::read::{
+        fixed::ArraySummary,
+        images::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image},
+        sequence::{SequenceRecord, SequenceSummary},
+        tar::{MemberCount, TarRecord, TarSummary},
+    };
 }
 
 /// File formats: those of Ringfeed, and the trait for a format of your own.
 pub mod formats {
     pub use crate::read::TextLines;
-    pub use crate::read::audio::AudioFolder;
     pub use crate::read::csv::Csv;
     pub use crate::read::format::{
         Check, Checks, Fields, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed,
     };
-    pub use crate::read::idx::Idx;
-    pub use crate::read::images::{FolderOptions, Images};
-    pub use crate::read::jsonl::Jsonl;
-    pub use crate::read::libsvm::Libsvm;
-    pub use crate::read::litdata::LitData;
-    pub use crate::read::mds::Mds;
-    pub use crate::read::npy::Npy;
-    pub use crate::read::npz::Npz;
-    pub use crate::read::raw::Raw;
-    pub use crate::read::safetensors::Safetensors;
-    pub use crate::read::sequence::CsvSequences;
-    pub use crate::read::sharded::ShardedOptions;
-    pub use crate::read::tar::Tar;
-    pub use crate::read::text_files::TextFiles;
-    pub use crate::read::tfrecord::TfRecord;
-    pub use crate::read::tokens::{TextTokens, Tokens};
     #[cfg(feature = "parquet")]
     pub use crate::read::{arrow::Arrow, parquet::Parquet};
+    #[cfg(feature = "formats")]
+    pub use crate::read::{
+        audio::AudioFolder,
+        idx::Idx,
+        images::{FolderOptions, Images},
+        jsonl::Jsonl,
+        libsvm::Libsvm,
+        litdata::LitData,
+        mds::Mds,
+        npy::Npy,
+        npz::Npz,
+        raw::Raw,
+        safetensors::Safetensors,
+        sequence::CsvSequences,
+        sharded::ShardedOptions,
+        tar::Tar,
+        text_files::TextFiles,
+        tfrecord::TfRecord,
+        tokens::{TextTokens, Tokens},
+    };
 }
 
 /// Guides: each page answers one question. Their examples are tests.

@@ -3,12 +3,10 @@
 use std::path::PathBuf;
 
 use crate::dataset::{BadRecords, Buckets, Folds, LastBatch, Split};
-use crate::decode::ImageAugment;
-use crate::dtype::DType;
 use crate::positions::Shard;
 use crate::prefetch::Amount;
-use crate::read::fields::{Class, Field, Image, Numbers};
-use crate::read::{ColumnRef, Formats, Images, SavedIndex, SourceConfig, Windows, usual_fields};
+use crate::read::fields::{Class, Field, Numbers};
+use crate::read::{ColumnRef, Formats, SavedIndex, SourceConfig, Windows};
 use crate::schema::Role;
 use crate::stats::MetricsAddress;
 use crate::storage::{Access, Files, Mapping};
@@ -43,40 +41,6 @@ impl Loader {
         self
     }
 
-    /// Adds a folder of segmentation maps to the folder of images before it. The maps get the options that the images have so far,
-    /// so set these first. The label tensor `map` is `u8` of `[height, width]`, resized, cropped and rotated like the images. See
-    /// [`ImageOptions`](crate::images::ImageOptions). For a different name or type, add the source with [`and`](Self::and).
-    ///
-    /// ```no_run
-    /// use ringfeed::Loader;
-    /// use ringfeed::images::{horizontal_flip, random_resized_crop};
-    ///
-    /// let augment = [random_resized_crop(), horizontal_flip()];
-    /// let loader = Loader::images("photos").size(512, 512).augment(augment).maps("annotations").shuffle(42);
-    /// for batch in &mut loader.build()? {
-    ///     let batch = batch?;
-    ///     let (photos, maps) = (batch.features()?, batch.labels()?);
-    ///     assert_eq!((photos.shape()[2], photos.shape()[3]), (maps.shape()[1], maps.shape()[2]));
-    /// }
-    /// # Ok::<(), ringfeed::Error>(())
-    /// ```
-    #[must_use]
-    pub fn maps(mut self, path: impl Into<PathBuf>) -> Self {
-        let images = self.config.sources.last().filter(|source| source.is::<Images>());
-        match images.and_then(|source| Some((source, source.options::<Images>()?.clone()))) {
-            Some((source, options)) => {
-                let fields = if source.fields.is_empty() { usual_fields() } else { source.fields.clone() };
-                let mut maps = SourceConfig::new(Images, path, options);
-                let picture = fields.into_iter().find_map(|(_, mut field)| field.image_mut().cloned());
-                maps.fields =
-                    picture.map(|picture| ("map".to_owned(), picture.into_map(DType::U8).into())).into_iter().collect();
-                self.config.sources.push(maps);
-            }
-            None => self.faults.push("maps: name the folder of images that they belong to first".to_owned()),
-        }
-        self
-    }
-
     /// Short for two fields of a table: these columns, by name or position, become `labels`, and all other columns of numbers become
     /// `features`. A single column is a class; several columns are numbers.
     ///
@@ -98,24 +62,6 @@ impl Loader {
             _ => Numbers::f32().from(columns).role(Role::Label),
         };
         self.field("features", Numbers::f32().from("*")).field("labels", labels)
-    }
-
-    /// Resizes images to this size in pixels. For a folder of images without fields.
-    #[must_use]
-    pub fn size(mut self, height: u32, width: u32) -> Self {
-        let advice = "only for a folder of images; for other sources, set it in the image's field";
-        self.change_picture("size", advice, |image| image.size(height, width));
-        self
-    }
-
-    /// Applies these random operations to the images, in this order. For a folder of images without fields. Leave them out for
-    /// evaluation. Default: none.
-    #[must_use]
-    pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
-        let advice = "only for a folder of images; for other images, set it in the image's field, and for numbers use \
-             augment_numbers";
-        self.change_picture("augment", advice, |image| image.augment(operations));
-        self
     }
 
     /// Where to save what opening found for the next run: where the records of CSV, JSON Lines, libsvm, text and TFRecord files begin,
@@ -433,23 +379,5 @@ impl Loader {
         let wishes = self.config.sources.iter_mut().filter_map(SourceConfig::access_mut);
         wishes.filter(|access| access.lacks_promise()).for_each(|access| *access = Access::Map(promise));
         self
-    }
-
-    /// Changes the picture of the last source, if it is a folder of images: the one among its default fields.
-    fn change_picture(&mut self, what: &str, advice: &str, change: impl FnOnce(Image) -> Image) {
-        let fault = match self.config.sources.last_mut().filter(|source| source.is::<Images>()) {
-            None => advice,
-            Some(_) if !self.config.fields.is_empty() => "the field of the image says it",
-            Some(source) => {
-                if source.fields.is_empty() {
-                    source.fields = usual_fields();
-                }
-                match source.fields.iter_mut().find_map(|(_, field)| field.image_mut()) {
-                    Some(image) => return *image = change(image.clone()),
-                    None => "there is no field of an image",
-                }
-            }
-        };
-        self.faults.push(format!("{what}: {fault}"));
     }
 }

@@ -154,10 +154,8 @@ impl LoaderConfig {
                 faults.push(ONE_LENGTH.to_owned());
             }
         }
-        let fitted = match &self.prepared {
-            Some(PreparedConfig::Inline(prepared)) => prepared.windows(),
-            _ => self.prepare.as_ref().and_then(Recipe::own_windows),
-        };
+        let inline = self.prepared.as_ref().and_then(PreparedConfig::inline_windows);
+        let fitted = inline.unwrap_or_else(|| self.prepare.as_ref().and_then(Recipe::own_windows));
         faults.extend(self.windows.as_ref().zip(fitted).and_then(|(own, fitted)| own.fault_with(fitted)));
         for (name, field) in [("stratify", &self.stratify), ("group", &self.group)] {
             if field.is_some() && self.split.is_none() && self.folds.is_none() {
@@ -204,7 +202,7 @@ impl LoaderConfig {
                 faults.extend(under(format_args!("normalise.{tensor}"), normaliser.faults()));
             }
         }
-        if let Some(PreparedConfig::File(path)) = &self.prepared
+        if let Some(path) = self.prepared.as_ref().and_then(PreparedConfig::path)
             && !path.exists()
         {
             let advice = if self.prepare.is_some() { "; `ringfeed fit` writes it" } else { "" };

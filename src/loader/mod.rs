@@ -12,9 +12,12 @@ mod keep;
 mod length;
 mod mix;
 mod number;
+#[cfg(feature = "formats")]
+mod of_formats;
 mod open;
 mod own;
 mod plan;
+#[cfg_attr(not(feature = "prepare"), path = "no_prepare.rs")]
 mod prepare;
 mod resolve;
 mod serve;
@@ -30,10 +33,7 @@ use std::path::{Path, PathBuf};
 
 use crate::error::Result;
 use crate::read::fields::Field;
-use crate::read::{
-    Csv, CsvOptions, CsvSequences, FolderOptions, Formats, Idx, IdxOptions, Images, Npy, NpyOptions, Raw, RawOptions,
-    SequenceOptions, SourceConfig, Tar, TarOptions, TokenOptions, Tokens,
-};
+use crate::read::{Csv, CsvOptions, Formats, SourceConfig};
 use crate::storage::Files;
 use crate::transform::Transforms;
 use crate::tree::no_faults;
@@ -148,65 +148,6 @@ impl Loader {
     /// A CSV file, with options.
     pub fn csv_with(path: impl Into<PathBuf>, options: CsvOptions) -> Self {
         Self::new(SourceConfig::new(Csv, path, options))
-    }
-
-    /// A folder of CSV files, one sequence per file.
-    pub fn csv_sequences(path: impl Into<PathBuf>, options: SequenceOptions) -> Self {
-        Self::new(SourceConfig::new(CsvSequences, path, options))
-    }
-
-    /// An IDX file of features and one of labels.
-    pub fn idx(features: impl Into<PathBuf>, labels: impl Into<PathBuf>) -> Self {
-        let mut labels = SourceConfig::new(Idx, labels, IdxOptions::default());
-        labels.fields = Idx::label_fields();
-        Self::new(SourceConfig::new(Idx, features, IdxOptions::default())).and(labels)
-    }
-
-    /// An NPY file of features. Add a file of labels with [`and`](Self::and).
-    pub fn npy(path: impl Into<PathBuf>) -> Self {
-        Self::new(SourceConfig::new(Npy, path, NpyOptions::default()))
-    }
-
-    /// A file of numbers without a header. Add a file of labels with [`and`](Self::and).
-    pub fn raw(path: impl Into<PathBuf>, options: RawOptions) -> Self {
-        Self::new(SourceConfig::new(Raw, path, options))
-    }
-
-    /// A file of tokens for a language model. Random windows, the default, need [`shuffle`](Self::shuffle) for its seed.
-    pub fn tokens(path: impl Into<PathBuf>, options: TokenOptions) -> Self {
-        Self::new(SourceConfig::new(Tokens, path, options))
-    }
-
-    /// A folder with one subfolder of images per class; without subfolders, images without labels. Without [fields](Self::field),
-    /// it has these tensors:
-    ///
-    /// ```
-    /// use ringfeed::field::{Class, Image};
-    /// use ringfeed::{DType, Loader};
-    ///
-    /// let short = Loader::images("photos").size(224, 224);
-    /// let long = Loader::images("photos").field("image", Image::rgb(224, 224).dtype(DType::U8)).field("label", Class);
-    /// assert_eq!(short.config().sources[0].fields, long.config().fields);
-    /// ```
-    pub fn images(path: impl Into<PathBuf>) -> Self {
-        Self::new(SourceConfig::new(Images, path, FolderOptions::default()))
-    }
-
-    /// Samples in tar archives: one archive, a folder of them, or a pattern such as `train-{000..146}.tar`.
-    /// [Fields](Self::field) say which tensors are made of their members. Without fields, a sample has its image as stored (`u8`), if
-    /// there is exactly one, and its class, if there is a `cls`:
-    ///
-    /// ```toml
-    /// image = { image = [], dtype = "u8" }
-    /// label = { from = "cls", class = [] }
-    /// ```
-    pub fn tar(path: impl Into<PathBuf>) -> Self {
-        Self::tar_with(path, TarOptions::default())
-    }
-
-    /// Samples in tar archives, with options.
-    pub fn tar_with(path: impl Into<PathBuf>, options: TarOptions) -> Self {
-        Self::new(SourceConfig::new(Tar, path, options))
     }
 
     /// The settings.

@@ -3,6 +3,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::prepare::{Counting, Prepared, PreparedConfig, Recipe, RecipeFit, Tally};
 use crate::read::Windows;
 use crate::transform::Transforms;
+use crate::tree::no_faults;
 use crate::view::TensorView;
 
 use super::Loader;
@@ -10,6 +11,23 @@ use super::config::LoaderConfig;
 
 /// Number of records that are counted at once.
 const BATCH_SIZE: usize = 1024;
+
+impl LoaderConfig {
+    /// The same with what was [prepared](Self::prepared) as the first fields, and with its windows.
+    pub(super) fn with_prepared(mut self) -> Result<Self> {
+        if let Some(prepared) = self.prepared.take() {
+            self.prepare = None;
+            let prepared = prepared.load()?;
+            match (&self.windows, prepared.windows()) {
+                (Some(own), Some(fitted)) => no_faults(own.fault_with(fitted).into_iter().collect())?,
+                (None, fitted) => self.windows = fitted.cloned(),
+                (Some(_), None) => {}
+            }
+            self.fields.insert(0, (prepared.tensors()[0].name.clone(), prepared.field()));
+        }
+        Ok(self)
+    }
+}
 
 impl Loader {
     /// Adds the tensors of a fitted recipe, `features` and `categories`, to those of [`field`](Self::field). Any source

@@ -3,7 +3,6 @@
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Formats;
 use crate::storage::Files;
-use crate::tree::no_faults;
 
 use super::config::{LoaderConfig, OnlySource};
 use super::weights::Mix;
@@ -75,21 +74,6 @@ impl LoaderConfig {
             }
         }
         self.mix = Mix::Weights(self.mix.weights().collect());
-        Ok(self)
-    }
-
-    /// The same with what was [prepared](Self::prepared) as the first fields, and with its windows.
-    pub(super) fn with_prepared(mut self) -> Result<Self> {
-        if let Some(prepared) = self.prepared.take() {
-            self.prepare = None;
-            let prepared = prepared.load()?;
-            match (&self.windows, prepared.windows()) {
-                (Some(own), Some(fitted)) => no_faults(own.fault_with(fitted).into_iter().collect())?,
-                (None, fitted) => self.windows = fitted.cloned(),
-                (Some(_), None) => {}
-            }
-            self.fields.insert(0, (prepared.tensors()[0].name.clone(), prepared.field()));
-        }
         Ok(self)
     }
 }

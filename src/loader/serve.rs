@@ -13,8 +13,8 @@ use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::read::fields::Field;
 use crate::read::{
-    CsvMemory, GivenFields, Images, JsonMemory, NO_GAPS, OneJson, Rolling, Sample, Scratch, SourceConfig, StructMemory,
-    Value, Visit, Windows, named_geometries, usual_fields,
+    CsvMemory, GivenFields, JsonMemory, NO_GAPS, OneJson, Rolling, Sample, Scratch, StructMemory, Value, Visit,
+    Windows, named_geometries,
 };
 use crate::row::RowMut;
 use crate::schema::{Extents, Role, Rows, TensorSpec};
@@ -293,9 +293,9 @@ impl Served {
 /// The fields of all sources, and those of the settings themselves.
 fn fields_of_records(config: LoaderConfig) -> Vec<(String, Field)> {
     let mut fields = config.fields;
-    let are_usual = |source: &&SourceConfig| source.is::<Images>() && source.fields.is_empty();
-    if fields.is_empty() && config.sources.iter().any(|source| are_usual(&source)) {
-        fields = usual_fields();
+    #[cfg(feature = "formats")]
+    if fields.is_empty() && config.sources.iter().any(super::of_formats::has_usual_pictures) {
+        fields = crate::read::usual_fields();
     }
     fields.extend(config.sources.into_iter().flat_map(|source| source.fields));
     fields

@@ -1,11 +1,12 @@
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::Result;
+use crate::read::Windows;
 
 use super::prepared::Prepared;
 
@@ -27,6 +28,21 @@ impl PreparedConfig {
         match self {
             Self::File(path) => Prepared::load(path),
             Self::Inline(prepared) => Ok(prepared.clone()),
+        }
+    }
+
+    /// The windows of what stands in the settings themselves; outer `None` for a file.
+    pub(crate) fn inline_windows(&self) -> Option<Option<&Windows>> {
+        match self {
+            Self::File(_) => None,
+            Self::Inline(prepared) => Some(prepared.windows()),
+        }
+    }
+
+    pub(crate) fn path(&self) -> Option<&Path> {
+        match self {
+            Self::File(path) => Some(path),
+            Self::Inline(_) => None,
         }
     }
 

@@ -85,6 +85,10 @@ const NAMES: [(&str, &str, &str); 14] = [
     ("m4a aac opus aiff wma mp4 avi mov mkv webm", "a sound or video file", MEDIA),
 ];
 
+/// Endings of the names of files whose formats are left out of a build without the feature `formats`.
+const OF_FORMATS: &str = "npy npz safetensors idx tar jsonl ndjson tfrecord tfrecords svm libsvm mds bin raw jpg jpeg png gif bmp webp \
+                          tif tiff wav flac mp3 ogg";
+
 /// Number of lines that are looked at to recognise a text.
 const LINES: usize = 100;
 
@@ -121,6 +125,14 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
         return Some(Foreign { what: "JSON, but not JSON Lines", advice: JSON });
     }
     None
+}
+
+/// What a file is by its name, if its format is left out of this build.
+pub(super) fn left_out(name: &str) -> Option<Foreign> {
+    let ending = Path::new(name).extension()?.to_str()?;
+    let is_left_out = !cfg!(feature = "formats") && OF_FORMATS.split_ascii_whitespace().any(|other| other == ending);
+    let advice = "its format needs Ringfeed's feature `formats`, with which this program was not built";
+    is_left_out.then_some(Foreign { what: "a file of arrays, archives, images or records", advice })
 }
 
 /// What a file is by its name, compressed or not.

@@ -11,7 +11,7 @@ use crate::storage::{Files, Needs};
 use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
 use super::csv::Blanks;
 use super::format::{Format, Open, Opened, format_has};
-use super::json::{Found, Seen, Wanted, each_leaf, give, steps};
+use super::json::{Found, Seen, Wanted, each_leaf, give, steps_to};
 use super::lines::{LineBytes, LineOptions, Lines};
 use super::names::plain_name;
 use super::paths::is_hidden;
@@ -183,11 +183,6 @@ impl JsonLines {
             Ok(std::str::from_utf8(self.lines.line(0, lines)).ok().and_then(look))
         })
     }
-
-    /// The steps to the field of this name.
-    pub(super) fn steps_to(name: &str) -> Vec<String> {
-        if name.is_empty() || name.starts_with('/') { steps(name) } else { vec![name.to_owned()] }
-    }
 }
 
 impl Container for JsonLines {
@@ -210,7 +205,7 @@ impl Container for JsonLines {
             ColumnRef::Name(name) => match self.fields.iter().position(|field| field.name == *name) {
                 Some(number) => number,
                 None => {
-                    let seen = self.look_for(&Self::steps_to(name))?;
+                    let seen = self.look_for(&steps_to(name))?;
                     let is_bool = seen.as_ref().is_some_and(Seen::is_bool);
                     let info = match seen {
                         Some(seen) if seen.is_object() => {
@@ -240,7 +235,7 @@ impl Container for JsonLines {
                 }
             },
         };
-        self.wanted.add(&Self::steps_to(&self.fields[number].name), number);
+        self.wanted.add(&steps_to(&self.fields[number].name), number);
         Ok(number)
     }
 

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Role, TensorSpec};
 
-use super::fixed::copy_rows;
+use super::copied::copy_rows;
 use super::{Job, RecordReader, Sample, Scratch, check_record};
 
 /// Samples in memory: one tensor of fixed shape, row after row.

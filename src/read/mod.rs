@@ -4,66 +4,93 @@
 //! A [`RecordReader`] gives any record by its index; a [`RecordStream`] only the next one. Both decode a record into
 //! the tensors of a sample by writing into a [`RowMut`], and do not know whose memory that is.
 
+#[cfg(feature = "formats")]
 pub(crate) mod arrays;
 #[cfg(feature = "parquet")]
 pub(crate) mod arrow;
+#[cfg(feature = "formats")]
 pub(crate) mod audio;
 mod codec;
 #[cfg(feature = "parquet")]
 pub(crate) mod columns;
 mod concat;
 mod container;
+mod copied;
 pub(crate) mod csv;
 mod date_unit;
 mod dealt;
 mod field_reader;
 pub(crate) mod fields;
+#[cfg(feature = "formats")]
 pub(crate) mod fixed;
+#[cfg(feature = "formats")]
 mod folder;
 mod foreign;
 pub(crate) mod format;
+#[cfg(feature = "formats")]
 mod hashes;
+#[cfg(feature = "formats")]
 pub(crate) mod idx;
+#[cfg(feature = "formats")]
 pub(crate) mod ignored;
+#[cfg(feature = "formats")]
 pub(crate) mod images;
 mod job;
 mod json;
+#[cfg(feature = "formats")]
 pub(crate) mod jsonl;
+#[cfg(feature = "formats")]
 pub(crate) mod libsvm;
 mod lines;
+#[cfg(feature = "formats")]
 mod listed;
+#[cfg(feature = "formats")]
 pub(crate) mod litdata;
 mod many;
+#[cfg(feature = "formats")]
 pub(crate) mod mds;
 mod memory;
 mod names;
+#[cfg(feature = "formats")]
 mod ndarray;
+#[cfg(feature = "formats")]
 pub(crate) mod npy;
+#[cfg(feature = "formats")]
 pub(crate) mod npz;
 mod one;
 mod outside;
+#[cfg(feature = "formats")]
 mod packed;
 pub(crate) mod parallel;
 #[cfg(feature = "parquet")]
 pub(crate) mod parquet;
 pub(crate) mod paths;
+#[cfg(feature = "formats")]
 pub(crate) mod raw;
 mod records;
 mod rolling;
+#[cfg(feature = "formats")]
 pub(crate) mod safetensors;
 mod samples;
 pub(crate) mod saved;
+#[cfg(feature = "formats")]
 pub(crate) mod sequence;
 mod shaped;
+#[cfg(feature = "formats")]
 pub(crate) mod sharded;
+#[cfg(feature = "formats")]
 mod shards;
 mod splits;
 mod staged;
 pub(crate) mod summary;
+#[cfg(feature = "formats")]
 pub(crate) mod tar;
 mod tensor_values;
+#[cfg(feature = "formats")]
 pub(crate) mod text_files;
+#[cfg(feature = "formats")]
 pub(crate) mod tfrecord;
+#[cfg(feature = "formats")]
 pub(crate) mod tokens;
 mod windows;
 
@@ -80,6 +107,7 @@ pub use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{Extents, TensorSpec};
 use crate::storage::Needs;
 
+#[cfg(feature = "formats")]
 pub(crate) use audio::AudioFolder;
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Meaning, Value, Visit, VisitColumn, find_field};
@@ -89,39 +117,59 @@ pub(crate) use date_unit::in_second;
 pub use field_reader::FieldReader;
 pub(crate) use field_reader::GivenFields;
 pub(crate) use fields::{field_faults, named_geometries};
+#[cfg(feature = "formats")]
 pub(crate) use fixed::ArraySummary;
 pub(crate) use format::SourceConfig;
 pub use format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
+#[cfg(feature = "formats")]
 pub(crate) use idx::{Idx, IdxOptions};
+#[cfg(feature = "formats")]
 pub(crate) use ignored::IgnoredFiles;
+#[cfg(feature = "formats")]
 pub(crate) use images::{ClassCount, FolderOptions, FormatCount, Images, usual_fields};
 pub use job::Job;
+#[cfg(feature = "formats")]
 pub use jsonl::JsonLines;
+#[cfg(feature = "formats")]
 pub(crate) use jsonl::Jsonl;
+#[cfg(feature = "formats")]
 pub(crate) use libsvm::Libsvm;
+#[cfg(feature = "formats")]
 pub use libsvm::{LibsvmOptions, SparseLines};
 pub use lines::{LineOptions, Lines, TextLines};
+#[cfg(feature = "formats")]
 pub(crate) use litdata::LitData;
+#[cfg(feature = "formats")]
 pub(crate) use mds::Mds;
 pub use memory::MemoryReader;
+#[cfg(feature = "formats")]
 pub(crate) use npy::{Npy, NpyOptions};
+#[cfg(feature = "formats")]
 pub(crate) use npz::Npz;
 pub(crate) use one::{CsvMemory, JsonMemory, OneJson, StructMemory};
 pub(crate) use outside::{Outside, OutsideCodec};
 pub(crate) use paths::{Paths, is_pattern};
+#[cfg(feature = "formats")]
 pub(crate) use raw::{Raw, RawOptions};
 pub(crate) use rolling::Rolling;
+#[cfg(feature = "formats")]
 pub(crate) use safetensors::Safetensors;
 pub use samples::{Array, SampleStream};
 pub(crate) use saved::SavedIndex;
+#[cfg(feature = "formats")]
 pub(crate) use sequence::{CsvSequences, SequenceOptions};
 pub use shaped::Shaped;
 pub(crate) use staged::Staged;
 pub(crate) use summary::FieldSummary;
+#[cfg(feature = "formats")]
 pub(crate) use tar::{MemberCount, Tar, TarOptions};
+#[cfg(feature = "formats")]
 pub(crate) use text_files::TextFiles;
+#[cfg(feature = "formats")]
 pub(crate) use tfrecord::TfRecord;
+#[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordOptions, TfRecords};
+#[cfg(feature = "formats")]
 pub(crate) use tokens::{TextTokens, TokenOptions, Tokens};
 pub use windows::Windows;
 pub(crate) use windows::{NO_GAPS, Windowed};

@@ -20,3 +20,10 @@ pub(super) fn is_idx_name(path: &Path) -> bool {
     let name = plain_name(path);
     name.ends_with("-ubyte") || name.ends_with(".idx")
 }
+
+/// Whether a file of this name counts as CSV among others.
+pub(super) fn is_csv_name(name: &str) -> bool {
+    let name = name.to_lowercase();
+    let stem = without_packing(&name);
+    !name.starts_with('.') && [".csv", ".tsv", ".tab"].iter().any(|end| stem.ends_with(end))
+}

@@ -8,8 +8,7 @@ use crate::error::{Error, ErrorKind, Result, nearest};
 
 use super::container::{Value, Visit};
 use super::csv::{CsvLine, CsvOptions};
-use super::json::{Found, Wanted, give};
-use super::jsonl::JsonLines;
+use super::json::{Found, Wanted, give, steps_to};
 
 /// Fields of a JSON value, by key or pointer.
 #[derive(Debug)]
@@ -26,7 +25,7 @@ impl OneJson {
     /// Fields by these names, counted from 0.
     pub(crate) fn new<'n>(names: impl Iterator<Item = &'n str>) -> Self {
         let mut wanted = Wanted::default();
-        names.enumerate().for_each(|(nth, name)| wanted.add(&JsonLines::steps_to(name), nth));
+        names.enumerate().for_each(|(nth, name)| wanted.add(&steps_to(name), nth));
         Self(wanted)
     }
 

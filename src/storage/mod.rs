@@ -5,6 +5,7 @@
 //! be needed, many requests at a time, within a limit in bytes.
 
 mod ahead;
+#[cfg(feature = "formats")]
 mod chunks;
 mod file;
 mod files;
@@ -28,7 +29,9 @@ use crate::error::{Error, ErrorKind, Result};
 pub(crate) use crate::files::open as open_file;
 pub(crate) use ahead::Requested;
 pub use ahead::{AheadStats, Needs};
+#[cfg(feature = "formats")]
 pub use chunks::ChunkStats;
+#[cfg(feature = "formats")]
 pub(crate) use chunks::{Chunk, Chunks};
 pub(crate) use file::{LocalFile, check_bytes, read_file};
 pub use files::Files;

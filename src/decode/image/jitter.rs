@@ -77,7 +77,8 @@ mod tests {
 
     use super::super::container::header;
     use super::super::follow::steps_of;
-    use super::super::options::{ImageColour, PixelOrder};
+    use super::super::options::ImageColour;
+    use super::super::order::PixelOrder;
     use super::super::pixels::turn_upright;
     use super::super::stored::{Header, Orientation};
     use super::super::work::{ImageWork, Wanted};

@@ -6,12 +6,13 @@
 //! order; [`augment`] names the random operations, [`draw`] makes each a list of changes, which [`picture`] and [`map`]
 //! carry out by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`]; [`ImageWork`] calls all of them in order,
 //! and [`Shared`] does so for several views of one image. Without the feature `images`, there are the settings and what
-//! tells an image file from others; all else is an error.
+//! tells an image file from others; all else is an error. Without `formats`, there are none of them.
 
-#[cfg(not(feature = "images"))]
+#[cfg(all(feature = "formats", not(feature = "images")))]
 mod absent;
 #[cfg(feature = "images")]
 mod acts;
+#[cfg(feature = "formats")]
 #[cfg_attr(not(feature = "images"), expect(dead_code, reason = "asked by the decoders"))]
 mod augment;
 #[cfg(feature = "images")]
@@ -50,9 +51,13 @@ mod jitter;
 mod jpeg;
 #[cfg(feature = "images")]
 mod jpeg_header;
+#[cfg(not(feature = "formats"))]
+mod left_out;
 #[cfg(feature = "images")]
 mod map;
+#[cfg(feature = "formats")]
 mod options;
+mod order;
 #[cfg(feature = "images")]
 mod other;
 #[cfg(feature = "images")]
@@ -72,7 +77,9 @@ mod rotate;
 mod rows;
 #[cfg(feature = "images")]
 mod samples;
+#[cfg(feature = "formats")]
 mod step;
+#[cfg(feature = "formats")]
 #[cfg_attr(not(feature = "images"), expect(dead_code, reason = "asked by the decoders"))]
 mod stored;
 #[cfg(feature = "images")]
@@ -88,9 +95,11 @@ mod warp;
 #[cfg(feature = "images")]
 mod work;
 
-#[cfg(not(feature = "images"))]
+#[cfg(all(feature = "formats", not(feature = "images")))]
 pub(crate) use absent::{ImageWork, Shared, follow, header, write_image};
+#[cfg(feature = "formats")]
 pub(crate) use augment::named as named_operations;
+#[cfg(feature = "formats")]
 pub use augment::{
     AugmentRecipe, Edge, ImageAugment, Interpolation, LearnedPolicy, aug_mix, auto_augment, colour_jitter,
     gaussian_blur, horizontal_flip, rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter,
@@ -100,9 +109,15 @@ pub use augment::{
 pub(crate) use container::header;
 #[cfg(feature = "images")]
 pub(crate) use follow::follow;
-pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, PixelOrder, ResizeFilter};
+#[cfg(not(feature = "formats"))]
+pub(crate) use left_out::{ImageOptions, Shared};
+#[cfg(feature = "formats")]
+pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, ResizeFilter};
+pub use order::PixelOrder;
 pub(crate) use rows::{Rows, write_rounded};
+#[cfg(feature = "formats")]
 pub(crate) use step::Step;
+#[cfg(feature = "formats")]
 pub(crate) use stored::ImageFormat;
 #[cfg(feature = "images")]
 pub(crate) use views::Shared;

@@ -4,6 +4,7 @@ use serde::de::{Deserializer, Error as _};
 use serde::{Deserialize, Serialize};
 
 use super::augment::ImageAugment;
+use super::order::PixelOrder;
 use super::stored::MAX_SIDE;
 use crate::dtype::DType;
 #[cfg(feature = "images")]
@@ -15,17 +16,6 @@ const GEOMETRY: u64 = 0x6765_6f6d_6574_7279;
 
 /// The error for images in a build without decoders.
 pub(super) const NO_DECODERS: &str = "images need a build with the feature `images`, which is on by default";
-
-/// Order of an image's dimensions in the batch.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum PixelOrder {
-    /// `[channels, height, width]`: one plane per channel, as in PyTorch and candle. The default.
-    #[default]
-    Nchw,
-    /// `[height, width, channels]`: the channels of a pixel side by side, as in TensorFlow.
-    Nhwc,
-}
 
 /// Channels of an image in the batch.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! From upright 8-bit pixels to a tensor: colour, order of dimensions, type and transformation in one pass.
 
 use super::colour::grey;
-use super::options::PixelOrder;
+use super::order::PixelOrder;
 use super::rows::{Rows, write_rounded};
 use super::stored::{Orientation, Region};
 use crate::decode::fused::{scale_all, scale_pixels, scale_planes, split_planes};

@@ -1,4 +1,4 @@
-use super::options::PixelOrder;
+use super::order::PixelOrder;
 use crate::decode::FromF32;
 use crate::decode::fused::{scale_all, scale_pixels, scale_planes};
 

@@ -76,7 +76,8 @@ impl Shared {
 #[cfg(test)]
 mod tests {
     use super::super::augment::{AugmentRecipe, ImageAugment, Interpolation};
-    use super::super::options::{CropFit, PixelOrder, ResizeFilter};
+    use super::super::options::{CropFit, ResizeFilter};
+    use super::super::order::PixelOrder;
     use super::super::work::{DECODED, write_image};
     use super::*;
     use crate::dtype::DType;

@@ -1,27 +1,35 @@
 //! Codecs: from the values of a field to tensors, whatever container they come from. One file a codec.
 
+#[cfg(feature = "formats")]
 mod array;
+#[cfg(feature = "formats")]
 mod audio;
 mod contract;
+#[cfg(feature = "formats")]
 mod image;
 mod list;
 mod names;
 mod number;
+#[cfg_attr(not(feature = "formats"), path = "no_formats.rs")]
+mod of_formats;
 mod outside;
+#[cfg(feature = "formats")]
 mod targets;
 mod text;
+#[cfg(feature = "formats")]
 mod tokenizer;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "formats"))]
 mod tests;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::Result;
 
 use super::container::FieldInfo;
 use super::fields::{Codec, Field};
 
 pub(super) use contract::{Context, Decode, Made, Varying};
 pub(super) use names::Names;
+pub(super) use of_formats::needs_first;
 pub(super) use text::text_of;
 
 /// The codec of a field. `infos` is what is known of its fields in the container. `names` are the names found in all
@@ -36,12 +44,13 @@ pub(super) fn make(
     field: &Field,
     infos: &[Option<&FieldInfo>],
     names: Vec<Names>,
-    first: Option<&[u8]>,
+    #[cfg_attr(not(feature = "formats"), expect(unused_variables, reason = "looked at for arrays"))] first: Option<
+        &[u8],
+    >,
     varying: &mut Varying,
 ) -> Result<Made> {
     let role = field.role_or_default();
     let made = match &field.codec {
-        Codec::Image(image) => image::make(name, role, image, varying),
         Codec::Numbers(numbers) => match list::of_lists(numbers, field.is_several(), infos) {
             true => list::make(name, role, numbers, infos, varying),
             false => number::make(name, role, numbers, field),
@@ -55,27 +64,14 @@ pub(super) fn make(
             names::categories(name, role, listed.as_deref(), names, wanted)
         }
         Codec::Text { max_len, longer } => text::make(name, role, *max_len, *longer, infos.len()),
-        Codec::Tokenizer(tokenizer) => tokenizer::make(name, role, tokenizer, varying),
-        Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
-        Codec::Audio(audio) => audio::make(name, role, audio, varying),
-        Codec::Array(array) => array::make(name, role, array, infos, first),
         Codec::Outside(codec) => outside::make(codec, infos, varying),
+        #[cfg(feature = "formats")]
+        codec => of_formats::make(name, role, codec, infos, first, varying),
     };
-    let single = matches!(field.codec, Codec::Image(_) | Codec::Audio(_) | Codec::Tokenizer(_) | Codec::Array(_));
-    if single && infos.len() != 1 {
-        return Err(
-            Error::new(ErrorKind::Config, "several fields are named; such a tensor is made of one").at_column(name)
-        );
-    }
     made.map_err(|error| error.at_column(name))
 }
 
 /// Whether a codec needs to know the names in all records.
 pub(super) fn needs_names(field: &Field) -> bool {
     matches!(field.codec, Codec::Class { names: None, .. } | Codec::Category { names: None, .. })
-}
-
-/// Whether a codec needs to know the value of the first record.
-pub(super) fn needs_first(field: &Field) -> bool {
-    matches!(&field.codec, Codec::Array(array) if array.stored.is_none() && (array.shape.is_none() || array.dtype.is_none()))
 }

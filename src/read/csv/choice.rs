@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Codec, Field, Numbers, taken};
+use crate::read::fields::{Codec, Field, Numbers, no_column, taken};
 use crate::schema::Role;
 
 use super::options::{ColumnRef, Longer, Missing};
@@ -101,14 +101,11 @@ impl Choice {
 /// `None` if it is not decoded here.
 fn tensor_of(name: &str, field: &Field) -> Result<Option<ColumnTensor>> {
     let fault = |message: &'static str| Err(Error::new(ErrorKind::Config, message));
+    if let Some(message) = no_column(&field.codec).filter(|_| !field.is_file) {
+        return fault(message);
+    }
     let columns = field.columns(name);
     let (values, dtype, shape) = match &field.codec {
-        Codec::Image(_) if !field.is_file => {
-            return fault("a column holds no image; if it names files, say `file`");
-        }
-        Codec::Array(_) if !field.is_file => {
-            return fault("a column holds no array; if it names files, say `file`");
-        }
         _ if field.is_of_others() => match &field.codec {
             Codec::Numbers(Numbers { dtype, missing, shape, .. }) => {
                 field.check_others()?;

@@ -8,8 +8,7 @@ use crate::read::fields::{Field, fault_of};
 use crate::read::format::{
     Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed, format_has, open_parts,
 };
-use crate::read::names::HEAD_BYTES;
-use crate::read::sequence::is_csv_name;
+use crate::read::names::{HEAD_BYTES, is_csv_name};
 use crate::read::{Concat, Container, Missing, RecordDecoder, RecordReader, named_geometries};
 
 use super::container::CsvTable;

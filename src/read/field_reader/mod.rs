@@ -6,6 +6,8 @@ mod decode;
 mod files;
 mod given;
 mod lengths;
+#[cfg_attr(not(feature = "formats"), path = "no_formats.rs")]
+mod of_formats;
 mod scan;
 
 use std::fmt;

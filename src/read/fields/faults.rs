@@ -1,8 +1,7 @@
-use crate::decode::ImageColour;
 use crate::error::{Error, Result};
 use crate::tree::under;
 
-use super::{Codec, Field, Numbers};
+use super::{Codec, Field, Numbers, of_formats};
 
 /// What is wrong with fields by themselves, each with its key in settings.
 pub(crate) fn field_faults(fields: &[(String, Field)]) -> Vec<String> {
@@ -22,12 +21,6 @@ pub(crate) fn fault_of<T>(looked: Result<T>) -> Vec<String> {
 impl Field {
     fn faults(&self) -> Vec<String> {
         let faults = match &self.codec {
-            Codec::Image(image) => {
-                let options = image.options();
-                let key = if options.colour == ImageColour::Index { "index_map" } else { "image" };
-                said_as(key, "size", options.value_faults())
-            }
-            Codec::Audio(audio) => said_as("audio", "rate", audio.options().faults()),
             Codec::Class { names: Some(names), .. } => twice("class", names).into_iter().collect(),
             Codec::Category { names: Some(lists), .. } => {
                 lists.iter().filter_map(|names| twice("category", names)).collect()
@@ -40,19 +33,10 @@ impl Field {
                 vec![fault.to_owned()]
             }
             Codec::Text { max_len: 0, .. } => vec!["text: 0; a text has room for one byte at least".to_owned()],
-            _ => Vec::new(),
+            codec => of_formats::faults(codec),
         };
         if self.is_file { under("file", faults).collect() } else { faults }
     }
-}
-
-/// Faults of an option that fields call by another key.
-fn said_as(key: &str, option: &str, faults: Vec<String>) -> Vec<String> {
-    let said = |fault: String| match fault.strip_prefix(option) {
-        Some(rest) if rest.starts_with(": ") => format!("{key}{rest}"),
-        _ => fault,
-    };
-    faults.into_iter().map(said).collect()
 }
 
 fn twice(key: &str, names: &[String]) -> Option<String> {

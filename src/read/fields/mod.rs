@@ -1,38 +1,54 @@
 //! Fields: what each tensor of a sample is made of, in one language for all formats. `written` is their form in
 //! settings.
 
+#[cfg(feature = "formats")]
+mod array;
+#[cfg(feature = "formats")]
 mod audio;
 pub(crate) mod by_name;
 mod faults;
+#[cfg(feature = "formats")]
 mod image;
 mod names;
+#[cfg_attr(not(feature = "formats"), path = "no_formats.rs")]
+mod of_formats;
+#[cfg(feature = "formats")]
 mod of_options;
 mod old;
 mod others;
+#[cfg(feature = "formats")]
 mod targets;
+#[cfg(feature = "formats")]
 mod tokenizer;
 mod written;
 
 use std::path::PathBuf;
 
-use crate::decode::ImageColour;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Role;
 
-use super::fixed::{Endian, Stored, StoredType};
 use super::outside::OutsideCodec;
 use super::{ColumnRef, Longer, Missing};
 
+#[cfg(feature = "formats")]
+pub use array::Array;
+#[cfg(feature = "formats")]
 pub use audio::Audio;
 pub(crate) use by_name::ByName;
 pub(crate) use faults::{fault_of, field_faults};
+#[cfg(feature = "formats")]
 pub use image::Image;
 pub use names::{Category, Class, Classes};
+pub(crate) use of_formats::named_geometries;
+pub(in crate::read) use of_formats::{example, no_column};
 pub(crate) use old::{instead_of, old_among};
 pub(crate) use others::{ALL_OTHERS, taken, with_others};
+#[cfg(feature = "formats")]
 pub use targets::{BoxFormat, Boxes, Keypoints, PointFormat};
+#[cfg(feature = "formats")]
 pub(crate) use targets::{TargetFormat, Targets};
+#[cfg(feature = "formats")]
 pub use tokenizer::Tokenizer;
 
 /// How one tensor is made: from which field of the source (a column, a member, a file), and how that field is decoded.
@@ -112,7 +128,9 @@ impl<C: Into<ColumnRef>> From<Vec<C>> for Origin {
 /// What the values of a field become.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Codec {
+    #[cfg(feature = "formats")]
     Image(Image),
+    #[cfg(feature = "formats")]
     Audio(Audio),
     Class {
         names: Option<Vec<String>>,
@@ -129,8 +147,11 @@ pub(crate) enum Codec {
         max_len: usize,
         longer: Longer,
     },
+    #[cfg(feature = "formats")]
     Tokenizer(Tokenizer),
+    #[cfg(feature = "formats")]
     Targets(Targets),
+    #[cfg(feature = "formats")]
     Array(Array),
     /// Settings can't name it.
     Outside(OutsideCodec),
@@ -157,26 +178,6 @@ pub struct Numbers {
 /// Lists of tokens: `i64 [max_len]`, padded at the end, with a mask (`u8`, suffix `_mask`). Short for [`Numbers`].
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens;
-
-/// An array. Files of arrays give each record as it is; other fields hold the bytes of an NPY file. All records must have the element
-/// type and the shape of the first one. Fields of [raw](Array::raw) bytes hold the elements alone.
-///
-/// ```
-/// use ringfeed::arrays::{Endian, StoredType};
-/// use ringfeed::field::{Array, Field};
-///
-/// let field: Field = toml::from_str(r#"array = [3, 32, 32]
-/// stored = "f32"
-/// endian = "big""#).expect("the example is valid");
-/// assert_eq!(field, Array::raw(StoredType::F32, &[3, 32, 32]).endian(Endian::Big).into());
-/// ```
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct Array {
-    pub(crate) dtype: Option<DType>,
-    pub(crate) shape: Option<Vec<usize>>,
-    /// How raw bytes are stored.
-    pub(crate) stored: Option<Stored>,
-}
 
 /// UTF-8 text of at most `max_len` bytes: `u8 [max_len]`, padded with zeros, and its length in a tensor with the suffix `_len`. Several
 /// fields give `[fields, max_len]` and `[fields]`.
@@ -291,53 +292,6 @@ impl Tokens {
     }
 }
 
-impl Array {
-    /// An array with the element type and the shape of the first record's array.
-    pub fn new() -> Self {
-        Self::default()
-    }
-
-    /// An array from bytes without a header: elements of this type and shape, row-major, with the least significant
-    /// byte first unless [`endian`](Array::endian) says otherwise. Any other number of bytes makes a bad record. In
-    /// settings `{ array = [3, 32, 32], stored = "u8" }`; `array = []` is then a single number.
-    pub fn raw(stored: StoredType, shape: &[usize]) -> Self {
-        Self::new().shape(shape).stored(Stored { kind: stored, endian: Endian::default() })
-    }
-
-    pub(crate) fn stored(mut self, stored: Stored) -> Self {
-        self.stored = Some(stored);
-        self
-    }
-
-    /// Which byte of a [raw](Array::raw) element comes first. An NPY file says that itself.
-    #[must_use]
-    pub fn endian(mut self, endian: Endian) -> Self {
-        if let Some(stored) = &mut self.stored {
-            stored.endian = endian;
-        }
-        self
-    }
-
-    /// Element type in the batch.
-    #[must_use]
-    pub fn dtype(mut self, dtype: DType) -> Self {
-        self.dtype = Some(dtype);
-        self
-    }
-
-    /// Shape of every array.
-    #[must_use]
-    pub fn shape(mut self, shape: &[usize]) -> Self {
-        self.shape = Some(shape.to_vec());
-        self
-    }
-
-    /// The field that it comes from.
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
-}
-
 impl Text {
     /// A longer text makes its record bad.
     pub fn new(max_len: usize) -> Self {
@@ -392,12 +346,7 @@ impl Field {
 
     /// Whether its tensor's length differs from the value's.
     pub(crate) fn has_own_length(&self) -> bool {
-        let codec = &self.codec;
-        self.is_file
-            || matches!(
-                codec,
-                Codec::Image(_) | Codec::Audio(_) | Codec::Tokenizer(_) | Codec::Targets(_) | Codec::Array(_)
-            )
+        self.is_file || of_formats::has_own_length(&self.codec)
     }
 
     /// Whether it has a dimension for the fields that it comes from.
@@ -407,27 +356,12 @@ impl Field {
 
     /// Removes everything random.
     pub(crate) fn make_plain(&mut self) {
-        match &mut self.codec {
-            Codec::Image(image) => image.make_plain(),
-            Codec::Audio(audio) => audio.make_plain(),
-            _ => {}
-        }
-    }
-
-    /// Its picture, if it is one, to change its settings.
-    pub fn image_mut(&mut self) -> Option<&mut Image> {
-        match &mut self.codec {
-            Codec::Image(image) => Some(image),
-            _ => None,
-        }
+        of_formats::make_plain(&mut self.codec);
     }
 
     /// The file that it needs, if it needs one.
     pub(crate) fn path_mut(&mut self) -> Option<&mut PathBuf> {
-        match &mut self.codec {
-            Codec::Tokenizer(tokenizer) => Some(&mut tokenizer.file),
-            _ => None,
-        }
+        of_formats::path_mut(&mut self.codec)
     }
 
     /// How many fields it comes from.
@@ -472,11 +406,7 @@ impl Field {
 
     /// A feature or label, unless a role was given.
     pub(crate) fn role_or_default(&self) -> Role {
-        let is_label = match &self.codec {
-            Codec::Class { .. } | Codec::Targets(_) => true,
-            Codec::Image(image) => image.options().colour == ImageColour::Index,
-            _ => false,
-        };
+        let is_label = matches!(self.codec, Codec::Class { .. }) || of_formats::is_label(&self.codec);
         self.role.unwrap_or(if is_label { Role::Label } else { Role::Feature })
     }
 
@@ -510,49 +440,8 @@ impl From<Numbers> for Field {
     }
 }
 
-impl From<Array> for Field {
-    fn from(array: Array) -> Self {
-        Self::new(Codec::Array(array))
-    }
-}
-
 impl From<Text> for Field {
     fn from(Text { max_len, longer }: Text) -> Self {
         Self::new(Codec::Text { max_len, longer })
     }
-}
-
-/// Gives each image of a sample its own geometry, unless it names one; also each sound.
-pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
-    let is_image = |(_, field): &&(String, Field)| matches!(field.codec, Codec::Image(_));
-    let mut fields = fields.to_vec();
-    if fields.iter().filter(is_image).count() > 1 {
-        for (name, field) in &mut fields {
-            if let Codec::Image(image) = &mut field.codec {
-                image.name_geometry(name);
-            }
-        }
-    }
-    if fields.iter().filter(|(_, field)| matches!(field.codec, Codec::Audio(_))).count() > 1 {
-        for (name, field) in &mut fields {
-            if let Codec::Audio(audio) = &mut field.codec {
-                audio.name_geometry(name);
-            }
-        }
-    }
-    let images: Vec<_> = fields.iter().filter(is_image).cloned().collect();
-    for (_, field) in &mut fields {
-        if let Codec::Image(map) = &mut field.codec {
-            images.iter().for_each(|(_, image)| map.go_with(image));
-        }
-    }
-    for (name, field) in &mut fields {
-        let columns = field.columns(name);
-        if let Codec::Targets(targets) = &mut field.codec
-            && targets.picture.is_none()
-        {
-            targets.go_with(&mut field.from, columns, &images);
-        }
-    }
-    fields
 }

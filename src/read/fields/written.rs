@@ -5,119 +5,112 @@ use serde::de::value::MapAccessDeserializer;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::decode::{
-    AudioCrop, AudioOptions, CropFit, ImageAugment, ImageColour, JpegDecoder, PixelOrder, ResizeFilter,
-};
 use crate::dtype::DType;
-use crate::read::fixed::{Endian, Stored, StoredType};
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
 
-use super::{
-    ALL_OTHERS, Array, Audio, BoxFormat, Category, Class, Codec, Field, Image, Numbers, PointFormat, TargetFormat,
-    Targets, Tokenizer,
+use super::of_formats::{
+    self, AudioCrop, BoxFormat, CropFit, Endian, ImageAugment, ImageColour, JpegDecoder, PixelOrder, PointFormat,
+    ResizeFilter, StoredType, TargetFormat, some_operations,
 };
+use super::{ALL_OTHERS, Category, Class, Codec, Field, Numbers};
 
 /// A field in settings: a table with exactly one of the keys that say what it becomes.
 #[derive(Default, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Written {
+pub(super) struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     from: Option<Origin>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    except: Vec<ColumnRef>,
+    pub(super) except: Vec<ColumnRef>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    role: Option<Role>,
+    pub(super) role: Option<Role>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    file: Option<Box<Written>>,
+    pub(super) file: Option<Box<Written>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    image: Option<Vec<u32>>,
+    pub(super) image: Option<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    index_map: Option<Vec<u32>>,
+    pub(super) index_map: Option<Vec<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    audio: Option<u32>,
+    pub(super) audio: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    length: Option<usize>,
+    pub(super) length: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    crop: Option<AudioCrop>,
+    pub(super) crop: Option<AudioCrop>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    channels: Option<usize>,
+    pub(super) channels: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    class: Option<Vec<String>>,
+    pub(super) class: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    category: Option<Vec<Vec<String>>>,
+    pub(super) category: Option<Vec<Vec<String>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    numbers: Option<DType>,
+    pub(super) numbers: Option<DType>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tokens: Option<usize>,
+    pub(super) tokens: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    text: Option<usize>,
+    pub(super) text: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    tokenizer: Option<PathBuf>,
+    pub(super) tokenizer: Option<PathBuf>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    special_tokens: Option<bool>,
+    pub(super) special_tokens: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    array: Option<Vec<usize>>,
+    pub(super) array: Option<Vec<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    stored: Option<StoredType>,
+    pub(super) stored: Option<StoredType>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    endian: Option<Endian>,
+    pub(super) endian: Option<Endian>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    boxes: Option<usize>,
+    pub(super) boxes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    keypoints: Option<usize>,
+    pub(super) keypoints: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    box_format: Option<BoxFormat>,
+    pub(super) box_format: Option<BoxFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    point_format: Option<PointFormat>,
+    pub(super) point_format: Option<PointFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    result_format: Option<TargetFormat>,
+    pub(super) result_format: Option<TargetFormat>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    min_size: Option<f64>,
+    pub(super) min_size: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    size_from: Option<[ColumnRef; 2]>,
+    pub(super) size_from: Option<[ColumnRef; 2]>,
     #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "some_operations")]
-    augment: Option<Vec<ImageAugment>>,
+    pub(super) augment: Option<Vec<ImageAugment>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    geometry: Option<String>,
+    pub(super) geometry: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dtype: Option<DType>,
+    pub(super) dtype: Option<DType>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    fit: Option<CropFit>,
+    pub(super) fit: Option<CropFit>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    resize: Option<ResizeFilter>,
+    pub(super) resize: Option<ResizeFilter>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    order: Option<PixelOrder>,
+    pub(super) order: Option<PixelOrder>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    colour: Option<ImageColour>,
+    pub(super) colour: Option<ImageColour>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    jpeg: Option<JpegDecoder>,
+    pub(super) jpeg: Option<JpegDecoder>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    strict: Option<bool>,
+    pub(super) strict: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    dct_scaling: Option<bool>,
+    pub(super) dct_scaling: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_pixels: Option<u64>,
+    pub(super) max_pixels: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    shape: Option<Vec<usize>>,
+    pub(super) shape: Option<Vec<usize>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    one_hot: Option<bool>,
+    pub(super) one_hot: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     missing: Option<Instead>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    max_len: Option<usize>,
+    pub(super) max_len: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pad: Option<f64>,
+    pub(super) pad: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    list: Option<bool>,
+    pub(super) list: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    ragged: Option<bool>,
+    pub(super) ragged: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    longer: Option<Longer>,
-}
-
-fn some_operations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Vec<ImageAugment>>, D::Error> {
-    crate::decode::named_operations(deserializer).map(Some)
+    pub(super) longer: Option<Longer>,
 }
 
 /// What stands for a missing value.
@@ -167,7 +160,7 @@ const CODECS: &str =
     "image, index_map, audio, class, category, numbers, tokens, text, tokenizer, array, boxes or keypoints";
 
 impl Written {
-    fn field(self) -> Result<Field, String> {
+    fn field(mut self) -> Result<Field, String> {
         if let Some(inner) = self.file {
             let mut field = inner.field()?;
             field.is_file = true;
@@ -194,37 +187,9 @@ impl Written {
             return Err(format!("a field has exactly one of {CODECS}"));
         };
         self.check_keys(codec)?;
+        let (from, several) = fields_of(self.from.take());
+        let (except, role) = (std::mem::take(&mut self.except), self.role);
         let codec = match codec {
-            "image" | "index_map" => {
-                let is_map = codec == "index_map";
-                let mut image = if is_map { Image::index_map(1, 1) } else { Image::rgb(1, 1) };
-                let options = image.options_mut();
-                options.size = match self.image.or(self.index_map).unwrap_or_default()[..] {
-                    [] => None,
-                    [height, width] => Some((height, width)),
-                    _ => return Err(format!("{codec}: give [height, width], or [] if each keeps its own size")),
-                };
-                options.augment = self.augment.unwrap_or_default();
-                options.geometry = self.geometry;
-                options.dtype = self.dtype.unwrap_or(options.dtype);
-                options.fit = self.fit.unwrap_or(options.fit);
-                options.resize = self.resize.unwrap_or(options.resize);
-                options.order = self.order.unwrap_or(options.order);
-                options.colour = self.colour.filter(|_| !is_map).unwrap_or(options.colour);
-                options.jpeg = self.jpeg.unwrap_or_default();
-                options.strict = self.strict.unwrap_or_default();
-                options.dct_scaling = self.dct_scaling.unwrap_or_default();
-                options.max_pixels = self.max_pixels.unwrap_or(options.max_pixels);
-                Codec::Image(image)
-            }
-            "audio" => Codec::Audio(Audio::with(AudioOptions {
-                rate: self.audio.filter(|rate| *rate > 0),
-                length: self.length,
-                crop: self.crop,
-                channels: self.channels,
-                dtype: self.dtype.unwrap_or(DType::F32),
-                geometry: self.geometry,
-            })),
             "class" => Codec::Class {
                 names: self.class.filter(|names| !names.is_empty()),
                 one_hot: self.one_hot.unwrap_or(false),
@@ -240,47 +205,7 @@ impl Written {
                 dtype: self.dtype,
             },
             "text" => Codec::Text { max_len: self.text.unwrap_or_default(), longer: self.longer.unwrap_or_default() },
-            "tokenizer" => Codec::Tokenizer(Tokenizer {
-                max_len: self.max_len,
-                longer: self.longer.unwrap_or_default(),
-                special_tokens: self.special_tokens.unwrap_or(true),
-                pad: match self.pad.unwrap_or_default() {
-                    pad if pad.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&pad) => pad as u32,
-                    pad => return Err(format!("pad: {pad}; a token is a whole number from 0")),
-                },
-                ragged: self.ragged.unwrap_or_default(),
-                ..Tokenizer::new(self.tokenizer.unwrap_or_default())
-            }),
-            "boxes" | "keypoints" => {
-                let (most, format) = match self.boxes {
-                    Some(most) => (most, TargetFormat::Boxes(self.box_format.unwrap_or_default())),
-                    None => {
-                        let format = TargetFormat::Points(self.point_format.unwrap_or_default());
-                        (self.keypoints.unwrap_or_default(), format)
-                    }
-                };
-                if self.result_format.is_some_and(|result| result.width() != format.width()) {
-                    return Err(format!("result_format: this is not a format of {codec}"));
-                }
-                let targets = Targets::new(most, format);
-                Codec::Targets(Targets {
-                    result_format: self.result_format,
-                    geometry: self.geometry,
-                    size_from: self.size_from,
-                    longer: self.longer.unwrap_or_default(),
-                    min_size: self.min_size.unwrap_or(targets.min_size),
-                    ..targets
-                })
-            }
-            "array" => {
-                let stored = self.stored.map(|kind| Stored { kind, endian: self.endian.unwrap_or_default() });
-                if stored.is_none() && self.endian.is_some() {
-                    return Err("endian belongs to stored, which says what raw bytes are".to_owned());
-                }
-                let shape = self.array.filter(|shape| stored.is_some() || !shape.is_empty());
-                Codec::Array(Array { dtype: self.dtype, shape, stored })
-            }
-            _ => Codec::Numbers(Numbers {
+            "numbers" | "tokens" => Codec::Numbers(Numbers {
                 shape: self.shape,
                 missing: self.missing.map_or(Missing::Error, Instead::missing),
                 max_len: self.tokens.or(self.max_len),
@@ -290,9 +215,9 @@ impl Written {
                 ragged: self.ragged.unwrap_or_default(),
                 ..Numbers::of(self.numbers.unwrap_or(DType::I64))
             }),
+            _ => of_formats::read(self, codec)?,
         };
-        let (from, several) = fields_of(self.from);
-        Ok(Field { from, several, except: self.except, role: self.role, is_file: false, is_usual: false, codec })
+        Ok(Field { from, several, except, role, is_file: false, is_usual: false, codec })
     }
 
     /// Checks that every other key belongs to this codec.
@@ -343,31 +268,6 @@ impl Written {
     fn of(field: &Field) -> Self {
         let mut written = Self::default();
         match &field.codec {
-            Codec::Image(image) => {
-                let options = image.options();
-                let is_map = options.colour == ImageColour::Index;
-                let base = if is_map { Image::index_map(1, 1) } else { Image::rgb(1, 1) };
-                let base = base.options();
-                let size = Some(options.size.map_or(Vec::new(), |(height, width)| vec![height, width]));
-                (written.image, written.index_map) = if is_map { (None, size) } else { (size, None) };
-                written.augment = Some(options.augment.clone()).filter(|list| !list.is_empty());
-                written.geometry.clone_from(&options.geometry);
-                written.dtype = (options.dtype != base.dtype).then_some(options.dtype);
-                written.fit = (options.fit != base.fit).then_some(options.fit);
-                written.resize = (options.resize != base.resize).then_some(options.resize);
-                written.order = (options.order != base.order).then_some(options.order);
-                written.colour = (options.colour != base.colour).then_some(options.colour);
-                written.jpeg = (options.jpeg != base.jpeg).then_some(options.jpeg);
-                written.strict = options.strict.then_some(true);
-                written.dct_scaling = options.dct_scaling.then_some(true);
-                written.max_pixels = (options.max_pixels != base.max_pixels).then_some(options.max_pixels);
-            }
-            Codec::Audio(audio) => {
-                let AudioOptions { rate, length, crop, channels, dtype, geometry } = audio.options();
-                (written.audio, written.length, written.crop) = (Some(rate.unwrap_or(0)), *length, *crop);
-                (written.channels, written.dtype) = (*channels, Some(*dtype).filter(|dtype| *dtype != DType::F32));
-                written.geometry.clone_from(geometry);
-            }
             Codec::Class { names, one_hot, dtype } => {
                 written.class = Some(names.clone().unwrap_or_default());
                 (written.one_hot, written.dtype) = (one_hot.then_some(true), *dtype);
@@ -387,38 +287,10 @@ impl Written {
                 (written.text, written.longer) =
                     (Some(*max_len), Some(*longer).filter(|longer| *longer != Longer::Error));
             }
-            Codec::Tokenizer(Tokenizer { file, max_len, longer, special_tokens, pad, ragged }) => {
-                written.ragged = ragged.then_some(true);
-                (written.tokenizer, written.max_len) = (Some(file.clone()), *max_len);
-                written.longer = Some(*longer).filter(|longer| *longer != Longer::Error);
-                written.special_tokens = Some(false).filter(|_| !special_tokens);
-                written.pad = Some(f64::from(*pad)).filter(|pad| *pad != 0.0);
-            }
-            Codec::Targets(targets) => {
-                let plain = Targets::new(0, targets.format);
-                match targets.format {
-                    TargetFormat::Boxes(format) => {
-                        written.boxes = Some(targets.most);
-                        written.box_format = Some(format).filter(|format| *format != BoxFormat::default());
-                    }
-                    TargetFormat::Points(format) => {
-                        written.keypoints = Some(targets.most);
-                        written.point_format = Some(format).filter(|format| *format != PointFormat::default());
-                    }
-                }
-                written.result_format = targets.result_format;
-                written.geometry.clone_from(&targets.geometry);
-                written.size_from.clone_from(&targets.size_from);
-                written.longer = Some(targets.longer).filter(|longer| *longer != Longer::Error);
-                written.min_size = Some(targets.min_size).filter(|least| *least != plain.min_size);
-            }
-            Codec::Array(Array { dtype, shape, stored }) => {
-                (written.dtype, written.array) = (*dtype, Some(shape.clone().unwrap_or_default()));
-                written.stored = stored.map(|stored| stored.kind);
-                written.endian = stored.map(|stored| stored.endian).filter(|endian| *endian != Endian::default());
-            }
             // Settings never name this codec, only what it is made of.
             Codec::Outside(_) => {}
+            #[cfg(feature = "formats")]
+            codec => of_formats::write(codec, &mut written),
         }
         if field.is_file {
             written = Self { file: Some(Box::new(written)), ..Self::default() };
@@ -470,13 +342,15 @@ impl<'de> Deserialize<'de> for Field {
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Field, E> {
                 match text {
-                    "image" => Ok(Image::of_any_size().into()),
                     "class" => Ok(Class.into()),
                     "category" => Ok(Category::new().into()),
-                    "array" => Ok(Array::new().into()),
                     other => match DType::deserialize(serde::de::value::StrDeserializer::<E>::new(other)) {
                         Ok(dtype) => Ok(Numbers::of(dtype).into()),
-                        Err(_) => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+                        Err(_) => match of_formats::named(other) {
+                            Some(Ok(field)) => Ok(field),
+                            Some(Err(fault)) => Err(E::custom(fault)),
+                            None => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+                        },
                     },
                 }
             }

@@ -1,11 +1,9 @@
 use std::ops::Range;
 
 use crate::error::Result;
-use crate::read::Job;
-use crate::row::RowsMut;
+use crate::read::copied::{PAGE_BYTES, WHOLE_BYTES, prefetch_record};
 use crate::storage::Gathered;
 use crate::storage::Input;
-use crate::storage::prefetch;
 
 /// A worker keeps its job's records here between fetching and decoding: their bytes, or only their numbers if the file
 /// is in memory.
@@ -43,27 +41,6 @@ fn group(largest: usize) -> usize {
 
 /// Small records are prefetched together until they have this many bytes.
 const GROUP_BYTES: usize = 8 << 10;
-
-/// Records up to this size are prefetched as a whole. The processor predicts the rest of longer ones: prefetching all
-/// of 3 KB takes longer than copying it.
-const WHOLE_BYTES: usize = 512;
-
-/// For longer records, the beginning of each page is prefetched: there the processor's prediction begins again, and the
-/// page must be looked up. Prefetching more takes longer again; if there is no second KiB to copy meanwhile, even more
-/// than the first line does. (3 KB: 461 ns with the first KiB against 504 with one line and 550 with half a KiB; 1 KB:
-/// 167 against 158; medians of a separate loop.)
-const PAGE_BYTES: usize = 4096;
-const LONG_BYTES: usize = 2048;
-const AHEAD_BYTES: usize = 1024;
-const LINE_BYTES: usize = 64;
-
-/// How many records ahead of the one that is copied: enough small ones that the lookups of their pages overlap (a third
-/// less time for 64 bytes than with 4, measured in a separate loop), and few long ones, which would evict each other.
-const NEXT_SMALL: usize = 32;
-const NEXT_LONG: usize = 2;
-
-/// Only so much of a record is prefetched.
-const MAX_BYTES: usize = 64 << 10;
 
 impl Fetched {
     /// The records of the next job are read when they are decoded.
@@ -185,54 +162,5 @@ impl Fetched {
             prefetch_record(held, &place(*sample));
         }
         self.near = end;
-    }
-}
-
-/// Copies the job's records, of `record_bytes` each, from memory into their rows, if no record has to be looked at by
-/// itself and the rows' first tensor holds nothing else.
-pub(crate) fn copy_rows(
-    job: &mut Job<'_>,
-    rows: &mut RowsMut<'_>,
-    held: &[u8],
-    record_bytes: usize,
-    place: impl Fn(u64) -> Range<u64>,
-) -> bool {
-    if !job.is_one() {
-        return false;
-    }
-    let samples = job.samples();
-    let Some(into) = rows.tensor_bytes(0).filter(|into| into.len() == samples.len() * record_bytes) else {
-        return false;
-    };
-    let mut ahead = samples.iter();
-    let next = if record_bytes <= WHOLE_BYTES { NEXT_SMALL } else { NEXT_LONG };
-    ahead.by_ref().take(next).for_each(|sample| prefetch_record(held, &place(*sample)));
-    for (sample, into) in samples.iter().zip(into.chunks_exact_mut(record_bytes)) {
-        if let Some(sample) = ahead.next() {
-            prefetch_record(held, &place(*sample));
-        }
-        if job.is_stopped() {
-            break;
-        }
-        let piece = place(*sample);
-        into.copy_from_slice(&held[piece.start as usize..piece.end as usize]);
-    }
-    job.pass_all();
-    job.came_straight(true);
-    true
-}
-
-fn prefetch_record(held: &[u8], range: &Range<u64>) {
-    let mut rest = held.get(range.start as usize..range.end as usize).unwrap_or_default();
-    if rest.len() <= WHOLE_BYTES {
-        return prefetch(rest.as_ptr(), rest.len());
-    }
-    let ahead = if rest.len() <= LONG_BYTES { LINE_BYTES } else { AHEAD_BYTES };
-    rest = &rest[..rest.len().min(MAX_BYTES)];
-    while !rest.is_empty() {
-        let in_page = PAGE_BYTES - rest.as_ptr().addr() % PAGE_BYTES;
-        let (page, others) = rest.split_at(in_page.min(rest.len()));
-        prefetch(page.as_ptr(), page.len().min(ahead));
-        rest = others;
     }
 }

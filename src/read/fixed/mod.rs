@@ -17,11 +17,11 @@ use crate::schema::{MAX_RANK, Role, TensorSpec};
 
 use crate::storage::{Input, Needs};
 
+use super::copied::copy_rows;
 use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
 pub(super) use entry::{open_only, plain, wanted};
 pub(crate) use fetched::Fetched;
-pub(crate) use fetched::copy_rows;
 pub(crate) use fortran::{in_c_order, in_row};
 use stored::too_large;
 pub use stored::{Endian, StoredType};

@@ -1,13 +1,9 @@
 //! The default fields of a container's records.
 
-use std::path::Path;
-
-use crate::decode::audio::is_audio_name;
-use crate::decode::image::ImageFormat;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::read::container::{Container, FieldInfo, FieldKind};
-use crate::read::fields::{Field, Numbers};
+use crate::read::fields::{Field, Numbers, example};
 
 /// A tensor for each field of numbers, called as the field. Text, bytes and what else there is becomes nothing by itself: how
 /// long a text may be, or how large a picture should be, somebody must say.
@@ -51,14 +47,4 @@ pub(crate) fn default_fields(container: &dyn Container) -> Result<Vec<(String, F
         return Err(Error::new(ErrorKind::Config, message));
     }
     Ok(fields)
-}
-
-fn example(info: &FieldInfo) -> &'static str {
-    let is_image = info.name.rsplit('.').next().is_some_and(|extension| ImageFormat::of_extension(extension).is_some());
-    match info.kind {
-        FieldKind::Bytes if is_image || info.name.contains("image") => "image = [224, 224]",
-        FieldKind::Bytes if is_audio_name(Path::new(&info.name)) || info.name.contains("audio") => "audio = 16000",
-        FieldKind::Bytes => "array = []",
-        _ => "text = 80",
-    }
 }

@@ -9,10 +9,8 @@ use crate::memory::MemoryBudget;
 use crate::read::Csv;
 use crate::read::csv::looks_like_table;
 use crate::read::foreign::{self, Foreign};
-use crate::read::names::{HEAD_BYTES, plain_name};
+use crate::read::names::{HEAD_BYTES, is_csv_name, plain_name};
 use crate::read::paths::{first_of_pattern, is_pattern};
-use crate::read::sequence::is_csv_name;
-use crate::read::tar::is_tar_name;
 use crate::storage::{EntryKind, Files, inflate_error, metadata};
 
 use super::any::AnyFormat;
@@ -25,7 +23,7 @@ pub(super) fn detect(formats: &[AnyFormat], files: &Files, path: &Path) -> Resul
     if is_pattern(files, path) {
         // Whether the files of a pattern exist is seen when they are opened.
         let first = first_of_pattern(files, path)?;
-        let tar = formats.iter().find(|format| format.name() == "tar" && is_tar_name(&first)).cloned();
+        let tar = formats.iter().find(|format| format.name() == "tar" && format.is_in_folder(&first, None)).cloned();
         return tar.map_or_else(|| detect(formats, files, &first), Ok);
     }
     let is_folder = match files.are_local() {
@@ -65,7 +63,9 @@ fn file(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> 
     let binary = binary_byte(&head).filter(|_| !is_utf16);
     let is_text =
         binary.is_none() && std::str::from_utf8(&head).map_or_else(|error| error.error_len().is_none(), |_| true);
-    if let Some(Foreign { what, advice }) = foreign::by_content(&head, is_text).or_else(|| foreign::by_name(&name)) {
+    if let Some(Foreign { what, advice }) =
+        foreign::left_out(&name).or_else(|| foreign::by_content(&head, is_text)).or_else(|| foreign::by_name(&name))
+    {
         let message = format!("{what}, which Ringfeed does not read: {advice}");
         return Err(Error::new(ErrorKind::Format, message).at_path(path));
     }

@@ -10,7 +10,9 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::read::container::{Container, FieldInfo, FieldKind, Value, doubled_names, find_all};
 use crate::read::summary::{FieldSummary, Figure, Tally};
-use crate::read::{ArraySummary, ClassCount, ColumnRef, FormatCount, IgnoredFiles, MemberCount, Scratch, parallel};
+#[cfg(feature = "formats")]
+use crate::read::{ArraySummary, ClassCount, FormatCount, IgnoredFiles, MemberCount};
+use crate::read::{ColumnRef, Scratch, parallel};
 
 use super::{Open, Opened};
 
@@ -127,6 +129,7 @@ pub enum Details {
         frames: u64,
     },
     /// A folder of images or sounds.
+    #[cfg(feature = "formats")]
     Files {
         /// The classes.
         classes: Vec<ClassCount>,
@@ -137,6 +140,7 @@ pub enum Details {
         ignored: NamedCount,
     },
     /// Archives of samples.
+    #[cfg(feature = "formats")]
     Archives {
         /// Their number.
         archives: u64,
@@ -172,12 +176,14 @@ pub struct ArrayFile {
     pub records: u64,
 }
 
+#[cfg(feature = "formats")]
 impl From<IgnoredFiles> for NamedCount {
     fn from(IgnoredFiles { count, first }: IgnoredFiles) -> Self {
         Self { count, first: first.iter().map(|path| text_of(path)).collect() }
     }
 }
 
+#[cfg(feature = "formats")]
 pub(crate) fn text_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
 }
@@ -186,6 +192,7 @@ fn lossy<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok
     serializer.serialize_str(&path.to_string_lossy())
 }
 
+#[cfg(feature = "formats")]
 fn names_alone<S: Serializer>(ignored: &NamedCount, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     ignored.first.serialize(serializer)
 }
@@ -227,6 +234,7 @@ impl Inspection {
         }
     }
 
+    #[cfg(feature = "formats")]
     pub(crate) fn of_array(format: &'static str, summary: ArraySummary) -> Self {
         let name = summary.field.name.clone();
         let entry =

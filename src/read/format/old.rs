@@ -2,7 +2,9 @@
 
 use serde::de::Error as _;
 
-use crate::read::{audio, csv, fixed, images, tar, tokens};
+use crate::read::csv;
+#[cfg(feature = "formats")]
+use crate::read::{audio, fixed, images, tar, tokens};
 use crate::tree::{Fault, Node};
 
 /// What to say of options in which something is wrong, if it is that they are those of an earlier version.
@@ -13,6 +15,17 @@ use crate::tree::{Fault, Node};
 pub(super) fn advice(format: &str, options: &Node) -> Result<Option<Fault>, Fault> {
     let advice = match format {
         "csv" => csv::old::advice(options),
+        #[cfg(feature = "formats")]
+        _ => of_formats(format, options),
+        #[cfg(not(feature = "formats"))]
+        _ => Ok(None),
+    };
+    advice.map(|advice| advice.map(Fault::custom))
+}
+
+#[cfg(feature = "formats")]
+fn of_formats(format: &str, options: &Node) -> Result<Option<String>, Fault> {
+    match format {
         "csv_sequences" => match options {
             Node::Table(entries) => match entries.iter().find(|(key, _)| key == "csv") {
                 Some((_, options)) => csv::old::advice(options),
@@ -26,6 +39,5 @@ pub(super) fn advice(format: &str, options: &Node) -> Result<Option<Fault>, Faul
         "tar" => tar::old::advice(options),
         "text_tokens" | "tokens" => tokens::old::advice(options),
         _ => Ok(None),
-    };
-    advice.map(|advice| advice.map(Fault::custom))
+    }
 }

@@ -18,7 +18,7 @@ use crate::read::paths::{Found, Paths, files_at};
 use crate::read::saved::SavedIndex;
 use crate::read::{Container, RecordReader};
 use crate::storage::{Access, Files};
-use crate::tree::{Node, Told, not_allowed};
+use crate::tree::{Node, Told};
 
 use super::any::{AnyFormat, AnyOptions};
 use super::{Checks, Foretold, Format, Formats, Inspection, Open, OpenOthers, Opened, Streamed, detect, many};
@@ -341,9 +341,9 @@ impl OpenOthers for Ours {
     fn open_values(&self, format: Option<&str>, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
         let formats = Formats::new();
         let format = match format {
-            Some(name) => formats.named(name).ok_or_else(|| {
-                Error::new(ErrorKind::Config, format!("format: {}", not_allowed(name, &formats.names())))
-            })?,
+            Some(name) => formats
+                .named(name)
+                .ok_or_else(|| Error::new(ErrorKind::Config, format!("format: {}", formats.unknown(name))))?,
             None => detect::detect(formats.all(), at.files, paths.first().map_or(at.path, PathBuf::as_path))?,
         };
         format.open_values(&*format.default_options(), paths, at)
@@ -444,7 +444,7 @@ fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<Source
     let name = String::deserialize(name).map_err(told)?;
     let known = KNOWN.with(|known| known.borrow().clone());
     let Some(format) = known.named(&name) else {
-        return Err(E::custom(not_allowed(&name, &known.names())));
+        return Err(E::custom(known.unknown(&name)));
     };
     let (mut path, mut options, mut fields) = (None, None, Vec::new());
     for (key, value) in &entries {

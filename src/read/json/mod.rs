@@ -5,11 +5,13 @@
 //! [`Value`](super::Value)), `seen` (what values have in common).
 
 mod scan;
+#[cfg(feature = "formats")]
 mod seen;
 mod value;
 mod wanted;
 
 pub(super) use scan::Fault;
+#[cfg(feature = "formats")]
 pub(super) use seen::{Seen, each_leaf};
 pub(super) use value::{give, inner_of, unescape};
-pub(super) use wanted::{Found, Wanted, steps};
+pub(super) use wanted::{Found, Wanted, steps, steps_to};

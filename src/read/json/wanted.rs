@@ -10,6 +10,11 @@ pub(in crate::read) fn steps(pointer: &str) -> Vec<String> {
     pointer.split('/').skip(1).map(|step| step.replace("~1", "/").replace("~0", "~")).collect()
 }
 
+/// The steps to the field of this name, which may be a pointer.
+pub(in crate::read) fn steps_to(name: &str) -> Vec<String> {
+    if name.is_empty() || name.starts_with('/') { steps(name) } else { vec![name.to_owned()] }
+}
+
 /// The values that are wanted from each text, by number.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::read) struct Wanted {

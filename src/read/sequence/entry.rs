@@ -7,12 +7,13 @@ use crate::error::Result;
 use crate::read::csv::Choice;
 use crate::read::fields::{Field, fault_of};
 use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
+use crate::read::names::is_csv_name;
 use crate::read::{CsvOptions, IgnoredFiles, Missing, RecordReader};
 use crate::schema::Role;
 use crate::storage::{Access, Files};
 use crate::tree::under;
 
-use super::{CsvSequenceReader, SequenceOptions, SequenceRecord, SequenceSummary, is_csv_name};
+use super::{CsvSequenceReader, SequenceOptions, SequenceRecord, SequenceSummary};
 
 /// The format of sequences of CSV records: a folder with one file per sequence, or one file with `group_by`.
 #[derive(Clone, Copy, Debug)]

@@ -27,7 +27,6 @@ use super::{Fingerprint, RecordReader, Sample, Scratch};
 pub use aligned::AlignedSequences;
 pub use entry::CsvSequences;
 pub use options::{Align, SequenceLabel, SequenceOptions, Unpaired};
-pub(crate) use source::is_csv_name;
 use source::{SequenceScratch, Source};
 pub use summary::{SequenceRecord, SequenceSummary};
 

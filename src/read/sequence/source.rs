@@ -10,7 +10,7 @@ use crate::random::{hash_numbers, hash_texts};
 use crate::read::csv::{
     Beginning, Choice, ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text,
 };
-use crate::read::names::without_packing;
+use crate::read::names::is_csv_name;
 use crate::read::records::RecordBytes;
 use crate::read::{Fingerprint, check_record, splits};
 use crate::storage::{Files, Needs, inflate_error};
@@ -83,13 +83,6 @@ impl SequenceScratch {
     pub(super) fn sequence(&self, nth: usize) -> Fetched {
         self.sequences.get(nth).copied().unwrap_or_default()
     }
-}
-
-/// Whether a file of this name counts as CSV among others.
-pub(crate) fn is_csv_name(name: &str) -> bool {
-    let name = name.to_lowercase();
-    let stem = without_packing(&name);
-    !name.starts_with('.') && [".csv", ".tsv", ".tab"].iter().any(|end| stem.ends_with(end))
 }
 
 /// The CSV files in a folder, in the byte order of their names.

@@ -1,0 +1,15 @@
+//! Stands for images in a build without the feature `formats`: nothing can be made of these types.
+
+use crate::memory::MemoryBudget;
+use crate::random::RandomKey;
+
+#[derive(Clone)]
+pub(crate) enum ImageOptions {}
+
+pub(crate) enum Shared {}
+
+impl Shared {
+    pub(crate) fn new(_: &[u8], _: &[ImageOptions], _: RandomKey, _: &MemoryBudget) -> Option<Self> {
+        None
+    }
+}

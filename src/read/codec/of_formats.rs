@@ -1,0 +1,36 @@
+//! The codecs of what single formats hold: pictures, sounds, arrays, tokens.
+
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::container::FieldInfo;
+use crate::read::fields::{Codec, Field};
+use crate::schema::Role;
+
+use super::contract::{Made, Varying};
+use super::{array, audio, image, targets, tokenizer};
+
+/// As [`make`](super::make), for the codecs that are left.
+pub(super) fn make(
+    name: &str,
+    role: Role,
+    codec: &Codec,
+    infos: &[Option<&FieldInfo>],
+    first: Option<&[u8]>,
+    varying: &mut Varying,
+) -> Result<Made> {
+    if infos.len() != 1 && !matches!(codec, Codec::Targets(_)) {
+        return Err(Error::new(ErrorKind::Config, "several fields are named; such a tensor is made of one"));
+    }
+    match codec {
+        Codec::Image(image) => image::make(name, role, image, varying),
+        Codec::Tokenizer(tokenizer) => tokenizer::make(name, role, tokenizer, varying),
+        Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
+        Codec::Audio(audio) => audio::make(name, role, audio, varying),
+        Codec::Array(array) => array::make(name, role, array, infos, first),
+        _ => Err(Error::new(ErrorKind::Config, "this codec is made elsewhere")),
+    }
+}
+
+/// Whether a codec needs to know the value of the first record.
+pub(in crate::read) fn needs_first(field: &Field) -> bool {
+    matches!(&field.codec, Codec::Array(array) if array.stored.is_none() && (array.shape.is_none() || array.dtype.is_none()))
+}

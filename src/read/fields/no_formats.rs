@@ -1,0 +1,92 @@
+//! Replaces the fields of what single formats hold in a build without them: settings that name one say what it needs.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use crate::read::container::FieldInfo;
+
+use super::written::Written;
+use super::{Codec, Field};
+
+/// What stands for the settings of such fields: there are no values of it.
+#[derive(Clone, Copy)]
+pub(super) enum LeftOut {}
+
+pub(super) use LeftOut as AudioCrop;
+pub(super) use LeftOut as BoxFormat;
+pub(super) use LeftOut as CropFit;
+pub(super) use LeftOut as Endian;
+pub(super) use LeftOut as ImageAugment;
+pub(super) use LeftOut as ImageColour;
+pub(super) use LeftOut as JpegDecoder;
+pub(super) use LeftOut as PixelOrder;
+pub(super) use LeftOut as PointFormat;
+pub(super) use LeftOut as ResizeFilter;
+pub(super) use LeftOut as StoredType;
+pub(super) use LeftOut as TargetFormat;
+
+const NEEDED: &str = "this setting needs Ringfeed's feature `formats`";
+
+impl<'de> Deserialize<'de> for LeftOut {
+    fn deserialize<D: Deserializer<'de>>(_: D) -> Result<Self, D::Error> {
+        Err(serde::de::Error::custom(NEEDED))
+    }
+}
+
+impl Serialize for LeftOut {
+    fn serialize<S: Serializer>(&self, _: S) -> Result<S::Ok, S::Error> {
+        match *self {}
+    }
+}
+
+pub(super) fn some_operations<'de, D: Deserializer<'de>>(_: D) -> Result<Option<Vec<ImageAugment>>, D::Error> {
+    Err(serde::de::Error::custom(NEEDED))
+}
+
+pub(super) fn has_own_length(_: &Codec) -> bool {
+    false
+}
+
+pub(super) fn make_plain(_: &mut Codec) {}
+
+pub(super) fn path_mut(_: &mut Codec) -> Option<&mut PathBuf> {
+    None
+}
+
+pub(super) fn is_label(_: &Codec) -> bool {
+    false
+}
+
+pub(in crate::read) fn no_column(_: &Codec) -> Option<&'static str> {
+    None
+}
+
+pub(super) fn faults(_: &Codec) -> Vec<String> {
+    Vec::new()
+}
+
+fn left_out(codec: &str) -> String {
+    format!("{codec:?} needs Ringfeed's feature `formats`")
+}
+
+/// Why the field that this word alone stands for can't be had.
+pub(super) fn named(word: &str) -> Option<Result<Field, String>> {
+    matches!(word, "image" | "array").then(|| Err(left_out(word)))
+}
+
+/// # Errors
+///
+/// Always: a codec with this name is left out.
+pub(super) fn read(_: Written, codec: &str) -> Result<Codec, String> {
+    Err(left_out(codec))
+}
+
+/// No field of a picture or a sound has a geometry where there are none.
+pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
+    fields.to_vec()
+}
+
+pub(in crate::read) fn example(_: &FieldInfo) -> &'static str {
+    "text = 80"
+}
