@@ -27,7 +27,7 @@ pub mod normalise;
 pub mod pack;
 mod positions;
 mod prefetch;
-#[cfg_attr(not(feature = "prepare"), path = "no_prepare.rs")]
+#[cfg_attr(not(feature = "prepare"), path = "prepare/left_out.rs")]
 pub mod prepare;
 mod processor;
 mod random;

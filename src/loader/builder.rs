@@ -144,12 +144,13 @@ impl Loader {
     }
 
     /// Uses only samples whose fields fulfil a condition. Splits and folds are made of these samples. Names are fields of the first
-    /// source, or tensors that are made of one field. Values are numbers, texts in quotes, or `missing`, which is neither equal to nor
-    /// different from any value: what has no value, null, NaN, a text without anything but blanks, and in a CSV file what its
-    /// `missing_tokens` say (`NA`, by default), whatever else is asked of the field. `len(name)` is a length: the number of values in
-    /// a list, of characters in a text (in a CSV file everything is text), or of steps in a sequence, a sound or tokenized text. Numbers
-    /// are compared exactly, as they are stored: 0.9 that is stored as f32 is 0.89999998, and so less than 0.9. The
-    /// named fields are read once, when the loader is opened; a bad one is an error with every policy.
+    /// source, or tensors that are made of one field. Values are numbers, `inf` and `-inf`, texts in quotes, or `missing`, which is
+    /// neither equal to nor different from any value: what has no value, null, NaN, a text without anything but blanks, and in a CSV
+    /// file what its `missing_tokens` say (`NA`, by default), whatever else is asked of the field. `len(name)` is a length: the number
+    /// of values in a list, of characters in a text (in a CSV file everything is text), or of steps in a sequence, a sound or tokenized
+    /// text. Numbers are compared exactly, as they are stored: 0.9 that is stored as f32 is 0.89999998, and so less than 0.9. In text,
+    /// integers of up to 106 bits are exact, also if they end in `.0`, and all other numbers are the nearest f64. The named fields are
+    /// read once, when the loader is opened; a bad one is an error with every policy.
     /// Default: all samples. To use a function of your own, call [`filter_by`](Self::filter_by).
     ///
     /// ```

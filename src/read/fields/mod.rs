@@ -21,6 +21,8 @@ mod targets;
 #[cfg(feature = "formats")]
 mod tokenizer;
 mod written;
+#[cfg(feature = "formats")]
+mod written_of_formats;
 
 use std::path::PathBuf;
 
@@ -346,7 +348,7 @@ impl Field {
 
     /// Whether its tensor's length differs from the value's.
     pub(crate) fn has_own_length(&self) -> bool {
-        self.is_file || of_formats::has_own_length(&self.codec)
+        self.is_file || self.codec.has_own_length()
     }
 
     /// Whether it has a dimension for the fields that it comes from.
@@ -356,12 +358,12 @@ impl Field {
 
     /// Removes everything random.
     pub(crate) fn make_plain(&mut self) {
-        of_formats::make_plain(&mut self.codec);
+        self.codec.make_plain();
     }
 
     /// The file that it needs, if it needs one.
     pub(crate) fn path_mut(&mut self) -> Option<&mut PathBuf> {
-        of_formats::path_mut(&mut self.codec)
+        self.codec.path_mut()
     }
 
     /// How many fields it comes from.
@@ -406,7 +408,7 @@ impl Field {
 
     /// A feature or label, unless a role was given.
     pub(crate) fn role_or_default(&self) -> Role {
-        let is_label = matches!(self.codec, Codec::Class { .. }) || of_formats::is_label(&self.codec);
+        let is_label = matches!(self.codec, Codec::Class { .. }) || self.codec.is_label();
         self.role.unwrap_or(if is_label { Role::Label } else { Role::Feature })
     }
 

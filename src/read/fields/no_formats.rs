@@ -6,7 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::read::container::FieldInfo;
 
-use super::written::Written;
 use super::{Codec, Field};
 
 /// What stands for the settings of such fields: there are no values of it.
@@ -44,18 +43,20 @@ pub(super) fn some_operations<'de, D: Deserializer<'de>>(_: D) -> Result<Option<
     Err(serde::de::Error::custom(NEEDED))
 }
 
-pub(super) fn has_own_length(_: &Codec) -> bool {
-    false
-}
+impl Codec {
+    pub(super) fn has_own_length(&self) -> bool {
+        false
+    }
 
-pub(super) fn make_plain(_: &mut Codec) {}
+    pub(super) fn make_plain(&mut self) {}
 
-pub(super) fn path_mut(_: &mut Codec) -> Option<&mut PathBuf> {
-    None
-}
+    pub(super) fn path_mut(&mut self) -> Option<&mut PathBuf> {
+        None
+    }
 
-pub(super) fn is_label(_: &Codec) -> bool {
-    false
+    pub(super) fn is_label(&self) -> bool {
+        false
+    }
 }
 
 pub(in crate::read) fn no_column(_: &Codec) -> Option<&'static str> {
@@ -66,20 +67,14 @@ pub(super) fn faults(_: &Codec) -> Vec<String> {
     Vec::new()
 }
 
-fn left_out(codec: &str) -> String {
+/// Why a codec with this name can't be had.
+pub(super) fn left_out(codec: &str) -> String {
     format!("{codec:?} needs Ringfeed's feature `formats`")
 }
 
 /// Why the field that this word alone stands for can't be had.
 pub(super) fn named(word: &str) -> Option<Result<Field, String>> {
     matches!(word, "image" | "array").then(|| Err(left_out(word)))
-}
-
-/// # Errors
-///
-/// Always: a codec with this name is left out.
-pub(super) fn read(_: Written, codec: &str) -> Result<Codec, String> {
-    Err(left_out(codec))
 }
 
 /// No field of a picture or a sound has a geometry where there are none.

@@ -215,7 +215,10 @@ impl Written {
                 ragged: self.ragged.unwrap_or_default(),
                 ..Numbers::of(self.numbers.unwrap_or(DType::I64))
             }),
-            _ => of_formats::read(self, codec)?,
+            #[cfg(feature = "formats")]
+            _ => self.codec_of_formats(codec)?,
+            #[cfg(not(feature = "formats"))]
+            _ => return Err(of_formats::left_out(codec)),
         };
         Ok(Field { from, several, except, role, is_file: false, is_usual: false, codec })
     }
@@ -290,7 +293,7 @@ impl Written {
             // Settings never name this codec, only what it is made of.
             Codec::Outside(_) => {}
             #[cfg(feature = "formats")]
-            codec => of_formats::write(codec, &mut written),
+            codec => written.set_codec_of_formats(codec),
         }
         if field.is_file {
             written = Self { file: Some(Box::new(written)), ..Self::default() };

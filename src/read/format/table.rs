@@ -138,3 +138,18 @@ impl Formats {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_format_is_in_every_build_or_brought_by_a_feature() {
+        let brought = OF_FEATURES.iter().filter(|(_, is_there, _)| *is_there).flat_map(|(.., names)| names.iter());
+        let mut expected: Vec<&str> = brought.copied().chain(["csv", "text"]).collect();
+        let mut names = Formats::new().names();
+        expected.sort_unstable();
+        names.sort_unstable();
+        assert_eq!(names, expected);
+    }
+}
