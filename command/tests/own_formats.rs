@@ -44,7 +44,7 @@ fn every_subcommand_knows_the_format() {
     let found = object(&["inspect", &path], 0);
     assert_eq!(
         [&found["format"], &found["records"], &found["fields"][1]["max"]],
-        [&json!("pairs"), &json!(60), &json!(413.0)]
+        [&json!("pairs"), &json!(60), &json!(413)]
     );
     for typed in [&["verify", &path][..], &["verify", "--config", &settings]] {
         let found = object(typed, 0);
