@@ -285,6 +285,11 @@ fn the_beginning_of_epochs_is_told_from_all_other_waiting() {
         (stats.trainer.epochs, stats.trainer.edge_wait_seconds) = (50, 5.0);
     });
     assert_eq!(tiny_epochs.limit, Limit::Workers, "the second of two batches is waited for, too: {tiny_epochs}");
+    let without_cores = with(run(9.0, 0.28), |stats| {
+        (stats.trainer.batches, stats.trainer.epochs, stats.trainer.edge_wait_seconds) = (20, 20, 9.0);
+        stats.workers.queued_seconds = Some(18.0);
+    });
+    assert_eq!(without_cores.limit, Limit::MachineBusy, "other programs take the cores all the time: {without_cores}");
     assert!(edges(Planning::Stream).advice.contains("a stream begins again"));
     let one = with(run(3.0, 0.5), |stats| {
         (stats.trainer.epochs, stats.trainer.edge_wait_seconds) = (1, 2.7);

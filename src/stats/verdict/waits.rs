@@ -24,7 +24,8 @@ impl Judge<'_> {
         let is_more = trainer.edge_wait_seconds >= 3.0 * others * trainer.epochs as f64;
         // If each epoch is a single batch, waiting for these batches says nothing, but workers that are never idle do.
         let is_each_one = trainer.batches <= trainer.epochs && self.busy >= SATURATED;
-        if trainer.epochs < 2 || of_waits < 0.5 || !is_more || is_each_one || stats.upload.is_some() {
+        let is_of_others = is_each_one || self.lacks_cores();
+        if trainer.epochs < 2 || of_waits < 0.5 || !is_more || is_of_others || stats.upload.is_some() {
             return None;
         }
         let each = Seconds(trainer.edge_wait_seconds / trainer.epochs as f64);
@@ -66,14 +67,11 @@ impl Judge<'_> {
                 format!("a batch comes every {each}, which is what handing it over takes (workers idle {idle})");
             return self.said(Limit::HandOff, None, evidence, "make batches larger");
         }
-        let queued = stats.workers.share(stats.workers.queued_seconds.unwrap_or(0.0));
-        // More than the time that they worked, and a good part of what the trainer waited.
-        let wait_for_cores = queued > self.busy && queued >= 0.4 * self.waited;
         let gain = Gain::of(stats);
         // Batches that are begun earlier would wait for the same cores.
         let share_all_cores = gain.uses_all_cores && gain.queued >= QUEUED;
-        if queued >= WAITS && (wait_for_cores || share_all_cores) {
-            return self.without_core("the workers", queued);
+        if self.lacks_cores() || self.queued() >= WAITS && share_all_cores {
+            return self.without_core("the workers", self.queued());
         }
         if let Some(verdict) = self.woken_late() {
             return verdict;
@@ -92,6 +90,18 @@ impl Judge<'_> {
         let advice =
             "the figures do not show what it waited for: see whether other values of workers and prefetch change it";
         self.said(Limit::Unclear, None, evidence, advice)
+    }
+
+    /// How much of the time the workers had something to do and no core.
+    fn queued(&self) -> f64 {
+        let workers = &self.stats.workers;
+        workers.share(workers.queued_seconds.unwrap_or(0.0))
+    }
+
+    /// The workers had no core for longer than they worked, and for a good part of what the trainer waited.
+    fn lacks_cores(&self) -> bool {
+        let queued = self.queued();
+        queued >= WAITS && queued > self.busy && queued >= 0.4 * self.waited
     }
 
     /// For a good part of the time, there was no slot to fill.
