@@ -1,4 +1,8 @@
-//! PNG row by row: only the wanted rows of an image are kept.
+//! PNG row by row: only the wanted rows of an image are kept. Usual files are decoded by [`plain`], the others by the crate
+//! `png`.
+
+mod plain;
+mod unfilter;
 
 use std::io::Cursor;
 
@@ -17,9 +21,10 @@ const SIDE_BYTES: usize = 64 << 20;
 const PASSES: [[usize; 4]; 7] =
     [[0, 0, 8, 8], [4, 0, 8, 8], [0, 4, 4, 8], [2, 0, 4, 4], [0, 2, 2, 4], [1, 0, 2, 2], [0, 1, 1, 2]];
 
-/// The `png` crate, a row at a time.
+/// A row at a time.
 #[derive(Default)]
 pub(super) struct Png {
+    plain: plain::Plain,
     row: Vec<u8>,
 }
 
@@ -93,6 +98,15 @@ impl Png {
 
 impl DecodeImage for Png {
     fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        if self.plain.decode(bytes, header, region, into).is_some() {
+            return Ok(());
+        }
+        self.decode_by_library(bytes, header, region, into)
+    }
+}
+
+impl Png {
+    fn decode_by_library(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Result<()> {
         let mut reader = open(bytes, header, Transformations::EXPAND)?;
         let (colour, depth) = reader.output_color_type();
         let channels = colour.samples();
@@ -129,3 +143,6 @@ impl DecodeImage for Png {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;
