@@ -314,6 +314,13 @@ pub trait List {
     fn numbers(&self) -> Option<Numbers<'_>> {
         None
     }
+
+    /// Calls `visit` with all values at once, if they are integers and that is faster than [`each`](Self::each), and gives
+    /// what it gave.
+    fn integers(&self, visit: &mut dyn FnMut(&[i64]) -> Result<()>) -> Option<Result<()>> {
+        let _ = visit;
+        None
+    }
 }
 
 impl Value<'_> {

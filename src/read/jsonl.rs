@@ -1,6 +1,5 @@
 //! JSON Lines: a JSON value on each line.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::path::Path;
 
@@ -11,7 +10,7 @@ use crate::storage::{Files, Needs};
 use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
 use super::csv::Blanks;
 use super::format::{Format, Open, Opened, format_has};
-use super::json::{Found, Seen, Wanted, each_leaf, give, steps_to};
+use super::json::{Buffers, Found, Seen, Wanted, each_leaf, give, steps_to};
 use super::lines::{LineBytes, LineOptions, Lines};
 use super::names::plain_name;
 use super::paths::is_hidden;
@@ -113,7 +112,7 @@ pub struct JsonLines {
 struct Worker {
     lines: LineBytes,
     found: Found,
-    unescaped: RefCell<String>,
+    buffers: Buffers,
 }
 
 impl JsonLines {
@@ -271,7 +270,7 @@ impl Container for JsonLines {
     }
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
-        let Worker { lines, found, unescaped } = scratch.of();
+        let Worker { lines, found, buffers } = scratch.of();
         let line = self.lines.line(nth, lines);
         let text = std::str::from_utf8(line).map_err(|error| {
             let at = error.valid_up_to();
@@ -281,7 +280,7 @@ impl Container for JsonLines {
         self.wanted.find(text, found).map_err(|fault| self.lines.locate(fault.error(text), record, fault.at as u64))?;
         for (number, span) in found.spans().iter().enumerate() {
             if let Some(raw) = span.of(text) {
-                give(raw, unescaped, &mut |value| visit(number, value)).map_err(|error| {
+                give(raw, buffers, &mut |value| visit(number, value)).map_err(|error| {
                     let error = error.at_column(&self.fields[number].name);
                     self.lines.locate(error, record, span.start() as u64)
                 })?;

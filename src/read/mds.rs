@@ -14,7 +14,7 @@ use crate::storage::{Files, Needs, Packing, inflate_error};
 use super::container::{Container, FieldInfo, FieldKind, Value, Visit, find_field};
 use super::format::{Checks, Format, Open, Opened};
 use super::hashes::{self, Recorded};
-use super::json::{Wanted, give, steps};
+use super::json::{Buffers, Wanted, give, steps};
 use super::ndarray::{self, Elements};
 use super::sharded::{ShardedOptions, file_in, is_index_of, read_index, root_of};
 use super::shards::{Listed, Packed, ShardBytes, Shards};
@@ -132,7 +132,7 @@ struct MdsShards {
 struct Worker {
     bytes: ShardBytes,
     aligned: RefCell<Vec<u64>>,
-    unescaped: RefCell<String>,
+    buffers: Buffers,
 }
 
 impl Encoding {
@@ -299,7 +299,7 @@ impl MdsShards {
                     let text = text()?;
                     let found = wanted.find_one(text).map_err(|fault| fault.error(text))?;
                     match found {
-                        Some(raw) => give(raw, &worker.unescaped, visit),
+                        Some(raw) => give(raw, &worker.buffers, visit),
                         None => visit(Value::Missing),
                     }
                 }

@@ -1,14 +1,12 @@
 //! One record in memory, read as the container of its format reads the records of a file.
 
-use std::cell::RefCell;
-
 use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
 
 use super::container::{Value, Visit};
 use super::csv::{CsvLine, CsvOptions};
-use super::json::{Found, Wanted, give, steps_to};
+use super::json::{Buffers, Found, Wanted, give, steps_to};
 
 /// Fields of a JSON value, by key or pointer.
 #[derive(Debug)]
@@ -18,7 +16,7 @@ pub(crate) struct OneJson(Wanted);
 #[derive(Debug, Default)]
 pub(crate) struct JsonMemory {
     found: Found,
-    unescaped: RefCell<String>,
+    buffers: Buffers,
 }
 
 impl OneJson {
@@ -35,11 +33,11 @@ impl OneJson {
     ///
     /// [`ErrorKind::Data`] for what is no JSON, and those of `visit`.
     pub(crate) fn read(&self, text: &str, memory: &mut JsonMemory, visit: &mut Visit<'_>) -> Result<()> {
-        let JsonMemory { found, unescaped } = memory;
+        let JsonMemory { found, buffers } = memory;
         self.0.find(text, found).map_err(|fault| fault.error(text).at_byte(fault.at as u64))?;
         for (nth, span) in found.spans().iter().enumerate() {
             if let Some(raw) = span.of(text) {
-                give(raw, unescaped, &mut |value| visit(nth, value))
+                give(raw, buffers, &mut |value| visit(nth, value))
                     .map_err(|error| error.at_byte(span.start() as u64))?;
             }
         }

@@ -221,6 +221,16 @@ fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(V
                     None => list.each(&mut |value| walk(value, 0, &mut Dims::default(), visit)),
                 };
             }
+            // What is inside of other lists must be seen one by one, to tell numbers from lists beside them.
+            if depth == 0 {
+                let all = list.integers(&mut |integers| {
+                    walk(Value::Numbers(crate::dtype::Numbers::I64(integers)), depth, dims, visit)
+                });
+                // What is wrong is said of a single value.
+                if let Some(Ok(())) = all {
+                    return Ok(());
+                }
+            }
             let mut len = 0;
             list.each(&mut |value| {
                 len += 1;

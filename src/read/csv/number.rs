@@ -50,7 +50,7 @@ pub(crate) struct Decimal {
     /// Whether there is no point.
     whole: bool,
     /// Number of bytes.
-    pub(super) len: usize,
+    pub(in crate::read) len: usize,
 }
 
 impl Decimal {
@@ -63,7 +63,7 @@ impl Decimal {
 
     /// The number at the start of `bytes`, up to the first byte that can't belong to it.
     #[inline(always)]
-    pub(super) fn leading(bytes: &[u8]) -> Option<Self> {
+    pub(in crate::read) fn leading(bytes: &[u8]) -> Option<Self> {
         let negative = bytes.first() == Some(&b'-');
         let mut at = usize::from(negative);
         let (mut count, mut mantissa) = digits(word(bytes, at));
@@ -142,7 +142,7 @@ impl Decimal {
 
     /// The integer, if the text is one.
     #[inline(always)]
-    pub(super) fn to_i64(self) -> Option<i64> {
+    pub(in crate::read) fn to_i64(self) -> Option<i64> {
         let number = self.mantissa as i64;
         self.whole.then_some(if self.negative { -number } else { number })
     }
@@ -152,6 +152,12 @@ impl Decimal {
     pub(super) fn to_u64(self) -> Option<u64> {
         (self.whole && !self.negative).then_some(self.mantissa)
     }
+}
+
+/// How many digits there are from `at` on, up to eight.
+#[inline(always)]
+pub(in crate::read) fn few_digits(bytes: &[u8], at: usize) -> usize {
+    digits(word(bytes, at)).0
 }
 
 /// Appends the digits from `at` on; returns where they end, and how many there are in total.

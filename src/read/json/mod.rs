@@ -13,5 +13,5 @@ mod wanted;
 pub(super) use scan::Fault;
 #[cfg(feature = "formats")]
 pub(super) use seen::{Seen, each_leaf};
-pub(super) use value::{give, inner_of, unescape};
+pub(super) use value::{Buffers, give, inner_of, unescape};
 pub(super) use wanted::{Found, Wanted, steps, steps_to};

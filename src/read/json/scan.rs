@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind};
+use crate::read::csv::few_digits;
 
 /// Deepest nesting of arrays and objects.
 pub(super) const MAX_DEPTH: usize = 128;
@@ -189,10 +190,15 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
+    #[inline]
     fn digits(&mut self) -> Result<(), Fault> {
         let start = self.at;
-        while let Some(b'0'..=b'9') = self.bytes.get(self.at) {
-            self.at += 1;
+        loop {
+            let count = few_digits(self.bytes, self.at);
+            self.at += count;
+            if count < 8 {
+                break;
+            }
         }
         if self.at == start { Err(Fault::expected(start, "a digit")) } else { Ok(()) }
     }

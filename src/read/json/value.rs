@@ -6,17 +6,26 @@ use memchr::memchr;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::{List, Value};
+use crate::read::csv::Decimal;
 
 use super::scan::Cursor;
 
-/// Gives the value that `raw`, which must be JSON, stands for. `unescaped` holds texts that are written with escapes.
+/// Buffers for values that are not written as they are given.
+#[derive(Debug, Default)]
+pub(in crate::read) struct Buffers {
+    /// A text that is written with escapes.
+    unescaped: RefCell<String>,
+    integers: RefCell<Vec<i64>>,
+}
+
+/// Gives the value that `raw`, which must be JSON, stands for.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Data`] for an object, and for what no text can hold; and those of `visit`.
 pub(in crate::read) fn give(
     raw: &str,
-    unescaped: &RefCell<String>,
+    buffers: &Buffers,
     visit: &mut dyn FnMut(Value<'_>) -> Result<()>,
 ) -> Result<()> {
     match raw.as_bytes() {
@@ -28,7 +37,7 @@ pub(in crate::read) fn give(
             // The buffer is taken while a text in a list is looked at. Whoever reads another text meanwhile uses memory
             // of its own.
             let mut own = String::new();
-            let mut shared = unescaped.try_borrow_mut();
+            let mut shared = buffers.unescaped.try_borrow_mut();
             let text = shared.as_deref_mut().unwrap_or(&mut own);
             unescape(inner, text)?;
             visit(Value::Text(text))
@@ -39,7 +48,7 @@ pub(in crate::read) fn give(
         b"true" => visit(Value::Bool(true)),
         b"false" => visit(Value::Bool(false)),
         b"null" => visit(Value::Missing),
-        [b'[', ..] => visit(Value::List(&Elements { raw, unescaped })),
+        [b'[', ..] => visit(Value::List(&Elements { raw, buffers })),
         _ => {
             let message = "expected a value, found an object; name a value in it by a pointer, such as \"/a/b\"";
             Err(Error::new(ErrorKind::Data, message))
@@ -55,12 +64,35 @@ pub(in crate::read) fn inner_of(raw: &str) -> &str {
 /// The elements of an array.
 struct Elements<'a> {
     raw: &'a str,
-    unescaped: &'a RefCell<String>,
+    buffers: &'a Buffers,
 }
 
 impl List for Elements<'_> {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
-        each_element(self.raw, &mut |element| give(element, self.unescaped, visit))
+        each_element(self.raw, &mut |element| give(element, self.buffers, visit))
+    }
+
+    fn integers(&self, visit: &mut dyn FnMut(&[i64]) -> Result<()>) -> Option<Result<()>> {
+        // Whoever looks at another list meanwhile sees its values one by one.
+        let mut integers = self.buffers.integers.try_borrow_mut().ok()?;
+        read_integers(self.raw, &mut integers).then(|| visit(&integers))
+    }
+}
+
+/// Reads an array of plain integers, if it is one and none is very large.
+fn read_integers(raw: &str, into: &mut Vec<i64>) -> bool {
+    into.clear();
+    let Some(mut rest) = raw.as_bytes().strip_prefix(b"[") else { return false };
+    loop {
+        rest = rest.trim_ascii_start();
+        let Some(decimal) = Decimal::leading(rest) else { return false };
+        let Some(integer) = decimal.to_i64() else { return false };
+        into.push(integer);
+        match rest[decimal.len..].trim_ascii_start() {
+            [b',', behind @ ..] => rest = behind,
+            b"]" => return true,
+            _ => return false,
+        }
     }
 }
 
@@ -157,7 +189,41 @@ mod tests {
         }
     }
 
+    #[test]
+    fn only_arrays_of_plain_integers_are_read_at_once() {
+        let mut integers = Vec::new();
+        for (raw, expected) in [
+            ("[7]", Some(&[7][..])),
+            ("[1,-2 ,\t0, -0\r]", Some(&[1, -2, 0, 0])),
+            ("[999999999999999999, -999999999999999999]", Some(&[999_999_999_999_999_999, -999_999_999_999_999_999])),
+            ("[1000000000000000000]", None),
+            ("[]", None),
+            ("[ ]", None),
+            ("[1, 2.0]", None),
+            ("[1e2]", None),
+            ("[1, null]", None),
+            ("[true]", None),
+            ("[1, [2]]", None),
+            ("[\"1\"]", None),
+            ("1", None),
+        ] {
+            let read = read_integers(raw, &mut integers).then_some(&integers[..]);
+            assert_eq!(read, expected, "{raw}");
+        }
+    }
+
     proptest! {
+        #[test]
+        fn integers_that_are_read_at_once_are_those_of_serde_json(numbers in prop::collection::vec(any::<i64>(), 1..9)) {
+            let numbers: Vec<i64> = numbers.iter().enumerate().map(|(at, number)| number >> (at * 9 % 60)).collect();
+            let mut read = Vec::new();
+            let all = read_integers(&serde_json::to_string(&numbers).unwrap(), &mut read);
+            prop_assert_eq!(all, numbers.iter().all(|number| number.unsigned_abs() < 10_u64.pow(18)));
+            if all {
+                prop_assert_eq!(read, numbers);
+            }
+        }
+
         /// serde_json writes and reads: the judge.
         #[test]
         fn texts_are_what_serde_json_reads(text in "(\\PC|[\\x00-\\x1f\"\\\\/]|\u{1f600}){0,12}", ascii in any::<bool>()) {
@@ -168,7 +234,7 @@ mod tests {
             let raw = if ascii { escaped(&text) } else { serde_json::to_string(&text).unwrap() };
             prop_assert_eq!(&serde_json::from_str::<String>(&raw).unwrap(), &text);
             let mut seen = None;
-            give(&raw, &RefCell::default(), &mut |value| {
+            give(&raw, &Buffers::default(), &mut |value| {
                 if let Value::Text(text) = value {
                     seen = Some(text.to_owned());
                 }

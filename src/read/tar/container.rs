@@ -1,6 +1,5 @@
 //! The members of samples as fields, for all codecs for which [`TarReader`] has no faster way.
 
-use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Location, Result};
@@ -79,14 +78,13 @@ impl Container for TarMembers {
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
         let wanted = self.extensions.len();
-        let members = &scratch.of::<Worker>().members[nth * wanted..(nth + 1) * wanted];
+        let Worker { members, buffers, .. } = scratch.of();
+        let members = &members[nth * wanted..(nth + 1) * wanted];
         for (number, (member, pointer)) in self.found.iter().enumerate() {
             let given = match pointer {
                 None => visit(number, container::Value::Bytes(&members[*member])),
                 Some(pointer) => pointer.find(&members[*member]).and_then(|raw| match raw {
-                    Some(list) if list.starts_with('[') => {
-                        give(list, &RefCell::default(), &mut |value| visit(number, value))
-                    }
+                    Some(list) if list.starts_with('[') => give(list, buffers, &mut |value| visit(number, value)),
                     raw => match Value::of_json(raw, pointer)? {
                         Value::Integer(integer) => visit(number, container::Value::I64(integer)),
                         Value::Float(text) => visit(number, container::Value::Decimal(text)),

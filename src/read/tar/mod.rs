@@ -32,6 +32,7 @@ use crate::schema::{Extents, TensorSpec};
 
 use super::fields::Field;
 use super::images::{ImageSizes, upright_size, write_label, write_mask};
+use super::json::Buffers;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::storage::{Access, Files, Input, Needs, check_bytes};
 
@@ -345,6 +346,7 @@ struct Worker {
     members: Vec<Vec<u8>>,
     /// The first bytes of an image that is measured; kept apart from the bytes that are fetched.
     start: Vec<u8>,
+    buffers: Buffers,
 }
 
 impl RecordReader for TarReader {
