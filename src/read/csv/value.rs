@@ -1,9 +1,9 @@
 //! The meaning of a single field.
 
 use std::collections::HashSet;
+use std::str::FromStr;
 
 use fast_float2::FastFloat;
-use lexical_core::FromLexical;
 
 use crate::decode::{compare_decimals, odd_f32, odd_f32_of_text};
 use crate::dtype::{DType, Element};
@@ -159,10 +159,11 @@ pub(crate) trait FieldElement: FieldNumber + Element {
     }
 }
 
-/// The integer at the start of `bytes`. If something else follows a sign or nothing, the parser gives 0.
-#[inline]
-fn leading_integer<T: FromLexical>(bytes: &[u8]) -> Option<(T, usize)> {
-    lexical_core::parse_partial(bytes).ok().filter(|(_, len)| bytes[..*len].last().is_some_and(u8::is_ascii_digit))
+/// The integer at the start of `bytes`, and its length.
+fn leading_integer<T: FromStr>(bytes: &[u8]) -> Option<(T, usize)> {
+    let sign = usize::from(matches!(bytes, [b'+' | b'-', ..]));
+    let len = sign + bytes[sign..].iter().take_while(|byte| byte.is_ascii_digit()).count();
+    Some((std::str::from_utf8(&bytes[..len]).ok()?.parse().ok()?, len))
 }
 
 #[inline]
