@@ -461,7 +461,14 @@ pub(crate) struct BenchArgs {
     #[cfg(feature = "metrics")]
     #[arg(long, value_name = "ADDR", value_parser = metrics_address)]
     pub(crate) metrics: Option<MetricsAddress>,
-    /// Show a dashboard during the run: stages, ring, waits, verdict; one line per second if standard error is not a terminal
+    #[cfg_attr(
+        feature = "live",
+        doc = "Show a dashboard during the run: stages, ring, waits, verdict; one line per second if standard error is not a terminal"
+    )]
+    #[cfg_attr(
+        not(feature = "live"),
+        doc = "Show a line per second during the run: rate, ready batches, verdict; a dashboard instead if built with the feature `live`"
+    )]
     #[arg(long)]
     pub(crate) live: bool,
     /// Write a trace of all threads for ui.perfetto.dev or Chrome: the last 131,072 events

@@ -8,7 +8,8 @@ use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, Tokens};
 use ringfeed::settings::{BadLimits, BadRecords, OnlySource, Paths, SourceConfig};
 use ringfeed::source::Headspace;
 use ringfeed::stats::{
-    DamageStats, QueueStats, RingStats, SlowSample, StageStats, Trace, TrainerStats, Tuning, Verdict, WorkerStats,
+    DamageStats, QueueStats, RingStats, SlowSample, StageStats, Stats, Trace, TrainerStats, Tuning, Verdict,
+    WorkerStats,
 };
 use ringfeed::storage::Files;
 use ringfeed::tokens::TokenOptions;
@@ -43,6 +44,7 @@ pub(crate) struct Measurement {
     samples_per_second: f64,
     /// Of each epoch, so that two runs can be compared with how much each differs from itself.
     epoch_samples_per_second: Vec<f64>,
+    by_epoch: Vec<EpochFigures>,
     first_batch_ms: f64,
     trainer_wait_seconds: f64,
     skipped: u64,
@@ -69,6 +71,33 @@ pub(crate) struct Measurement {
     /// Counted by the memory budget: the ring, row indexes, listings, inflated files, records of streams.
     memory_bytes: u64,
     peak_rss_bytes: Option<u64>,
+}
+
+/// What `compare` compares, of one epoch: named as in the figures of all of them.
+#[derive(Serialize)]
+struct EpochFigures {
+    samples_per_second: f64,
+    verdict: Waited,
+    trainer: TrainerStats,
+    stages: Vec<StageStats>,
+}
+
+/// The part of the time that the trainer waited.
+#[derive(Serialize)]
+struct Waited {
+    waited: f64,
+}
+
+impl EpochFigures {
+    fn of(stats: Stats, seconds: f64) -> Self {
+        let verdict = Waited { waited: stats.verdict().waited };
+        Self {
+            samples_per_second: stats.samples as f64 / seconds,
+            verdict,
+            trainer: stats.trainer,
+            stages: stats.stages,
+        }
+    }
 }
 
 /// Side of the square that images are resized to unless something else is said.
@@ -132,12 +161,13 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
         batches.begin();
         (before, begin) = (batches.stats(), Instant::now());
     }
-    let mut epochs = Vec::new();
+    let mut epochs: Vec<EpochFigures> = Vec::new();
     while !is_over && (epochs.len() as u64) < args.epochs {
-        let (samples, begin) = (batches.stats().samples, Instant::now());
+        let (before, begin) = (batches.stats(), Instant::now());
         is_over = epoch(&mut *batches)?;
-        epochs.push((batches.stats().samples - samples) as f64 / begin.elapsed().as_secs_f64());
+        epochs.push(EpochFigures::of(batches.stats().since(&before), begin.elapsed().as_secs_f64()));
     }
+    let rates: Vec<f64> = epochs.iter().map(|epoch| epoch.samples_per_second).collect();
     let elapsed = begin.elapsed();
     drop(watch);
     let stats = batches.stats().since(&before);
@@ -153,7 +183,7 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
     if let Some(file) = &args.report {
         let report = batches.report().stats(stats.clone()).about("batch size", config.batch_size);
         let report = report.about("epochs", args.epochs).about("path", lossy(path_of(args, &config)));
-        let rates: Vec<String> = epochs.iter().map(|rate: &f64| format!("{rate:.1}")).collect();
+        let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.1}")).collect();
         let report = report.about(crate::compare::BY_EPOCH, rates.join(" "));
         report.about("step", format!("{} ms", args.step_ms)).save(file)?;
     }
@@ -185,7 +215,8 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
         bytes: stats.bytes,
         seconds,
         samples_per_second: stats.samples as f64 / seconds,
-        epoch_samples_per_second: epochs,
+        epoch_samples_per_second: rates,
+        by_epoch: epochs,
         first_batch_ms: first_batch.as_secs_f64() * 1e3,
         trainer_wait_seconds: stats.trainer.wait_seconds,
         skipped: stats.skipped,

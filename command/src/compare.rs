@@ -32,11 +32,13 @@ pub(crate) struct Comparison {
     data: Option<[String; 2]>,
 }
 
-/// A report that `bench --json` or `--report FILE.json` wrote.
+/// A report that `bench --json` or `--report FILE.json` wrote, or an epoch of one.
 struct Run {
     json: Value,
+    /// Its epochs, where their figures were written down.
+    epochs: Vec<Run>,
     /// Samples a second of each epoch, where they were written down, or of each quarter of a trainer's run.
-    epochs: Vec<f64>,
+    rates: Vec<f64>,
 }
 
 /// What `bench` says of its epochs in a report: samples a second, with spaces between.
@@ -65,12 +67,14 @@ impl Run {
         let text = std::fs::read(path).map_err(|error| Error::io(path, error))?;
         let json: Value =
             serde_json::from_slice(&text).map_err(|error| is_no_report(path, &format!("it is not JSON ({error})")))?;
-        let epochs = json["epoch_samples_per_second"].as_array();
-        let epochs = epochs.map(|epochs| epochs.iter().filter_map(Value::as_f64).collect());
+        let rates = json["epoch_samples_per_second"].as_array();
+        let rates = rates.map(|rates| rates.iter().filter_map(Value::as_f64).collect());
         let told =
             || json["about"][BY_EPOCH].as_str().map(|told| told.split(' ').filter_map(|n| n.parse().ok()).collect());
-        let epochs = epochs.or_else(told).unwrap_or_else(|| quarters(&json["timeline"]));
-        let run = Self { json, epochs };
+        let rates = rates.or_else(told).unwrap_or_else(|| quarters(&json["timeline"]));
+        let epochs = json["by_epoch"].as_array().into_iter().flatten();
+        let epochs = epochs.map(|epoch| Self { json: epoch.clone(), epochs: Vec::new(), rates: Vec::new() }).collect();
+        let run = Self { json, epochs, rates };
         match run.json.get("error") {
             Some(_) => Err(is_no_report(path, "it tells of an error, and has no figures")),
             None => run.missing().map_or(Ok(run), |missing| Err(is_no_report(path, &missing))),
@@ -119,11 +123,21 @@ impl Run {
         self.json["path"].as_str().or_else(|| self.json["about"]["path"].as_str())
     }
 
-    /// The slowest and the fastest epoch.
-    fn range(&self) -> Option<[f64; 2]> {
-        let fold = |with: fn(f64, f64) -> f64, from| self.epochs.iter().copied().fold(from, with);
-        (self.epochs.len() >= 2).then(|| [fold(f64::min, f64::INFINITY), fold(f64::max, 0.0)])
+    /// The least and the largest value of any epoch.
+    fn range(&self, value: &dyn Fn(&Run) -> Option<f64>) -> Option<[f64; 2]> {
+        let values: Option<Vec<f64>> = self.epochs.iter().map(value).collect();
+        range(&values.filter(|values| values.iter().all(|value| value.is_finite()))?)
     }
+}
+
+fn range(values: &[f64]) -> Option<[f64; 2]> {
+    let fold = |with: fn(f64, f64) -> f64| values.iter().copied().reduce(with);
+    Some([fold(f64::min)?, fold(f64::max)?]).filter(|_| values.len() >= 2)
+}
+
+/// Whether every value of one is beyond all of the other.
+fn are_apart([low, high]: [f64; 2], [other_low, other_high]: [f64; 2]) -> bool {
+    other_low > high || other_high < low
 }
 
 fn is_no_report(path: &Path, why: &str) -> Error {
@@ -137,27 +151,31 @@ fn is_no_report(path: &Path, why: &str) -> Error {
 pub(crate) fn compare(args: &CompareArgs) -> Result<Comparison> {
     let (first, second) = (Run::read(&args.first)?, Run::read(&args.second)?);
     let mut lines = Vec::new();
-    let mut line = |figure, value: &dyn Fn(&Run) -> Option<f64>, beyond_spread| {
-        let value = |run| value(run).filter(|value| value.is_finite());
-        if let (Some(first), Some(second)) = (value(&first), value(&second)) {
-            let ratio = (first != 0.0).then(|| second / first);
-            lines.push(Line { figure, first, second, ratio, beyond_spread });
+    let mut line = |figure, value: &dyn Fn(&Run) -> Option<f64>| {
+        let number = |run| value(run).filter(|value| value.is_finite());
+        if let (Some(of_first), Some(of_second)) = (number(&first), number(&second)) {
+            let ratio = (of_first != 0.0).then(|| of_second / of_first);
+            let ranges = first.range(value).zip(second.range(value));
+            let beyond_spread = ranges.map(|(first, second)| are_apart(first, second));
+            lines.push(Line { figure, first: of_first, second: of_second, ratio, beyond_spread });
         }
     };
-    let apart = first
-        .range()
-        .zip(second.range())
-        .map(|([low, high], [other_low, other_high])| other_low > high || other_high < low);
-    line("samples/s", &Run::samples_per_second, apart);
-    line("trainer waited, %", &|run| Some(100.0 * run.json["verdict"]["waited"].as_f64()?), None);
-    line("step, ms", &|run| Some(1e3 * run.at("/trainer/busy_seconds")? / run.at("/trainer/batches")?), None);
-    line("wait p99, ms", &|run| Some(1e3 * run.at("/trainer/waits/p99_seconds")?), None);
-    line("plan, us/sample", &|run| run.stage("plan"), None);
-    line("read, us/sample", &|run| run.stage("read"), None);
-    line("decode, us/sample", &|run| run.stage("decode"), None);
-    line("resize, us/sample", &|run| run.stage("resize"), None);
-    line("transform, us/sample", &|run| run.stage("transform"), None);
-    line("memory, bytes", &|run| run.at("/memory_bytes"), None);
+    line("samples/s", &Run::samples_per_second);
+    line("trainer waited, %", &|run| Some(100.0 * run.json["verdict"]["waited"].as_f64()?));
+    line("step, ms", &|run| Some(1e3 * run.at("/trainer/busy_seconds")? / run.at("/trainer/batches")?));
+    line("wait p50, ms", &|run| Some(1e3 * run.at("/trainer/waits/p50_seconds")?));
+    line("wait p99, ms", &|run| Some(1e3 * run.at("/trainer/waits/p99_seconds")?));
+    line("plan, us/sample", &|run| run.stage("plan"));
+    line("read, us/sample", &|run| run.stage("read"));
+    line("decode, us/sample", &|run| run.stage("decode"));
+    line("resize, us/sample", &|run| run.stage("resize"));
+    line("transform, us/sample", &|run| run.stage("transform"));
+    line("memory, bytes", &|run| run.at("/memory_bytes"));
+    // These are written down where the other figures of epochs are not.
+    if let Some((first, second)) = range(&first.rates).zip(range(&second.rates)) {
+        let rates = lines.iter_mut().filter(|line| line.figure == "samples/s");
+        rates.for_each(|rate| rate.beyond_spread = Some(are_apart(first, second)));
+    }
     let name = |path: &Path| crate::output::lossy(path);
     let verdicts = [first.verdict(), second.verdict()];
     let data = first.path().zip(second.path()).filter(|(first, second)| first != second);

@@ -598,6 +598,9 @@ fn runs_are_reported_on_a_page_and_compared() {
     assert!(is_slower(&of_runs), "{}", of_runs.1);
     let (first, found) = of_runs;
     assert!(line(&found, "step, ms")["second"].as_f64().unwrap() >= 60.0, "{found}");
+    assert_eq!(line(&found, "step, ms")["beyond_spread"], json!(true), "1 ms and 60 ms: {found}");
+    assert!(line(&found, "decode, us/sample")["beyond_spread"].is_boolean(), "{found}");
+    assert!(line(&found, "memory, bytes")["beyond_spread"].is_null(), "one figure of the whole run: {found}");
     let html = std::fs::read_to_string(&page).unwrap();
     assert!(html.starts_with("<!doctype html>") && html.contains("iris.csv") && html.contains("batch size"), "{html}");
     let text = String::from_utf8(run(&["compare", &first, &second]).stdout).unwrap();
