@@ -30,7 +30,7 @@ for number in "${cases[@]}"; do
     case=$into/case-$number
     others=()
     # The one that is about other programs has some.
-    if grep -q 'had no core' "$case"; then
+    if [ "$number" = 2 ]; then
         for _ in $(seq 20); do
             timeout 120 sh -c 'while :; do :; done' &
             others+=($!)
