@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Processor time of building the library from nothing: as most have it, and with its core alone (CSV and lines
-# of text; no other formats, no other encodings). In the dev profile without debug information; what runs beside it on the machine makes it longer.
+# Processor time of building the library from nothing: as most have it, and with its core alone (CSV and lines of text; no other
+# formats, no other encodings). In the dev profile without debug information; what runs beside it on the machine makes it longer.
 #
 #     benches/build_time.sh [FLAGS OF CARGO BUILD..]      # both, unless flags say what to build
 #

@@ -31,8 +31,10 @@ record into buffers that they use again: from the mapped file, asking for the ne
 a positioned read for each. The pipeline hands out the same batches; nobody reads them. The last column is the speed by \
 that of the bare loop that reaches the file in the same way, in the same round. It does not show a disk.";
 
-/// Bytes of a record, and records of a batch.
-const RECORDS: [(usize, usize); 5] = [(64, 4096), (512, 1024), (3072, 256), (12 << 10, 256), (100 << 10, 32)];
+/// Bytes of a record, records of a batch, and how often a measurement goes through the file, for it to take a quarter of a
+/// second or longer: epochs of the pipeline, which start and end each, and passes of a bare loop, which does not stop.
+const RECORDS: [(usize, usize, usize); 5] =
+    [(64, 4096, 2), (512, 1024, 4), (3072, 256, 8), (12 << 10, 256, 8), (100 << 10, 32, 12)];
 /// Bytes of the file that is made where none is given: whole records of each length.
 const MADE: usize = 1747 * (100 << 10) * 3;
 
@@ -47,7 +49,7 @@ fn main() -> ringfeed::Result<()> {
     let map = unsafe { Mmap::map(&file) }.expect("a file can be mapped");
 
     let mut table = Table::new(ABOUT, &["record", "way"], &FIGURES);
-    for (bytes, batch) in RECORDS {
+    for (bytes, batch, times) in RECORDS {
         let records = map.len() / bytes;
         let basis = Cell::new(0.0);
         let measured = |is_basis: bool, run: &mut dyn FnMut() -> usize| {
@@ -73,21 +75,21 @@ fn main() -> ringfeed::Result<()> {
         let cases = vec![
             Case::new(&[&name, &"bare, mapped"], || {
                 measured(true, &mut || {
-                    bare(shuffled, bytes, batch, |at, next, into| {
+                    bare(shuffled, bytes, batch, times, |at, next, into| {
                         prefetch(map, next);
                         into.copy_from_slice(&map[at..at + bytes]);
                     })
                 })
             }),
-            Case::new(&[&name, &"pipeline, mapped"], move || measured(false, &mut || epoch(&mut mapped))),
+            Case::new(&[&name, &"pipeline, mapped"], move || measured(false, &mut || epochs(&mut mapped, times))),
             Case::new(&[&name, &"bare, read"], || {
                 measured(true, &mut || {
-                    bare(shuffled, bytes, batch, |at, _, into| {
+                    bare(shuffled, bytes, batch, times, |at, _, into| {
                         file.read_exact_at(into, at as u64).expect("the file stays as it is");
                     })
                 })
             }),
-            Case::new(&[&name, &"pipeline, read"], move || measured(false, &mut || epoch(&mut read))),
+            Case::new(&[&name, &"pipeline, read"], move || measured(false, &mut || epochs(&mut read, times))),
         ];
         table.measure(options.rounds, cases);
     }
@@ -107,10 +109,16 @@ fn prefetch(map: &[u8], at: usize) {
     let _ = (map, at);
 }
 
-/// Once through the records in this order, a batch at a time for whichever thread is free; returns how many there are.
-/// `copy` is given where a record begins, where the next one does, and where it goes.
-fn bare(order: &[u32], bytes: usize, batch: usize, copy: impl Fn(usize, usize, &mut [u8]) + Sync) -> usize {
-    let next = AtomicUsize::new(0);
+/// So many times through the records in this order, a batch at a time for whichever thread is free; returns how many
+/// were copied. `copy` is given where a record begins, where the next one does, and where it goes.
+fn bare(
+    order: &[u32],
+    bytes: usize,
+    batch: usize,
+    times: usize,
+    copy: impl Fn(usize, usize, &mut [u8]) + Sync,
+) -> usize {
+    let (next, batches) = (AtomicUsize::new(0), order.len().div_ceil(batch));
     scope(|scope| {
         for _ in 0..cores() {
             scope.spawn(|| {
@@ -119,7 +127,11 @@ fn bare(order: &[u32], bytes: usize, batch: usize, copy: impl Fn(usize, usize, &
                 // In turn for each thread: by the batch's number, two threads would use two of the four.
                 for turn in [0, 1].into_iter().cycle() {
                     let nth = next.fetch_add(1, Ordering::Relaxed);
-                    let Some(records) = order.chunks(batch).nth(nth) else { return };
+                    if nth >= times * batches {
+                        return;
+                    }
+                    let begin = nth % batches * batch;
+                    let records = &order[begin..order.len().min(begin + batch)];
                     let buffer = &mut buffers[turn];
                     for (at, into) in buffer.chunks_exact_mut(bytes).take(records.len()).enumerate() {
                         let behind = records.get(at + 1).unwrap_or(&records[at]);
@@ -130,7 +142,7 @@ fn bare(order: &[u32], bytes: usize, batch: usize, copy: impl Fn(usize, usize, &
             });
         }
     });
-    order.len()
+    times * order.len()
 }
 
 fn shuffled(records: usize) -> Vec<u32> {
@@ -142,9 +154,12 @@ fn shuffled(records: usize) -> Vec<u32> {
     order
 }
 
-fn epoch(iterator: &mut AsyncDataSetIterator) -> usize {
-    iterator.reset().expect("a file can be read again");
-    iterator.map(|batch| batch.expect("no bad records").len()).sum()
+fn epochs(iterator: &mut AsyncDataSetIterator, times: usize) -> usize {
+    let epoch = |_| {
+        iterator.reset().expect("a file can be read again");
+        iterator.map(|batch| batch.expect("no bad records").len()).sum::<usize>()
+    };
+    (0..times).map(epoch).sum()
 }
 
 /// A file of random bytes.

@@ -31,6 +31,7 @@ const MOST_PREFETCH: usize = 64;
 const MOST_BYTES: u64 = 1 << 30;
 
 /// Whether numbers that are not set are tuned, as [`Amount::Auto`] is; otherwise they stay what they are at the beginning.
+/// The search costs up to 3 % where a trainer only takes batches (`benches/record/2026-11-23-autotune-short.md`).
 pub(crate) const TUNED_BY_DEFAULT: bool = false;
 
 /// A ring of batch buffers and the workers that fill them. It lives across epochs, and one source uses it at a time.
