@@ -31,8 +31,8 @@ record into buffers that they use again: from the mapped file, asking for the ne
 a positioned read for each. The pipeline hands out the same batches; nobody reads them. The last column is the speed by \
 that of the bare loop that reaches the file in the same way, in the same round. It does not show a disk.";
 
-/// Bytes of a record, records of a batch, and how often a measurement goes through the file, for it to take a quarter of a
-/// second or longer: epochs of the pipeline, which start and end each, and passes of a bare loop, which does not stop.
+/// Bytes of a record, records of a batch, and how many times a measurement goes through the file, so that it takes a
+/// quarter of a second or longer. The pipeline ends an epoch and begins the next; a bare loop goes on.
 const RECORDS: [(usize, usize, usize); 5] =
     [(64, 4096, 2), (512, 1024, 4), (3072, 256, 8), (12 << 10, 256, 8), (100 << 10, 32, 12)];
 /// Bytes of the file that is made where none is given: whole records of each length.

@@ -358,8 +358,8 @@ Examples:
   ringfeed bench photos/ --epochs 5 --workers 4 --json > after.json
   ringfeed compare before.json after.json
 
-The number of samples per second differs by more than chance if every epoch of one run is faster than every epoch of the other. \
-Measure several epochs for that.";
+A figure differs beyond the spread if every epoch of one run lies beyond all epochs of the other. Measure three or more for that; what \
+`bench --report FILE.json` wrote tells the epochs' samples per second alone.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPARE_EXAMPLES)]

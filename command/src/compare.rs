@@ -18,7 +18,7 @@ pub(crate) struct Line {
     second: f64,
     /// The second by the first; absent where the first is nothing.
     ratio: Option<f64>,
-    /// Whether they differ by more than the epochs of either run do; absent where that is not known.
+    /// Whether every epoch of one run lies beyond all of the other's; absent where that is not known.
     beyond_spread: Option<bool>,
 }
 
@@ -130,14 +130,19 @@ impl Run {
     }
 }
 
+/// With three epochs of each, runs that are the same seem to be apart by chance in one of ten comparisons.
+const FEWEST_EPOCHS: usize = 3;
+/// How far apart neighbouring values of a histogram are.
+const BUCKET: f64 = 0.25;
+
 fn range(values: &[f64]) -> Option<[f64; 2]> {
     let fold = |with: fn(f64, f64) -> f64| values.iter().copied().reduce(with);
-    Some([fold(f64::min)?, fold(f64::max)?]).filter(|_| values.len() >= 2)
+    Some([fold(f64::min)?, fold(f64::max)?]).filter(|_| values.len() >= FEWEST_EPOCHS)
 }
 
-/// Whether every value of one is beyond all of the other.
-fn are_apart([low, high]: [f64; 2], [other_low, other_high]: [f64; 2]) -> bool {
-    other_low > high || other_high < low
+/// Whether every value of one is beyond all of the other, by more than `step` of it.
+fn are_apart([low, high]: [f64; 2], [other_low, other_high]: [f64; 2], step: f64) -> bool {
+    other_low > high * (1.0 + step) || other_high * (1.0 + step) < low
 }
 
 fn is_no_report(path: &Path, why: &str) -> Error {
@@ -151,12 +156,13 @@ fn is_no_report(path: &Path, why: &str) -> Error {
 pub(crate) fn compare(args: &CompareArgs) -> Result<Comparison> {
     let (first, second) = (Run::read(&args.first)?, Run::read(&args.second)?);
     let mut lines = Vec::new();
-    let mut line = |figure, value: &dyn Fn(&Run) -> Option<f64>| {
+    let mut line = |figure: &'static str, value: &dyn Fn(&Run) -> Option<f64>| {
         let number = |run| value(run).filter(|value| value.is_finite());
         if let (Some(of_first), Some(of_second)) = (number(&first), number(&second)) {
             let ratio = (of_first != 0.0).then(|| of_second / of_first);
             let ranges = first.range(value).zip(second.range(value));
-            let beyond_spread = ranges.map(|(first, second)| are_apart(first, second));
+            let step = if figure.starts_with("wait p") { BUCKET } else { 0.0 };
+            let beyond_spread = ranges.map(|(first, second)| are_apart(first, second, step));
             lines.push(Line { figure, first: of_first, second: of_second, ratio, beyond_spread });
         }
     };
@@ -174,7 +180,7 @@ pub(crate) fn compare(args: &CompareArgs) -> Result<Comparison> {
     // These are written down where the other figures of epochs are not.
     if let Some((first, second)) = range(&first.rates).zip(range(&second.rates)) {
         let rates = lines.iter_mut().filter(|line| line.figure == "samples/s");
-        rates.for_each(|rate| rate.beyond_spread = Some(are_apart(first, second)));
+        rates.for_each(|rate| rate.beyond_spread = Some(are_apart(first, second, 0.0)));
     }
     let name = |path: &Path| crate::output::lossy(path);
     let verdicts = [first.verdict(), second.verdict()];

@@ -315,8 +315,8 @@ pub trait List {
         None
     }
 
-    /// Calls `visit` with all values at once, if they are integers and that is faster than [`each`](Self::each), and gives
-    /// what it gave.
+    /// Calls `visit` with all values at once, if each is an integer and that is faster than [`each`](Self::each), and gives
+    /// what it gave. None if `visit` was not called. After an error, the values are read again by [`each`](Self::each).
     fn integers(&self, visit: &mut dyn FnMut(&[i64]) -> Result<()>) -> Option<Result<()>> {
         let _ = visit;
         None

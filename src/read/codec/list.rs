@@ -146,6 +146,8 @@ const MOST_DEEP: usize = 12;
 /// The lengths of nested lists: the shape of an array, if all lists of the same depth are equally long.
 #[derive(Default)]
 struct Dims {
+    /// Whether integers may come all at once.
+    at_once: bool,
     lens: [Option<u64>; MOST_DEEP],
     is_uneven: bool,
     /// How deep lists lie at most.
@@ -222,11 +224,11 @@ fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(V
                 };
             }
             // What is inside of other lists must be seen one by one, to tell numbers from lists beside them.
-            if depth == 0 {
+            if dims.at_once && depth == 0 {
                 let all = list.integers(&mut |integers| {
                     walk(Value::Numbers(crate::dtype::Numbers::I64(integers)), depth, dims, visit)
                 });
-                // What is wrong is said of a single value.
+                // If this fails, the values are read again one by one, so that the error names one of them.
                 if let Some(Ok(())) = all {
                     return Ok(());
                 }
@@ -257,7 +259,7 @@ fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(V
 fn len_of(value: Value<'_>) -> Result<usize> {
     let mut len = 0;
     if !matches!(value, Value::Missing) {
-        each(value, &mut |value| {
+        walk(value, 0, &mut Dims { at_once: true, ..Dims::default() }, &mut |value| {
             len += if let Value::Numbers(numbers) = value { numbers.len() } else { 1 };
             Ok(())
         })?;
@@ -274,7 +276,9 @@ impl Decode for ListCodec {
             (0..elements).try_for_each(|at| write_number(&mut tensor, at, Value::Missing, self.missing))?;
             return Ok(());
         }
-        let mut dims = Dims { lists: self.depth.checked_sub(1), ..Dims::default() };
+        // An integer that is scaled, and then rounded to 16 bits, is rounded as it is written where it comes alone.
+        let at_once = !matches!(tensor.dtype(), DType::F16 | DType::Bf16);
+        let mut dims = Dims { at_once, lists: self.depth.checked_sub(1), ..Dims::default() };
         if !matches!(value, Value::Missing) {
             walk(value, 0, &mut dims, &mut |value| {
                 if let Value::Numbers(numbers) = value {

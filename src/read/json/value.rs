@@ -79,9 +79,15 @@ impl List for Elements<'_> {
     }
 }
 
-/// Reads an array of plain integers, if it is one and none is very large.
+/// Longest text of an array that is read at once: every worker keeps a buffer for its integers.
+const MOST_AT_ONCE: usize = 1 << 20;
+
+/// Reads an array of plain integers, if it is one, none is very large, and they are not too many.
 fn read_integers(raw: &str, into: &mut Vec<i64>) -> bool {
     into.clear();
+    if raw.len() > MOST_AT_ONCE {
+        return false;
+    }
     let Some(mut rest) = raw.as_bytes().strip_prefix(b"[") else { return false };
     loop {
         rest = rest.trim_ascii_start();
@@ -192,6 +198,8 @@ mod tests {
     #[test]
     fn only_arrays_of_plain_integers_are_read_at_once() {
         let mut integers = Vec::new();
+        let long = format!("[{}0]", "0,".repeat(MOST_AT_ONCE / 2));
+        assert!(!read_integers(&long, &mut integers) && integers.capacity() == 0);
         for (raw, expected) in [
             ("[7]", Some(&[7][..])),
             ("[1,-2 ,\t0, -0\r]", Some(&[1, -2, 0, 0])),

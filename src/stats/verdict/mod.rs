@@ -123,7 +123,7 @@ impl Judge<'_> {
         if self.busy >= SATURATED {
             return self.workers();
         }
-        if let Some(busy) = self.busy_when_waited().filter(|busy| *busy >= SATURATED) {
+        if let Some(busy) = self.busy_when_waited().filter(|busy| *busy >= SATURATED && !self.lacks_cores()) {
             return self.workers_at_times(busy);
         }
         if self.rested >= 0.25 && self.busy + self.rested >= SATURATED {

@@ -24,8 +24,8 @@ impl Judge<'_> {
         let is_more = trainer.edge_wait_seconds >= 3.0 * others * trainer.epochs as f64;
         // If each epoch is a single batch, waiting for these batches says nothing, but workers that are never idle do.
         let is_each_one = trainer.batches <= trainer.epochs && self.busy >= SATURATED;
-        let is_of_others = is_each_one || self.lacks_cores();
-        if trainer.epochs < 2 || of_waits < 0.5 || !is_more || is_of_others || stats.upload.is_some() {
+        let has_other_cause = is_each_one || self.lacks_cores();
+        if trainer.epochs < 2 || of_waits < 0.5 || !is_more || has_other_cause || stats.upload.is_some() {
             return None;
         }
         let each = Seconds(trainer.edge_wait_seconds / trainer.epochs as f64);
@@ -99,7 +99,7 @@ impl Judge<'_> {
     }
 
     /// The workers had no core for longer than they worked, and for a good part of what the trainer waited.
-    fn lacks_cores(&self) -> bool {
+    pub(super) fn lacks_cores(&self) -> bool {
         let queued = self.queued();
         queued >= WAITS && queued > self.busy && queued >= 0.4 * self.waited
     }

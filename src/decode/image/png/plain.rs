@@ -126,7 +126,8 @@ impl<'a> Chunks<'a> {
                         return Some(data);
                     }
                 }
-                (kind, data) if kind == *b"IEND" || says_nothing_of_pixels(kind, data) => self.ended = self.begun,
+                (kind, _) if kind == *b"IEND" && self.begun => self.ended = true,
+                (kind, data) if says_nothing_of_pixels(kind, data) => self.ended = self.begun,
                 _ => return None,
             }
         }
@@ -150,7 +151,7 @@ fn says_nothing_of_pixels(kind: [u8; 4], data: &[u8]) -> bool {
 /// Inflates rows into a window.
 struct Inflate<'a, 'b> {
     stream: Decompressor,
-    window: &'a mut Vec<u8>,
+    window: &'a mut [u8],
     /// Where the next row begins, and the end of what was inflated.
     begin: usize,
     end: usize,
@@ -163,6 +164,8 @@ impl<'a, 'b> Inflate<'a, 'b> {
         if window.len() < size {
             window.resize(size, 0);
         }
+        // Not all that a wider image took: what is used again and again stays in the core's cache.
+        let window = &mut window[..size];
         Self { stream: Decompressor::new(), window, begin: 0, end: 0, input: &[] }
     }
 
