@@ -449,3 +449,28 @@ fn a_file_without_records_says_so() {
         assert!(said.contains("pretty.jsonl:1") && said.contains("not JSON"), "{said}");
     }
 }
+
+#[test]
+fn an_integer_in_a_list_is_rounded_alike_among_integers_and_beside_a_fraction() {
+    use ringfeed::Normaliser;
+    use ringfeed::tensor::{bf16, f16};
+
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    // No f32 holds the first number; what is left of it after the transform tells how it was rounded.
+    std::fs::write(&path, "{\"x\": [16777217, 16777219, 16777215]}\n{\"x\": [16777217, 16777216.5, 16777215]}\n")
+        .unwrap();
+    for (dtype, expected) in [(DType::F16, 2.0), (DType::Bf16, 2.0), (DType::F32, 0.0), (DType::F64, 1.0)] {
+        let near = Normaliser::Linear { scale: 1.0, bias: -16_777_216.0 };
+        let loader = Loader::open(&path).unwrap().field("x", Numbers::of(dtype).shape(&[3])).normalise("x", near);
+        let batch = loader.batch_size(2).build().unwrap().next().unwrap().unwrap();
+        let tensor = batch.tensor("x").unwrap();
+        let firsts: Vec<f64> = match dtype {
+            DType::F16 => tensor.as_slice::<f16>().unwrap().iter().map(|x| x.to_f64()).collect(),
+            DType::Bf16 => tensor.as_slice::<bf16>().unwrap().iter().map(|x| x.to_f64()).collect(),
+            DType::F32 => tensor.as_slice::<f32>().unwrap().iter().map(|x| f64::from(*x)).collect(),
+            _ => tensor.as_slice::<f64>().unwrap().to_vec(),
+        };
+        assert_eq!([firsts[0], firsts[3]], [expected; 2], "{dtype:?}");
+    }
+}
