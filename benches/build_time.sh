@@ -4,7 +4,8 @@
 #
 #     benches/build_time.sh [FLAGS OF CARGO BUILD..]      # both, unless flags say what to build
 #
-# Prints user and system time of everything that ran, and of the compilers of each crate that took half a second or more.
+# Prints user and system time of everything that ran, and of the compilers of each crate that took half a second or more. Builds
+# twice for that: the time of each compiler is taken by this script, which would add to that of everything.
 set -euo pipefail
 
 # Cargo calls this script as the compiler.
@@ -28,10 +29,13 @@ measure() {
     # shellcheck disable=SC2064 # the folder of now
     trap "rm -rf '$folder'" RETURN
     echo "cargo build -p ringfeed $*"
+    build() {
+        CARGO_TARGET_DIR="$folder/$1" CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=false \
+            cargo build --quiet --locked -p ringfeed "${@:2}"
+    }
     TIMEFORMAT="    %U s user, %S s system"
-    time BUILD_TIMES="$folder/times" RUSTC_WRAPPER="$script" CARGO_TARGET_DIR="$folder/target" CARGO_INCREMENTAL=0 \
-        CARGO_PROFILE_DEV_DEBUG=false \
-        cargo build --quiet --locked -p ringfeed "$@"
+    time build all "$@"
+    BUILD_TIMES="$folder/times" RUSTC_WRAPPER="$script" build each "$@"
     awk '{ took[$3 " " $4 " " $5] += $1 + $2 } END { for (name in took) if (took[name] >= 0.5) printf "%9.1f  %s\n", took[name], name }' \
         "$folder/times" | sort -rn
 }
