@@ -29,6 +29,6 @@ pub use image::{
     random_crop, random_erasing, random_resized_crop, scale_jitter, trivial_augment, vertical_flip,
 };
 pub use numbers::write_numbers;
-pub(crate) use numbers::{converts, one_hot, write_finite};
+pub(crate) use numbers::{converts, one_hot, write_finite, write_finite_column};
 #[cfg(feature = "formats")]
 pub(crate) use tokenizer::Tokenizer;

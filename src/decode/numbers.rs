@@ -38,19 +38,24 @@ pub(crate) fn converts(from: DType, to: DType) -> bool {
 ///
 /// If there are more values than elements left.
 pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>) -> Result<()> {
+    write_scaled(tensor, at, values, None)
+}
+
+/// Like [`write_numbers`]; with factor number `entry` for all values, if it is given.
+fn write_scaled(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>, entry: Option<usize>) -> Result<()> {
     match values {
-        Numbers::U8(values) => write(tensor, at, values),
-        Numbers::I8(values) => write(tensor, at, values),
-        Numbers::U16(values) => write(tensor, at, values),
-        Numbers::I16(values) => write(tensor, at, values),
-        Numbers::U32(values) => write(tensor, at, values),
-        Numbers::I32(values) => write(tensor, at, values),
-        Numbers::U64(values) => write(tensor, at, values),
-        Numbers::I64(values) => write(tensor, at, values),
-        Numbers::F16(values) => write_halves(tensor, at, values),
-        Numbers::Bf16(values) => write_halves(tensor, at, values),
-        Numbers::F32(values) => write(tensor, at, values),
-        Numbers::F64(values) => write(tensor, at, values),
+        Numbers::U8(values) => write(tensor, at, values, entry),
+        Numbers::I8(values) => write(tensor, at, values, entry),
+        Numbers::U16(values) => write(tensor, at, values, entry),
+        Numbers::I16(values) => write(tensor, at, values, entry),
+        Numbers::U32(values) => write(tensor, at, values, entry),
+        Numbers::I32(values) => write(tensor, at, values, entry),
+        Numbers::U64(values) => write(tensor, at, values, entry),
+        Numbers::I64(values) => write(tensor, at, values, entry),
+        Numbers::F16(values) => write_halves(tensor, at, values, entry),
+        Numbers::Bf16(values) => write_halves(tensor, at, values, entry),
+        Numbers::F32(values) => write(tensor, at, values, entry),
+        Numbers::F64(values) => write(tensor, at, values, entry),
     }
 }
 
@@ -60,7 +65,27 @@ pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>)
 ///
 /// As [`write_numbers`], and [`ErrorKind::Data`] for such a number.
 pub(crate) fn write_finite(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>) -> Result<()> {
-    write_numbers(tensor, at, values)?;
+    write_finite_scaled(tensor, at, values, None)
+}
+
+/// The same for numbers that all become element number `nth` of their rows: `column` has them one after another, and the
+/// type and the transformation of the rows, whose shape is `row_shape`.
+///
+/// # Errors
+///
+/// As [`write_finite`].
+pub(crate) fn write_finite_column(
+    column: &mut TensorMut<'_>,
+    nth: usize,
+    row_shape: &[usize],
+    values: Numbers<'_>,
+) -> Result<()> {
+    let entry = column.affine().map(|affine| affine.entry(nth, row_shape));
+    write_finite_scaled(column, 0, values, entry)
+}
+
+fn write_finite_scaled(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>, entry: Option<usize>) -> Result<()> {
+    write_scaled(tensor, at, values, entry)?;
     if !may_be_too_large(values.dtype(), tensor.dtype()) {
         return Ok(());
     }
@@ -167,11 +192,11 @@ fn check(from: DType, tensor: &TensorMut<'_>) -> Result<()> {
     Err(Error::new(ErrorKind::Schema, message).at_column(&tensor.spec().name))
 }
 
-fn write<T: Number>(tensor: &mut TensorMut<'_>, at: usize, values: &[T]) -> Result<()> {
+fn write<T: Number>(tensor: &mut TensorMut<'_>, at: usize, values: &[T], entry: Option<usize>) -> Result<()> {
     check(T::DTYPE, tensor)?;
     let dtype = tensor.dtype();
     let affine = tensor.affine();
-    let shape = tensor.shape();
+    let factors = affine.map(|affine| Factors { affine, entry, at, shape: tensor.shape() });
     macro_rules! cast {
         ($type:ty, $via:expr) => {{
             let target = &mut tensor.as_mut_slice::<$type>()?[at..at + values.len()];
@@ -183,24 +208,18 @@ fn write<T: Number>(tensor: &mut TensorMut<'_>, at: usize, values: &[T]) -> Resu
         return Ok(());
     }
     match dtype {
-        DType::F16 => round_into(&mut tensor.as_mut_slice::<f16>()?[at..at + values.len()], at, values, shape, affine),
-        DType::Bf16 => {
-            round_into(&mut tensor.as_mut_slice::<bf16>()?[at..at + values.len()], at, values, shape, affine)
-        }
-        DType::F32 => match affine {
+        DType::F16 => round_into(&mut tensor.as_mut_slice::<f16>()?[at..at + values.len()], values, factors),
+        DType::Bf16 => round_into(&mut tensor.as_mut_slice::<bf16>()?[at..at + values.len()], values, factors),
+        DType::F32 => match factors {
             None => cast!(f32, T::to_f32),
-            Some(affine) => {
-                let target = &mut tensor.as_mut_slice::<f32>()?[at..at + values.len()];
-                scaled(target, at, values, shape, affine);
-            }
+            Some(factors) => factors.scale(&mut tensor.as_mut_slice::<f32>()?[at..at + values.len()], 0, values),
         },
-        DType::F64 => match affine {
+        DType::F64 => match factors {
             None => cast!(f64, T::to_f64),
-            Some(affine) => {
+            Some(factors) => {
                 let target = &mut tensor.as_mut_slice::<f64>()?[at..at + values.len()];
                 for (index, (target, value)) in target.iter_mut().zip(values).enumerate() {
-                    let entry = affine.entry(at + index, shape);
-                    *target = affine.steps[entry].apply(value.to_f64());
+                    *target = factors.affine.steps[factors.entry(index)].apply(value.to_f64());
                 }
             }
         },
@@ -218,7 +237,7 @@ fn write<T: Number>(tensor: &mut TensorMut<'_>, at: usize, values: &[T]) -> Resu
 }
 
 /// Every number of 16 bits is also one of 32.
-fn write_halves<H: Half>(tensor: &mut TensorMut<'_>, at: usize, halves: &[H]) -> Result<()> {
+fn write_halves<H: Half>(tensor: &mut TensorMut<'_>, at: usize, halves: &[H], entry: Option<usize>) -> Result<()> {
     check(H::DTYPE, tensor)?;
     if H::DTYPE == tensor.dtype() && tensor.affine().is_none() {
         tensor.as_mut_slice::<H>()?[at..at + halves.len()].copy_from_slice(halves);
@@ -228,42 +247,63 @@ fn write_halves<H: Half>(tensor: &mut TensorMut<'_>, at: usize, halves: &[H]) ->
     for (nth, halves) in halves.chunks(BLOCK).enumerate() {
         let numbers = &mut numbers[..halves.len()];
         H::to_f32s(halves, numbers);
-        write::<f32>(tensor, at + nth * BLOCK, numbers)?;
+        write::<f32>(tensor, at + nth * BLOCK, numbers, entry)?;
     }
     Ok(())
 }
 
-fn round_into<H: Half, T: Number>(target: &mut [H], at: usize, values: &[T], shape: &[usize], affine: Option<&Affine>) {
+fn round_into<H: Half, T: Number>(target: &mut [H], values: &[T], factors: Option<Factors<'_>>) {
     let mut numbers = [0.0; BLOCK];
     for (nth, (target, values)) in target.chunks_mut(BLOCK).zip(values.chunks(BLOCK)).enumerate() {
         let numbers = &mut numbers[..values.len()];
-        match affine {
+        match factors {
             None => convert(numbers, values, T::to_odd_f32),
-            Some(affine) => scaled(numbers, at + nth * BLOCK, values, shape, affine),
+            Some(factors) => factors.scale(numbers, nth * BLOCK, values),
         }
         H::from_f32s(numbers, target);
     }
 }
 
-fn scaled<T: Number>(target: &mut [f32], at: usize, values: &[T], shape: &[usize], affine: &Affine) {
-    let run = affine.run(shape);
-    let mut done = 0;
-    while done < values.len() {
-        let entry = affine.entry(at + done, shape);
-        // On the last axis each element has its own factor; neighbours are scaled together.
-        let end = if run == 1 {
-            let end = values.len().min(done + affine.scale.len() - entry);
-            let factors = entry..entry + (end - done);
-            let (scale, bias) = (&affine.scale[factors.clone()], &affine.bias[factors]);
-            scale_each(&mut target[done..end], &values[done..end], scale, bias, T::to_f32);
-            end
-        } else {
-            let end = values.len().min(done + run - (at + done) % run);
-            let (scale, bias) = (affine.scale[entry], affine.bias[entry]);
-            scale_all(&mut target[done..end], &values[done..end], scale, bias, T::to_f32);
-            end
-        };
-        done = end;
+/// The factors of a transformation for neighbouring elements of a tensor.
+#[derive(Clone, Copy)]
+struct Factors<'a> {
+    affine: &'a Affine,
+    /// The number of the factor for all of them, or each has its own.
+    entry: Option<usize>,
+    /// The index of the first element, and the tensor's shape.
+    at: usize,
+    shape: &'a [usize],
+}
+
+impl Factors<'_> {
+    /// The number of the factor for element `index` of these.
+    fn entry(&self, index: usize) -> usize {
+        self.entry.unwrap_or_else(|| self.affine.entry(self.at + index, self.shape))
+    }
+
+    /// Scales `values`, which are the elements from `first` on.
+    fn scale<T: Number>(&self, target: &mut [f32], first: usize, values: &[T]) {
+        let Self { affine, shape, .. } = *self;
+        let run = if self.entry.is_some() { usize::MAX / 4 } else { affine.run(shape) };
+        let at = self.at + first;
+        let mut done = 0;
+        while done < values.len() {
+            let entry = self.entry(first + done);
+            // On the last axis each element has its own factor; neighbours are scaled together.
+            let end = if run == 1 {
+                let end = values.len().min(done + affine.scale.len() - entry);
+                let factors = entry..entry + (end - done);
+                let (scale, bias) = (&affine.scale[factors.clone()], &affine.bias[factors]);
+                scale_each(&mut target[done..end], &values[done..end], scale, bias, T::to_f32);
+                end
+            } else {
+                let end = values.len().min(done + run - (at + done) % run);
+                let (scale, bias) = (affine.scale[entry], affine.bias[entry]);
+                scale_all(&mut target[done..end], &values[done..end], scale, bias, T::to_f32);
+                end
+            };
+            done = end;
+        }
     }
 }
 

@@ -94,7 +94,7 @@ pub(crate) mod tfrecord;
 pub(crate) mod tokens;
 mod windows;
 
-use std::any::Any;
+use std::any::{Any, TypeId};
 use std::fmt;
 use std::time::Duration;
 
@@ -472,7 +472,7 @@ impl Fingerprint {
 /// A worker's reusable buffers, of any type that a reader needs: created at first use, kept from job to job.
 #[derive(Default)]
 pub struct Scratch {
-    buffers: Option<Box<dyn Any + Send>>,
+    buffers: Option<(TypeId, Box<dyn Any + Send>)>,
     /// The record's values, for each codec that needs all of them at once.
     staged: Vec<Staged>,
     /// Damaged images that were loaded since the last look.
@@ -496,10 +496,11 @@ impl fmt::Debug for Scratch {
 impl Scratch {
     /// The buffers of type `T`; created again if the last user kept another type here.
     pub fn of<T: Default + Send + 'static>(&mut self) -> &mut T {
-        if !self.buffers.as_ref().is_some_and(|kept| kept.is::<T>()) {
-            self.buffers = Some(Box::<T>::default());
+        let own = TypeId::of::<T>();
+        if self.buffers.as_ref().is_none_or(|(kind, _)| *kind != own) {
+            self.buffers = Some((own, Box::<T>::default()));
         }
-        self.buffers.as_mut().and_then(|kept| kept.downcast_mut()).expect("the type was checked or set above")
+        self.buffers.as_mut().and_then(|(_, kept)| kept.downcast_mut()).expect("the type was checked or set above")
     }
 
     /// Takes what is kept of a record out, to be given [back](Self::keep_staged) when the record is read.

@@ -118,6 +118,15 @@ impl<'a> RowsMut<'a> {
         }
     }
 
+    /// What tensor `index` is, and its shape in each of these rows, if rows do not have different sizes.
+    ///
+    /// # Panics
+    ///
+    /// If there is no such tensor.
+    pub(crate) fn tensor_spec(&self, index: usize) -> (&'a TensorSpec, &'a [usize]) {
+        (&self.specs[index], &self.tensors[index].row_shape[..])
+    }
+
     /// The bytes of tensor `index` in all these rows, one row after another; `None` if rows have different sizes.
     ///
     /// # Panics
@@ -357,6 +366,11 @@ impl fmt::Debug for TensorMut<'_> {
 }
 
 impl<'a> TensorMut<'a> {
+    /// Memory beside the batch for elements like those of a tensor, whole ones and aligned for them.
+    pub(crate) fn beside(spec: &'a TensorSpec, bytes: &'a mut [u8]) -> Self {
+        Self { spec, shape: NOTHING, bytes }
+    }
+
     /// What the tensor is.
     pub fn spec(&self) -> &'a TensorSpec {
         self.spec

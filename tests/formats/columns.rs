@@ -10,9 +10,11 @@ use std::sync::atomic::{AtomicBool, AtomicUsize};
 use crate::latency::latency;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
-    ArrayRef, Float64Array, Int64Array, RecordBatch, RecordBatchIterator, RecordBatchReader, UInt64Array,
+    ArrayRef, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch, RecordBatchIterator,
+    RecordBatchReader, UInt8Array, UInt16Array, UInt64Array,
 };
 use arrow_ipc::reader::{FileReader, StreamReader};
+use arrow_ipc::writer::FileWriter;
 use ringfeed::columns::{ArrowTable, Columns, ColumnsOptions};
 use ringfeed::field::{Field, Image};
 use ringfeed::formats::Formats;
@@ -482,6 +484,71 @@ fn whole_columns_become_what_their_values_become_one_by_one() {
     let mut batches = wrap(ReaderSource::new(reader).batch_size(100), &Workspace::default()).unwrap();
     let error = batches.find_map(Result::err).unwrap();
     assert!(error.to_string().contains("record 256: column \"id\": expected u8, found 256"), "{error}");
+}
+
+#[test]
+fn columns_of_every_type_become_every_type_of_tensor_as_their_values_do_one_by_one() {
+    crate::common::watchdog::watch();
+    let edges =
+        [0.0, 1.0, -1.0, 2.5, 127.0, 128.0, 255.0, 256.0, 32_768.0, 65_504.0, 65_520.0, 2e9, 5e9, 1e19, 1e39, 1e300];
+    let numbers = |nth: usize| edges[nth * 7 % 16] * if nth % 3 == 1 { -1.0 } else { 1.0 } + f64::from(nth as u8 % 5);
+    let all: Vec<f64> = (0..150).map(numbers).chain([f64::NAN, f64::INFINITY, -0.0]).collect();
+    let (floats, wide): (Vec<f32>, Vec<i64>) = all.iter().map(|value| (*value as f32, *value as i64)).unzip();
+    let columns: [(&str, ArrayRef); 8] = [
+        ("f64", Arc::new(Float64Array::from(all.clone()))),
+        ("f32", Arc::new(Float32Array::from(floats))),
+        ("i64", Arc::new(Int64Array::from(wide.clone()))),
+        ("u64", Arc::new(all.iter().map(|value| *value as u64).collect::<UInt64Array>())),
+        ("i32", Arc::new(wide.iter().map(|value| *value as i32).collect::<Int32Array>())),
+        ("u16", Arc::new(wide.iter().map(|value| *value as u16).collect::<UInt16Array>())),
+        ("i8", Arc::new(wide.iter().map(|value| *value as i8).collect::<Int8Array>())),
+        ("u8", Arc::new(wide.iter().map(|value| *value as u8).collect::<UInt8Array>())),
+    ];
+    let batch = RecordBatch::try_from_iter(columns.clone()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("numbers.arrow");
+    let mut writer = FileWriter::try_new(std::fs::File::create(&path).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let rows = |settings: &Json| -> Vec<(u64, Vec<u8>)> {
+        let config = serde_json::from_value::<ringfeed::LoaderConfig>(settings.clone()).unwrap();
+        let mut rows = Vec::new();
+        for batch in Loader::from(config).build().unwrap() {
+            let batch = batch.unwrap();
+            let width = batch.tensor("x").unwrap().bytes().len() / batch.len().max(1);
+            let each = batch.tensor("x").unwrap().bytes().chunks(width.max(1)).map(<[u8]>::to_vec);
+            rows.extend(batch.sample_ids().iter().copied().zip(each));
+        }
+        rows
+    };
+    let standardise = |mean: &[f64], deviation: &[f64], axis: Option<usize>| json!({ "x": { "kind": "standardise", "axis": axis, "mean": mean, "deviation": deviation } });
+    let per_column = standardise(&[1.0, -3.0, 0.5], &[2.0, 0.25, 3.0], Some(0));
+    let normalisers = [json!({}), standardise(&[2.0], &[3.0], None), per_column];
+    let mut compared = 0;
+    for (column, _) in &columns {
+        for dtype in ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"] {
+            for normalise in &normalisers[..if dtype.contains('f') { 3 } else { 1 }] {
+                let mut settings = json!({
+                    "source": { "format": "arrow", "path": path, "fields": { "x": { "from": ["u8", column, "i8"], "numbers": dtype } } },
+                    "normalise": normalise,
+                    "bad_records": { "skip": { "count": 1000 } },
+                });
+                let mut with = |batch_size: usize, shuffle: Json| {
+                    settings["batch_size"] = batch_size.into();
+                    settings["shuffle"] = shuffle;
+                    rows(&settings)
+                };
+                let one_by_one = with(1, Json::Null);
+                assert!(with(100, Json::Null) == one_by_one, "{column} {dtype} {normalise}");
+                let mut shuffled = with(100, 3.into());
+                assert!(shuffled != one_by_one || one_by_one.len() < 2, "{column} {dtype} {normalise}");
+                shuffled.sort();
+                assert!(shuffled == one_by_one, "{column} {dtype} {normalise}");
+                compared += one_by_one.len();
+            }
+        }
+    }
+    assert!(compared > 15_000, "{compared}");
 }
 
 #[test]

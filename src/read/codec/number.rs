@@ -1,6 +1,8 @@
 //! Single numbers: exact, or rounded once.
 
-use crate::decode::{compare_decimals, write_finite};
+use bytemuck::cast_slice_mut;
+
+use crate::decode::{compare_decimals, write_finite, write_finite_column};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Missing;
@@ -62,29 +64,58 @@ impl Decode for NumberCodec {
         places: &[(usize, usize)],
         rows: &mut RowsMut<'_>,
     ) -> bool {
-        let Some((first, _)) = places.first() else { return true };
-        let (dtype, is_plain) = {
-            let mut row = rows.row(*first);
-            let tensor = row.tensor(0);
-            (tensor.dtype(), tensor.affine().is_none())
-        };
-        if dtype != numbers.dtype() || !is_plain {
-            let mut places = places.iter();
-            return places
-                .all(|(row, at)| write_array(&mut rows.row(*row).tensor(0), nth, numbers.range(*at..*at + 1)).is_ok());
+        let (spec, row_shape) = rows.tensor_spec(0);
+        let Some(bytes) = rows.tensor_bytes(0) else { return false };
+        let count = row_shape.iter().product();
+        if spec.dtype == numbers.dtype() && spec.affine.is_none() {
+            scatter(numbers, places.iter().copied(), nth, count, bytes);
+            return true;
         }
-        with_element!(dtype, T => {
-            let Some(values) = numbers.as_slice::<T>() else { return false };
-            places.iter().all(|(row, at)| {
-                let mut row = rows.row(*row);
-                let mut tensor = row.tensor(0);
-                tensor.as_mut_slice::<T>().is_ok_and(|elements| {
-                    elements[nth] = values[*at];
-                    true
-                })
-            })
+        let (mut gathered, mut written) = ([0u64; BLOCK], [0u64; BLOCK]);
+        places.chunks(BLOCK).all(|places| {
+            let numbers = gather(numbers, places, &mut gathered);
+            let written: &mut [u8] = &mut cast_slice_mut(&mut written)[..places.len() * spec.dtype.bytes()];
+            let mut column = TensorMut::beside(spec, written);
+            let is_written = match crate::decode::converts(numbers.dtype(), spec.dtype) {
+                true => write_finite_column(&mut column, nth, row_shape, numbers).is_ok(),
+                false => write_array(&mut column, 0, numbers).is_ok(),
+            };
+            let rows = places.iter().zip(0..).map(|((row, _), at)| (*row, at));
+            scatter(column.numbers(), rows, nth, count, bytes);
+            is_written
         })
     }
+}
+
+/// Numbers of a column that are converted together.
+const BLOCK: usize = 64;
+
+/// The numbers at `places`, one after another in `room`.
+fn gather<'a>(numbers: Numbers<'_>, places: &[(usize, usize)], room: &'a mut [u64; BLOCK]) -> Numbers<'a> {
+    let dtype = numbers.dtype();
+    let bytes: &mut [u8] = &mut cast_slice_mut(room)[..places.len() * dtype.bytes()];
+    with_element!(dtype, T => {
+        let numbers = numbers.as_slice::<T>().unwrap_or_default();
+        let room = cast_slice_mut::<u8, T>(bytes);
+        room.iter_mut().zip(places).for_each(|(room, (_, at))| *room = numbers[*at]);
+    });
+    Numbers::of(dtype, bytes)
+}
+
+/// Writes numbers as element `nth` of `count` in each row of `rows`, which are of the same type; `places` says in which row, and
+/// which number.
+fn scatter(
+    numbers: Numbers<'_>,
+    places: impl Iterator<Item = (usize, usize)>,
+    nth: usize,
+    count: usize,
+    rows: &mut [u8],
+) {
+    with_element!(numbers.dtype(), T => {
+        let numbers = numbers.as_slice::<T>().unwrap_or_default();
+        let elements: &mut [T] = cast_slice_mut(rows);
+        places.for_each(|(row, at)| elements[row * count + nth] = numbers[at]);
+    });
 }
 
 /// Writes a value as element `at` of a tensor, transformed like the tensor's other values.

@@ -43,7 +43,21 @@ impl<'a> Fields<'a> {
     }
 
     /// The next field's number and value; `None` at the end.
+    #[inline]
     pub(super) fn next(&mut self) -> Parsed<Option<(u32, Written<'a>)>> {
+        // Examples consist of parts inside parts, with numbers up to 3.
+        if let [tag @ (0x0a | 0x12 | 0x1a), rest @ ..] = self.rest
+            && let Some((len, bytes)) = short_varint(rest)
+            && let Some((bytes, behind)) = bytes.split_at_checked(len)
+        {
+            let at = self.at + (self.rest.len() - behind.len() - len);
+            (self.rest, self.at) = (behind, at + len);
+            return Ok(Some(((tag >> 3).into(), Written::Part(Part { bytes, at }))));
+        }
+        self.next_of_any()
+    }
+
+    fn next_of_any(&mut self) -> Parsed<Option<(u32, Written<'a>)>> {
         if self.rest.is_empty() {
             return Ok(None);
         }
@@ -131,6 +145,16 @@ impl<'a> Fields<'a> {
             self.rest.split_at_checked(len).ok_or(Fault { what: "the end inside a field", at: self.at })?;
         (self.rest, self.at) = (rest, self.at + len);
         Ok(taken)
+    }
+}
+
+/// A number of one or two bytes at the beginning of `bytes`, and what follows it.
+#[inline]
+fn short_varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
+    match bytes {
+        [byte @ 0..0x80, rest @ ..] => Some(((*byte).into(), rest)),
+        [low, high @ 0..0x80, rest @ ..] => Some((usize::from(low & 0x7f) | usize::from(*high) << 7, rest)),
+        _ => None,
     }
 }
 

@@ -61,6 +61,10 @@ pub struct TokenReader {
     tensors: Tensors,
     windows: Cut,
     samples: u64,
+    /// Tokens of a sample.
+    span: usize,
+    /// Bytes of the longest sample.
+    largest: usize,
 }
 
 /// Where the windows are.
@@ -166,7 +170,9 @@ impl TokenReader {
             Cut::Whole(windows) => windows.len(),
             Cut::BestFit(bins) => bins.len(),
         });
-        Ok(Self { file, options: options.clone(), tensors, windows, samples })
+        let (span, options) = (options.span(), options.clone());
+        let largest = span * file.stored.kind.bytes();
+        Ok(Self { file, options, tensors, windows, samples, span, largest })
     }
 
     /// The number of samples, if the file's length tells it, and their tensors.
@@ -218,7 +224,7 @@ impl TokenReader {
             Cut::Even(stride) => {
                 // Empty beyond the last sample.
                 let start = sample.saturating_mul(*stride).min(self.file.tokens);
-                start..self.file.tokens.min(start + self.options.span() as u64)
+                start..self.file.tokens.min(start + self.span as u64)
             }
             Cut::Whole(windows) => windows.window(sample),
             Cut::BestFit(bins) => bins.pieces(sample).next().unwrap_or(0..0),
@@ -228,11 +234,6 @@ impl TokenReader {
     fn bytes_of(&self, sample: u64) -> Range<u64> {
         let Range { start, end } = self.window(sample);
         self.file.byte(start)..self.file.byte(end)
-    }
-
-    /// Bytes of the longest sample.
-    fn largest(&self) -> usize {
-        self.options.span() * self.file.stored.kind.bytes()
     }
 
     /// Checks that all tokens are in the vocabulary.
@@ -261,7 +262,10 @@ impl TokenReader {
     /// Writes `tokens`, followed by zeros.
     fn put(&self, tokens: &[u8], mut tensor: TensorMut<'_>) -> Result<()> {
         let written = tokens.len() / self.file.stored.kind.bytes() * tensor.dtype().bytes();
-        tensor.bytes_mut()[written..].fill(0);
+        let padding = &mut tensor.bytes_mut()[written..];
+        if !padding.is_empty() {
+            padding.fill(0);
+        }
         self.file.stored.write(tokens, 0, &mut tensor)
     }
 
@@ -332,13 +336,13 @@ impl RecordReader for TokenReader {
         check_record(samples[nth], self.samples).map_err(|error| error.at_path(self.path()))?;
         let Worker { fetched, gathered, .. } = scratch.of::<Worker>();
         let Cut::BestFit(bins) = &self.windows else {
-            return fetched.fetch(&self.file.input, self.largest(), samples, nth, |sample| self.bytes_of(sample));
+            return fetched.fetch(&self.file.input, self.largest, samples, nth, |sample| self.bytes_of(sample));
         };
-        let needed = samples.len() * self.largest();
+        let needed = samples.len() * self.largest;
         if gathered.len() < needed {
             gathered.resize(needed, 0);
         }
-        let mut at = nth * self.largest();
+        let mut at = nth * self.largest;
         for piece in bins.pieces(samples[nth]) {
             let start = self.file.byte(piece.start);
             let bytes = (self.file.byte(piece.end) - start) as usize;
@@ -359,9 +363,9 @@ impl RecordReader for TokenReader {
                     tokens += (piece.end - piece.start) as usize;
                     ends.push(tokens);
                 }
-                &gathered[nth * self.largest()..][..tokens * token_bytes]
+                &gathered[nth * self.largest..][..tokens * token_bytes]
             }
-            _ => fetched.bytes(&self.file.input, self.largest(), sample.id, nth, |sample| self.bytes_of(sample)),
+            _ => fetched.bytes(&self.file.input, self.largest, sample.id, nth, |sample| self.bytes_of(sample)),
         };
         self.check(sample.id, bytes)?;
         let inputs = match self.options.targets {
