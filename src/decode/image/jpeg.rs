@@ -43,9 +43,10 @@ pub(super) fn memory(header: &Header) -> u64 {
     let side = |side: u32| u64::from(side.next_multiple_of(MARGIN));
     let pixels = side(header.width) * side(header.height);
     // For a file in one scan, decoders hold at most a plane per channel, and for four channels the library holds all of
-    // them again as colours. For a file in several scans, each coefficient takes two more bytes.
+    // them again as colours. For a file in several scans, each coefficient takes two more bytes
+    // and a bit.
     match (header.in_scans, header.channels) {
-        (true, channels) => pixels * 3 * u64::from(channels),
+        (true, channels) => pixels * 25 / 8 * u64::from(channels),
         (false, 4) => pixels * 8,
         (false, channels) => pixels * u64::from(channels),
     }

@@ -26,7 +26,7 @@ use super::stored::Region;
 use crate::counters::{Damage, Damages};
 use crate::error::{Error, ErrorKind, Result};
 use arithmetic::Arithmetic;
-use entropy::{Coding, State, Tables};
+use entropy::{Coding, Found, State, Tables};
 use frame::{Component, Headers, ScanHeader};
 use huffman::Table;
 use input::{Input, Interval, restart};
@@ -44,13 +44,20 @@ const KEPT_BLOCKS: usize = 1 << 18;
 /// One worker's decoder. Its buffers stay from image to image.
 pub(super) struct Decoder {
     blocks: Vec<Block>,
+    /// For each block of a progressive image.
+    found: Vec<Found>,
     interval: Interval,
     output: Output,
 }
 
 impl Default for Decoder {
     fn default() -> Self {
-        Self { blocks: Vec::new(), interval: Interval::default(), output: Output::new(Kernels::detect()) }
+        Self {
+            blocks: Vec::new(),
+            found: Vec::new(),
+            interval: Interval::default(),
+            output: Output::new(Kernels::detect()),
+        }
     }
 }
 
@@ -292,10 +299,12 @@ impl Decoder {
         let is_row = !headers.is_progressive && first.components.len() == headers.components.len();
         let (layout, count) = Layout::new(&headers.components, is_row);
         if self.blocks.len() > KEPT_BLOCKS && count <= KEPT_BLOCKS {
-            self.blocks = Vec::new();
+            (self.blocks, self.found) = (Vec::new(), Vec::new());
         }
         room(&mut self.blocks, count, [0; 64])?;
+        room(&mut self.found, count, 0)?;
         self.blocks[..count].fill([0; 64]);
+        self.found[..count].fill(0);
         self.output.prepare(&headers.components, headers.most, headers.width)?;
         Ok(layout)
     }
@@ -309,7 +318,7 @@ impl Decoder {
         scan: &Scan,
         damages: &mut Damages,
     ) -> Result<()> {
-        let Self { blocks, interval, output } = self;
+        let Self { blocks, found, interval, output } = self;
         let tables: Vec<Tables<'_>> = scan
             .tables
             .iter()
@@ -335,7 +344,7 @@ impl Decoder {
                         let at = layout.first[unit.component] + row * component.padded.0 + x * h + unit.at.0;
                         let (nth, block) = (unit.nth, &mut blocks[at]);
                         match &mut arithmetic {
-                            None => state.decode(scan.coding, &mut bits, tables[nth], nth, block),
+                            None => state.decode(scan.coding, &mut bits, tables[nth], nth, block, &mut found[at]),
                             Some(state) => state.decode(scan.coding, interval.data(), scan.slots[nth], nth, block),
                         }
                     }
