@@ -15,7 +15,7 @@ pub(super) const FRAME: u64 = 16;
 
 /// CRC-32C, masked as TensorFlow does it, so that data with checksums inside can be checked as well.
 fn checksum(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+    crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
 /// How many bytes the record has that begins with `head`; `None` if its checksum says that this is no length.
