@@ -93,6 +93,7 @@ impl Session {
             exited: false,
             entries: VecDeque::with_capacity(parts.most_prefetch + 2),
             limit: parts.prefetch + 1,
+            has_begun: false,
             first_ticket: 0,
             in_flight: 0,
             levels: Levels::default(),
@@ -184,7 +185,12 @@ impl Session {
             window.levels.ready += 1;
             window.trace_levels(&self.counters, now);
         }
+        let begins = !window.has_begun && !window.levels.trainer_waits;
+        window.has_begun |= begins;
         drop(window);
+        if begins {
+            self.go.notify_one();
+        }
         if place == 0 || self.stop.load(Ordering::Acquire) {
             self.ready.notify_all();
         }

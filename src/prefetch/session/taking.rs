@@ -26,6 +26,7 @@ impl Session {
                 Some(_) => {
                     let now = window.trainer_waits(&self.counters, false);
                     let entry = window.entries.pop_front();
+                    window.has_begun = true;
                     if matches!(entry, Some(Entry::Filled(_))) {
                         window.levels.least_ready = window.levels.least_ready.min(window.levels.ready);
                         window.levels.ready -= 1;

@@ -10,6 +10,7 @@ use crate::ring::Overflow;
 use crate::schema::Extents;
 
 use super::super::numbers::session_parts;
+use super::super::steps::Taken;
 use super::super::workers::Job;
 
 /// Pages of a user who looks at the session when they are freed.
@@ -51,6 +52,12 @@ fn session_and_job() -> (Arc<Session>, Job, Nosy) {
     let session = Arc::new(Session::new(session_parts(1, Arc::new(nosy.clone()), Overflow::Fail)));
     nosy.0.lock().unwrap().session = Arc::downgrade(&session);
     session.resume().unwrap();
+    let job = job_of(&session);
+    (session, job, nosy)
+}
+
+/// A job that fills the next batch, which has one sample.
+fn job_of(session: &Arc<Session>) -> Job {
     let mut layout = Layout::default();
     layout.compute(session.filler.schema(), 1, Extents::default()).unwrap();
     let (mut draft, now) = session.slot(layout.bytes(), Tick::now()).unwrap().expect("it is not paused");
@@ -59,7 +66,30 @@ fn session_and_job() -> (Arc<Session>, Job, Nosy) {
     draft.payload_mut().ticket = session.bind(now).expect("it is not paused");
     let mut job = None;
     draft.split(1, |share| job = Some(Job::fill(session.clone(), share)));
-    (session, job.expect("a share of one row"), nosy)
+    job.expect("a share of one row")
+}
+
+#[test]
+fn beside_the_first_batch_one_more_is_made_while_the_trainer_waits_for_it() {
+    let anonymous = Arc::new(AnonymousPages);
+    for waits in [true, false] {
+        let parts = session_parts(6, anonymous.clone(), Overflow::Fail);
+        let session = Arc::new(Session::new(SessionParts { prefetch: 4, most_prefetch: 4, ..parts }));
+        session.resume().unwrap();
+        session.window.lock().trainer_waits(&session.counters, waits);
+        let bind_all = || -> Vec<Job> {
+            std::iter::from_fn(|| session.window.lock().has_room().then_some(())).map(|()| job_of(&session)).collect()
+        };
+        let mut jobs = bind_all();
+        assert_eq!(jobs.len(), 2);
+        jobs.remove(0).run(0);
+        // It did not wait when the first batch was ready, so that there is nothing to be woken for.
+        jobs.extend(bind_all());
+        assert_eq!(jobs.len(), if waits { 1 } else { 4 });
+        assert!(matches!(session.take().0, Taken::Batch(_)));
+        jobs.extend(bind_all());
+        assert_eq!(jobs.len(), 5);
+    }
 }
 
 #[test]

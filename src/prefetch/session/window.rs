@@ -18,8 +18,11 @@ pub(super) struct Window {
     pub(super) parked: bool,
     pub(super) exited: bool,
     pub(super) entries: VecDeque<Entry>,
-    /// How many batches may be bound and not handed out.
+    /// How many batches may be bound and not handed out, once it has begun.
     pub(super) limit: usize,
+    /// Whether the trainer has taken a batch, or the first one was ready before it asked. Until then only one more is made
+    /// beside the first, so that a core is free to wake the trainer: else it waits for its first batch up to a tick longer.
+    pub(super) has_begun: bool,
     pub(super) first_ticket: u64,
     pub(super) in_flight: usize,
     /// How full it is, and what the trainer waits for.
@@ -96,7 +99,8 @@ impl Window {
     /// pile up.
     pub(super) fn has_room(&self) -> bool {
         let ends = self.ends();
-        self.entries.len() - ends < self.limit && ends < 2
+        let limit = if self.has_begun { self.limit } else { self.limit.min(2) };
+        self.entries.len() - ends < limit && ends < 2
     }
 
     /// Whether the batch that comes next is to be planned, and would not be an end too many.
