@@ -172,8 +172,7 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
     if found[16..24] != len.to_le_bytes() || contents.try_reserve_exact(usize::try_from(len).ok()?).is_err() {
         return refused("it is cut off, or beyond memory");
     }
-    contents.resize(len as usize, 0);
-    if file.read_exact(&mut contents).is_err() {
+    if file.take(len).read_to_end(&mut contents).is_err() || contents.len() as u64 != len {
         return refused("it is cut off");
     }
     if found != header(guard, &contents) {

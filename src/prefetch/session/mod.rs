@@ -93,6 +93,7 @@ impl Session {
             exited: false,
             entries: VecDeque::with_capacity(parts.most_prefetch + 2),
             limit: parts.prefetch + 1,
+            first_limit: parts.workers.max(2),
             has_begun: false,
             first_ticket: 0,
             in_flight: 0,

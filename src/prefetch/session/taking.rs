@@ -101,7 +101,13 @@ impl Session {
         if has_waited {
             window.trainer_waits(&self.counters, false);
         }
+        // Whoever asks may be long in taking it.
+        let begins = is_ready && !window.has_begun;
+        window.has_begun |= is_ready;
         drop(window);
+        if begins {
+            self.go.notify_one();
+        }
         if has_waited {
             self.counters.trainer_waited(since, now());
         }

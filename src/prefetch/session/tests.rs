@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::{Mutex, Weak};
+use std::time::Duration;
 
 use super::*;
 use crate::layout::Layout;
@@ -70,7 +71,7 @@ fn job_of(session: &Arc<Session>) -> Job {
 }
 
 #[test]
-fn beside_the_first_batch_one_more_is_made_while_the_trainer_waits_for_it() {
+fn while_the_trainer_waits_for_its_first_batch_few_more_are_begun() {
     let anonymous = Arc::new(AnonymousPages);
     for waits in [true, false] {
         let parts = session_parts(6, anonymous.clone(), Overflow::Fail);
@@ -86,6 +87,12 @@ fn beside_the_first_batch_one_more_is_made_while_the_trainer_waits_for_it() {
         // It did not wait when the first batch was ready, so that there is nothing to be woken for.
         jobs.extend(bind_all());
         assert_eq!(jobs.len(), if waits { 1 } else { 4 });
+        if waits {
+            // The trainer only asks, and comes later.
+            assert!(session.is_ready_within(Duration::ZERO));
+            jobs.extend(bind_all());
+            assert_eq!(jobs.len(), 4);
+        }
         assert!(matches!(session.take().0, Taken::Batch(_)));
         jobs.extend(bind_all());
         assert_eq!(jobs.len(), 5);

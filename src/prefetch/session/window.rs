@@ -18,10 +18,12 @@ pub(super) struct Window {
     pub(super) parked: bool,
     pub(super) exited: bool,
     pub(super) entries: VecDeque<Entry>,
-    /// How many batches may be bound and not handed out, once it has begun.
+    /// How many batches may be bound and not handed out.
     pub(super) limit: usize,
-    /// Whether the trainer has taken a batch, or the first one was ready before it asked. Until then only one more is made
-    /// beside the first, so that a core is free to wake the trainer: else it waits for its first batch up to a tick longer.
+    /// How many before the first one is handed out to a trainer that waits for it: with more than the workers can begin at
+    /// once, no core would be free to wake it, and it would wait up to a tick longer.
+    pub(super) first_limit: usize,
+    /// Whether the trainer has taken a batch, or one was ready while it did not wait.
     pub(super) has_begun: bool,
     pub(super) first_ticket: u64,
     pub(super) in_flight: usize,
@@ -99,7 +101,7 @@ impl Window {
     /// pile up.
     pub(super) fn has_room(&self) -> bool {
         let ends = self.ends();
-        let limit = if self.has_begun { self.limit } else { self.limit.min(2) };
+        let limit = if self.has_begun { self.limit } else { self.limit.min(self.first_limit) };
         self.entries.len() - ends < limit && ends < 2
     }
 
