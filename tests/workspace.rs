@@ -5,7 +5,6 @@ mod common;
 
 #[cfg(target_os = "linux")]
 use std::path::{Path, PathBuf};
-#[cfg(target_os = "linux")]
 use std::time::{Duration, Instant};
 
 use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
@@ -13,6 +12,7 @@ use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Array, SampleStream};
 use ringfeed::source::{ReaderSource, StreamSource};
 use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::workspace::{shield, wrap};
 use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Workspace};
 
 fn numbers(len: u64) -> ReaderSource {
@@ -89,6 +89,32 @@ fn two_threads_may_use_one_workspace() {
         .collect();
     for thread in threads {
         assert_eq!(thread.join().unwrap(), (0..300).collect::<Vec<_>>());
+    }
+}
+
+#[test]
+fn waiting_for_a_workspace_that_another_iterator_uses_is_waiting() {
+    for shielded in [false, true] {
+        let workspace = workspace(1, 0);
+        let reader = Flaky::new(4, &[1], Trouble::Stall);
+        let gate = reader.gate.clone();
+        let mut slow = wrap(shield(ReaderSource::new(reader).batch_size(1)), &workspace).unwrap();
+        slow.next().unwrap().unwrap();
+        let source = numbers(10);
+        let mut other = if shielded { wrap(shield(source), &workspace) } else { wrap(source, &workspace) }.unwrap();
+        let taking = std::thread::spawn(move || drop(slow.next()));
+        gate.until_reached();
+        let waiting = std::thread::spawn(move || {
+            let begin = Instant::now();
+            other.next().unwrap().unwrap();
+            (begin.elapsed().as_secs_f64(), other.stats().trainer)
+        });
+        // However long this is, the other iterator waits for all that it sees of it.
+        std::thread::sleep(Duration::from_millis(50));
+        gate.open();
+        let (took, trainer) = waiting.join().unwrap();
+        taking.join().unwrap();
+        assert!(trainer.wait_seconds > 0.8 * took && trainer.deliver_seconds < 0.2 * took, "{took} {trainer:?}");
     }
 }
 

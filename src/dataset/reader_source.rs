@@ -272,6 +272,10 @@ impl Source for ReaderSource {
         if let Some(choice) = self.sampling.hash(&order) {
             fingerprint.names = RandomKey::new(fingerprint.names).with(choice).bits(0);
         }
+        // Without a shuffle the seed is 0, too.
+        if self.shuffled && self.seed == 0 {
+            fingerprint.names = RandomKey::new(fingerprint.names).bits(1);
+        }
         let mut filler = ReaderFiller { schema: Arc::new(schema), components, order: order.clone(), length: None };
         if let Some(buckets) = &self.buckets {
             let Picks::Once(subset) = &order.picks else {
@@ -294,7 +298,8 @@ impl Source for ReaderSource {
             let kept = bucketed.all();
             filler.order = Order { len: kept.len(), picks: Picks::Once(kept), ..order };
             filler.length = Some(length);
-            let samples = Some(bucketed.samples()).filter(|_| self.shard.count == 1);
+            // Shards have batches of different buckets, so that each has only about its part.
+            let samples = Some(bucketed.samples().div_ceil(self.shard.count.into()));
             let seed = self.shuffled.then_some(self.seed);
             let planner = BucketPlanner::new(Arc::new(bucketed), seed, self.shard, self.remainder, self.last_batch);
             return Ok(Opened {
@@ -356,6 +361,17 @@ impl IndexPlanner {
         self.deal = Deal::new(self.shard, self.order.len, position, self.remainder);
         self.dealt = 0;
     }
+
+    /// The position of the `nth` row that fills the last batch up, behind those of all shards.
+    fn padding(&self, nth: u64) -> u64 {
+        match self.remainder {
+            Remainder::Pad => self.deal.position(self.deal.count() + nth),
+            Remainder::Drop => {
+                let round = nth.saturating_mul(self.shard.count.into()).saturating_add(self.shard.index.into());
+                self.order.len.saturating_add(round)
+            }
+        }
+    }
 }
 
 impl Planner for IndexPlanner {
@@ -371,7 +387,8 @@ impl Planner for IndexPlanner {
         let full = if self.last_batch == LastBatch::Pad { batch_size } else { rows };
         into.reserve(usize::try_from(full).unwrap_or(usize::MAX))?;
         let len = self.order.len;
-        into.positions.extend((self.dealt..self.dealt + full).map(|nth| self.deal.position(nth)));
+        into.positions.extend((self.dealt..self.dealt + rows).map(|nth| self.deal.position(nth)));
+        into.positions.extend((0..full - rows).map(|nth| self.padding(nth)));
         let around = |position: &u64| if *position < len { *position } else { *position % len };
         into.samples.extend(into.positions.iter().map(around));
         self.of_epoch.replace(&mut into.samples);

@@ -9,6 +9,9 @@ use crate::read::RecordReader;
 
 use super::shares::{FOLDS, SLACK, SPLIT, fold_fault, shares_fault};
 
+/// Most folds of fewer samples, so that some are empty.
+const MOST_EMPTY: u64 = 1 << 16;
+
 /// Classes and groups for splits and folds: a class and a group for each sample of the whole source, which decide in
 /// addition to the names of the samples.
 ///
@@ -218,6 +221,10 @@ impl Subset {
                 let message = format!("{} groups for {count} folds; each fold has at least one", own.len());
                 return Err(Error::new(ErrorKind::Config, message));
             }
+        }
+        if u64::from(count) > self.len().max(MOST_EMPTY) {
+            let message = format!("{} samples for {count} folds; give no more folds than samples", self.len());
+            return Err(Error::new(ErrorKind::Config, message));
         }
         let shares = vec![1.0 / f64::from(count); count as usize];
         let parts = by.parts(self, reader, &shares, RandomKey::new(seed).with(FOLDS));

@@ -174,6 +174,8 @@ fn read(
     limited: Option<&Limited<OneRecord>>,
     record: Option<&mut Record>,
 ) -> Result<bool> {
+    // A stream is lent only to a thread that is there.
+    limited.map_or(Ok(()), Limited::prepare)?;
     let Some(mut own) = stream.take() else {
         let message = "a read of the stream exceeded its time limit, so the stream was left behind; open it again";
         return Err(Error::new(ErrorKind::TimedOut, message));

@@ -207,6 +207,7 @@ struct Worker {
     layout: Layout,
     /// Room for one sample, aligned as a slot is.
     memory: Vec<u64>,
+    extents: Vec<Extents>,
     bad: Vec<(u64, Error)>,
     damage: DamageTally,
 }
@@ -278,7 +279,7 @@ impl Run<'_> {
 }
 
 impl Worker {
-    /// Fetches all rows, then decodes each that could be fetched.
+    /// Measures all rows, then fetches them, then decodes each that could be fetched.
     fn verify(&mut self, filler: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, known: &[u64], faulty: &[usize]) {
         let samples = &plan.samples[rows.clone()];
         let mut job = Job::new(samples, plan.key());
@@ -287,6 +288,8 @@ impl Worker {
                 job.set_bad(nth);
             }
         }
+        // Measuring may overwrite what was fetched before.
+        self.measure(filler, plan, rows.clone(), &mut job);
         fetch_rows(filler, plan, rows.clone(), &mut job, &mut self.scratch);
         for (nth, error) in job.take_faults() {
             let row = rows.start + nth;
@@ -302,14 +305,30 @@ impl Worker {
         }
     }
 
+    fn measure(&mut self, filler: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, job: &mut Job<'_>) {
+        self.extents.clear();
+        self.extents.resize(rows.len(), Extents::default());
+        if !filler.is_measured() {
+            return;
+        }
+        for (nth, row) in rows.enumerate() {
+            if job.is_bad(nth) {
+                continue;
+            }
+            match caught(|| filler.measure(plan, row, &mut self.scratch)) {
+                Ok(extents) => self.extents[nth] = extents,
+                Err(error) => {
+                    job.set_bad(nth);
+                    self.bad.push((plan.positions[row], located(filler, plan, row, error)));
+                }
+            }
+        }
+    }
+
     fn decode(&mut self, filler: &dyn Filler, plan: &BatchPlan, row: usize, nth: usize) -> Result<()> {
         let schema = filler.schema();
-        let Self { scratch, layout, memory, .. } = self;
-        let extents = match filler.is_measured() {
-            true => caught(|| filler.measure(plan, row, scratch))?,
-            false => Extents::default(),
-        };
-        layout.compute(schema, 1, extents)?;
+        let Self { scratch, layout, memory, extents, .. } = self;
+        layout.compute(schema, 1, extents[nth])?;
         let words = layout.bytes().div_ceil(size_of::<u64>());
         if memory.len() < words {
             memory.try_reserve_exact(words - memory.len()).map_err(|error| {
@@ -446,6 +465,53 @@ mod tests {
         let messages: Vec<_> = report.bad[..4].iter().map(|error| error.message().to_owned()).collect();
         assert_eq!(messages, ["known", "known", "known", "known"]);
         assert!(report.bad.iter().all(|error| error.kind() != ErrorKind::Panicked), "{:?}", report.bad);
+    }
+
+    /// Measures in the buffer that it fetches into.
+    struct Measured([TensorSpec; 1]);
+
+    impl RecordReader for Measured {
+        fn len(&self) -> u64 {
+            100
+        }
+
+        fn tensors(&self) -> &[TensorSpec] {
+            &self.0
+        }
+
+        fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+            self.fetch(&[sample], 0, scratch).map(|()| Extents::of_length(2))
+        }
+
+        fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+            let read = scratch.of::<Vec<u64>>();
+            if nth == 0 {
+                read.clear();
+            }
+            read.push(samples[nth]);
+            Ok(())
+        }
+
+        fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+            row.zero();
+            match scratch.of::<Vec<u64>>().get(nth) {
+                Some(read) if *read == sample.id => Ok(()),
+                _ => Err(Error::new(ErrorKind::Data, "it was not fetched")),
+            }
+        }
+
+        fn place(&self, sample: u64) -> Location {
+            Location { record: Some(sample), ..Location::default() }
+        }
+    }
+
+    #[test]
+    fn rows_are_measured_before_they_are_fetched() {
+        let x = TensorSpec::with_dims("x", Role::Feature, DType::F32, vec![crate::schema::Dim::Extent(0)]);
+        for workers in [0, 2] {
+            let report = verify_source(ReaderSource::new(Measured([x.clone()])), workers, |_| {}).unwrap();
+            assert_eq!((report.samples, report.bad_samples), (100, 0), "{:?}", report.bad);
+        }
     }
 
     #[test]

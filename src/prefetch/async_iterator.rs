@@ -3,7 +3,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use crate::counters::Counters;
+use crate::counters::{Counters, now};
 use crate::dataset::{BadRecord, DataSet, DataSetIterator, Moment, Source, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
@@ -16,10 +16,10 @@ use super::figures::Figures;
 use super::planning::Planning;
 use super::scheduling::Schedule;
 use super::session::{Session, SessionParts};
-use super::steps::Begin;
+use super::steps::{Begin, Taken};
 use super::tune::{Amounts, Found, Tuner};
 use super::tuning::Tuning;
-use super::workspace::Workspace;
+use super::workspace::{Turn, Workspace};
 
 /// Batches that the workers of a [`Workspace`] make ahead of the trainer, delivered in order.
 ///
@@ -90,6 +90,7 @@ impl AsyncDataSetIterator {
             // there is room.
             plans_ahead: opened.planner.planning() == stats::Planning::Order,
             workers: bounds.workers.map_or(begin.workers, |most| most.max(begin.workers)),
+            first_limit: begin.workers.max(2),
             prefetch: begin.prefetch,
             most_prefetch: bounds.prefetch.map_or(begin.prefetch, |most| most.max(begin.prefetch)),
             within_limit,
@@ -113,6 +114,13 @@ impl AsyncDataSetIterator {
         Ok(iterator)
     }
 
+    /// Counts how long the trainer waited for the workspace, which another iterator had.
+    fn count_waiting(&self, loan: &Turn<'_>) {
+        if let Some(since) = loan.waited_since {
+            self.session.counters.trainer_waited(since, now());
+        }
+    }
+
     /// Drops what was planned, to resume at `begin`. After an error, nothing has changed.
     fn restart(&self, begin: Begin) -> Result<()> {
         self.session.pause()?;
@@ -129,10 +137,11 @@ impl Iterator for AsyncDataSetIterator {
             return self.delivery.next_after_end();
         }
         self.delivery.asked();
-        let _loan = match self.workspace.lend(&self.session) {
+        let loan = match self.workspace.lend(&self.session) {
             Ok(loan) => loan,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return self.delivery.deliver(Taken::Exhausted(error), now()),
         };
+        self.count_waiting(&loan);
         let (taken, now) = self.session.take();
         self.delivery.deliver(taken, now)
     }
@@ -145,7 +154,10 @@ impl DataSetIterator for AsyncDataSetIterator {
         }
         self.delivery.may_wait();
         match self.workspace.lend(&self.session) {
-            Ok(_loan) => self.session.is_ready_within(time),
+            Ok(loan) => {
+                self.count_waiting(&loan);
+                self.session.is_ready_within(time)
+            }
             // `next` reports the reason.
             Err(_) => true,
         }

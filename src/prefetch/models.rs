@@ -76,6 +76,7 @@ fn bind(session: &Arc<Session>, plan: BatchPlan, fill: &mut impl FnMut(u64, Job)
     layout.compute(session.filler.schema(), 1, Extents::default()).unwrap();
     let slot = session.slot(layout.bytes(), Tick::now()).unwrap();
     let Some((mut draft, now)) = slot else { return session.keep(plan) };
+    draft.make_room(layout.bytes()).unwrap();
     draft.payload_mut().begin(plan);
     draft.payload_mut().layout = layout;
     let Some(ticket) = session.bind(now) else { return session.keep(draft.payload_mut().take_plan()) };

@@ -56,6 +56,7 @@ pub(super) fn session_parts(slots: usize, pages: Arc<dyn PageSource>, overflow: 
         runs_on: false,
         plans_ahead: false,
         workers: 1,
+        first_limit: 2,
         prefetch: 0,
         most_prefetch: 0,
         within_limit: None,

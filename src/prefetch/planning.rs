@@ -153,6 +153,11 @@ impl Planning {
         let slot = session.slot(self.layout.bytes(), laid_out.at())?;
         let Some((mut draft, taken)) = slot else { return Ok(Some(plan)) };
         self.record(Kind::SlotWait, (laid_out.at(), taken), None, plan.rows());
+        match draft.make_room(self.layout.bytes()) {
+            Ok(false) => {}
+            Ok(true) => session.counters.plan.more_alone(Lap::of(taken).elapsed()),
+            Err(error) => return Err(error),
+        }
         if plan.requested.is_some() {
             add_alone(&session.counters.asked_ahead, 1);
         }

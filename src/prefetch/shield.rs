@@ -116,15 +116,15 @@ impl AsyncShieldDataSetIterator {
         })
     }
 
-    /// Makes the next batch, which was asked for at `asked`.
-    fn make(&mut self, asked: Tick) -> Result<Taken> {
+    /// Makes the next batch; the time counts from `since`.
+    fn make(&mut self, since: Tick) -> Result<Taken> {
         let mut plan = match self.planned.take() {
             Some(plan) => plan,
             None if self.ended => return Ok(Taken::End),
             None => {
                 let mut plan = std::mem::take(&mut self.spare);
                 BytesRead::take();
-                let begin = Lap::of(asked);
+                let begin = Lap::of(since);
                 let planned = plan_batch(&mut *self.planner, &mut plan, self.terms)?;
                 let spent = begin.elapsed();
                 self.counters.plan.busy_alone(spent, plan.rows(), BytesRead::take());
@@ -146,11 +146,12 @@ impl AsyncShieldDataSetIterator {
         let never = AtomicBool::new(false);
         let bytes = self.layout.bytes();
         let wanted = now();
-        let taken = match self.ring.acquire(bytes, &never, Some(config.lease_wait_time())) {
+        let taken = match self.ring.free_slot(&never, Some(config.lease_wait_time())) {
             Err(error) if error.is_wait() && config.is_spilling() => self.ring.spill(bytes).map(Some),
             taken => taken,
         };
-        let waited = now().since(wanted);
+        let had = now();
+        let waited = had.since(wanted);
         add_alone(&self.counters.slot_wait_ns, nanoseconds(waited));
         let mut draft = match taken {
             Ok(Some(draft)) => {
@@ -163,6 +164,14 @@ impl AsyncShieldDataSetIterator {
                 return if error.is_wait() { Ok(Taken::Exhausted(error)) } else { Err(error) };
             }
         };
+        match draft.make_room(bytes) {
+            Ok(false) => {}
+            Ok(true) => self.counters.plan.more_alone(Lap::of(had).elapsed()),
+            Err(error) => {
+                self.planned = Some(plan);
+                return Err(error);
+            }
+        }
         let batch = draft.payload_mut();
         self.spare = batch.begin(plan);
         batch.ticket = self.made;
@@ -202,14 +211,15 @@ impl Iterator for AsyncShieldDataSetIterator {
         if self.delivery.is_done() {
             return self.delivery.next_after_end();
         }
-        let workspace = self.workspace.clone();
-        let _loan = match workspace.lend_to_caller() {
-            Ok(loan) => loan,
-            Err(error) => return Some(Err(error)),
-        };
         let asked = self.delivery.asked();
+        let workspace = self.workspace.clone();
+        let loan = match workspace.lend_to_caller() {
+            Ok(loan) => loan,
+            Err(error) => return self.delivery.deliver(Taken::Exhausted(error), now()),
+        };
+        let begin = loan.waited_since.map_or(asked, |_| now());
         // Panics of readers are caught one by one; those of other user code (a schema, a subscriber) are caught here.
-        let made = caught(|| self.make(asked)).unwrap_or_else(Taken::Failed);
+        let made = caught(|| self.make(begin)).unwrap_or_else(Taken::Failed);
         let now = now();
         self.counters.trainer_waited(asked, now);
         self.delivery.deliver(made, now)

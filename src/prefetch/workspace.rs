@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
-use crate::counters::Tracer;
+use crate::counters::{Tick, Tracer, now};
 use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, caught, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
@@ -71,12 +71,16 @@ struct Lending {
 
 /// The workspace while one iterator, which is in `next`, uses it. No lock is held meanwhile, because that runs the
 /// user's code.
-pub(super) struct Turn<'a>(&'a Inner);
+pub(super) struct Turn<'a> {
+    workspace: &'a Inner,
+    /// When waiting for it began, if another iterator had it.
+    pub(super) waited_since: Option<Tick>,
+}
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.lending.lock().is_busy = false;
-        self.0.left.notify_one();
+        self.workspace.lending.lock().is_busy = false;
+        self.workspace.left.notify_one();
     }
 }
 
@@ -308,6 +312,7 @@ impl Workspace {
     fn turn(&self, session: *const Session) -> Result<(Turn<'_>, Option<Weak<Session>>)> {
         let mut lending = self.0.lending.lock();
         let mut deadline = None;
+        let mut waited_since = lending.is_busy.then(now);
         while lending.is_busy {
             let close_wait = self.0.config.close_wait;
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + close_wait);
@@ -323,7 +328,10 @@ impl Workspace {
         lending.is_busy = true;
         let other = (!std::ptr::eq(lending.to.as_ptr(), session)).then(|| lending.to.clone());
         drop(lending);
-        Ok((Turn(&self.0), other))
+        if waited_since.is_none() && other.as_ref().is_some_and(|other| other.strong_count() > 0) {
+            waited_since = Some(now());
+        }
+        Ok((Turn { workspace: &self.0, waited_since }, other))
     }
 }
 

@@ -8,11 +8,26 @@ use super::config::Overflow;
 use super::slot::{Body, Draft, Shared};
 
 impl<M> Draft<M> {
+    /// Gives a slot that was just taken memory for `bytes` bytes; says whether it had to be given more.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`] if the slot must grow and may not.
+    pub(crate) fn make_room(&mut self, bytes: usize) -> Result<bool> {
+        let before = self.body_mut().reserved();
+        self.fit(bytes)?;
+        if let Some(poison) = self.home().config.poison {
+            self.bytes_mut().fill(poison);
+        }
+        Ok(self.body_mut().reserved() != before)
+    }
+
     /// Gives the slot memory for `bytes` bytes, if it has less.
     ///
     /// Growth is geometric (1.25 times, whole pages), so that creeping lengths do not regrow at every batch, and frees
     /// the old memory before it takes the new. A slot that is large enough for this batch but smaller than the largest
-    /// batch seen grows too, if the budget allows: it will be needed.
+    /// batch seen grows too, if that much of the budget is free: it will be needed. Only what this batch needs is waited
+    /// for.
     pub(super) fn fit(&mut self, bytes: usize) -> Result<()> {
         let ring = self.home();
         let body = self.body_mut();
@@ -51,7 +66,16 @@ impl<M> Body<M> {
 
 impl<M> Shared<M> {
     fn fit(&self, body: &mut Body<M>, need: u64) -> Result<()> {
-        let high_water = self.high_water.fetch_max(need, Ordering::Relaxed).max(need);
+        self.grow(body, need)?;
+        // A batch that the budget refused, or that is outside of the ring, is no measure for the slots.
+        if body.spill.is_none() {
+            self.high_water.fetch_max(need, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn grow(&self, body: &mut Body<M>, need: u64) -> Result<()> {
+        let high_water = self.high_water.load(Ordering::Relaxed).max(need);
         let have = body.block.as_ref().filter(|block| block.is_ours()).map_or(0, |block| block.len() as u64);
         let Some(reservation) = &mut body.reservation else { return Ok(()) };
         if have >= high_water {
@@ -61,10 +85,10 @@ impl<M> Shared<M> {
             return self.replace(body, need);
         }
         let geometric = (whole_pages((have / 4 * 5) as usize) as u64).max(high_water);
-        let grown = [geometric, high_water, need]
-            .into_iter()
-            .any(|target| target > have && reservation.try_grow_to(target).is_ok());
-        if grown {
+        let has_grown =
+            [geometric, high_water].into_iter().any(|target| target > have && reservation.grow_if_free(target))
+                || have < need && reservation.try_grow_to(need).is_ok();
+        if has_grown {
             self.regrown.fetch_add(1, Ordering::Relaxed);
             self.replace(body, need)
         } else if have >= need {

@@ -71,40 +71,42 @@ impl<M: Default> Ring<M> {
         })))
     }
 
-    /// Takes a free slot for a batch of `bytes` bytes. Waits until there is one, at most for `most`, or until `stop` is
+    /// Takes a free slot and gives it memory for a batch of `bytes` bytes; see [`Ring::free_slot`] and [`Draft::make_room`].
+    #[cfg(test)]
+    pub(crate) fn acquire(&self, bytes: usize, stop: &AtomicBool, most: Option<Duration>) -> Result<Option<Draft<M>>> {
+        let mut slot = self.free_slot(stop, most)?;
+        slot.as_mut().map_or(Ok(false), |draft| draft.make_room(bytes))?;
+        Ok(slot)
+    }
+
+    /// Takes a free slot, whose memory may be too small. Waits until there is one, at most for `most`, or until `stop` is
     /// set (then `None`; see [`Ring::wake`]).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Exhausted`] after that time; [`ErrorKind::Budget`] if the slot must grow and may not.
-    pub(crate) fn acquire(&self, bytes: usize, stop: &AtomicBool, most: Option<Duration>) -> Result<Option<Draft<M>>> {
-        let slot = {
-            let mut deadline = None;
-            let mut state = self.0.state.lock();
-            loop {
-                if stop.load(Ordering::Acquire) {
-                    return Ok(None);
-                }
-                if let Some(slot) = state.take() {
-                    break slot;
-                }
-                let Some(most) = most else {
-                    state = self.0.came_home.wait(state);
-                    continue;
-                };
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + most);
-                if Instant::now() >= deadline {
-                    return Err(exhausted(state.leased, state.slots));
-                }
-                state = self.0.came_home.wait_until(state, deadline);
+    /// [`ErrorKind::Exhausted`] after that time.
+    pub(crate) fn free_slot(&self, stop: &AtomicBool, most: Option<Duration>) -> Result<Option<Draft<M>>> {
+        let mut deadline = None;
+        let mut state = self.0.state.lock();
+        let slot = loop {
+            if stop.load(Ordering::Acquire) {
+                return Ok(None);
             }
+            if let Some(slot) = state.take() {
+                break slot;
+            }
+            let Some(most) = most else {
+                state = self.0.came_home.wait(state);
+                continue;
+            };
+            let deadline = *deadline.get_or_insert_with(|| Instant::now() + most);
+            if Instant::now() >= deadline {
+                return Err(exhausted(state.leased, state.slots));
+            }
+            state = self.0.came_home.wait_until(state, deadline);
         };
-        let mut draft = Draft::new(slot, self.0.clone());
-        draft.fit(bytes)?;
-        if let Some(poison) = self.0.config.poison {
-            draft.bytes_mut().fill(poison);
-        }
-        Ok(Some(draft))
+        drop(state);
+        Ok(Some(Draft::new(slot, self.0.clone())))
     }
 
     /// Sets the number of slots. New slots are reserved from the budget now; surplus ones are freed when they are not
@@ -249,6 +251,33 @@ mod tests {
         let error = ring(4, 8192, 20_000, Overflow::Fail).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Budget);
         assert!(error.to_string().contains("2 slots would fit"), "{error}");
+    }
+
+    #[test]
+    fn a_slot_that_is_large_enough_takes_nothing_from_the_decoders() {
+        let page = whole_pages(1);
+        let budget = MemoryBudget::new(5 * page as u64);
+        let pages = std::sync::Arc::new(AnonymousPages);
+        let config = RingConfig { slots: 2, slot_bytes: page, pages, budget, overflow: Overflow::Fail, poison: None };
+        let ring: Ring<Vec<u8>> = Ring::new(config.clone()).unwrap();
+        watchdog::watch();
+        drop(take(&ring, 3 * page).unwrap());
+        let idle = config.budget.lend::<Vec<u8>>(page as u64, "a tool").unwrap();
+        let kept = config.budget.lend::<u64>(0, "a tool that does not come back").unwrap();
+        drop(idle);
+        // Both slots, of which one is smaller than the largest batch.
+        let drafts = [take(&ring, page).unwrap(), take(&ring, page).unwrap()];
+        assert_eq!(config.budget.used(), 5 * page as u64, "what the idle tool holds is still there");
+        drop((drafts, kept));
+    }
+
+    #[test]
+    fn a_batch_that_the_budget_refuses_is_no_measure_for_further_slots() {
+        let page = whole_pages(1);
+        let ring = ring(1, page, 4 * page as u64, Overflow::Fail).unwrap();
+        assert_eq!(take(&ring, 9 * page).err().unwrap().kind(), ErrorKind::Budget);
+        ring.set_slots(3).unwrap();
+        assert_eq!(ring.slots(), 3);
     }
 
     #[test]

@@ -84,6 +84,22 @@ impl<R: OwnedRead> Limited<R> {
         Self { limit, left_behind: AtomicUsize::new(0), idle: Mutex::new(Vec::new()) }
     }
 
+    /// Makes sure that there is a thread for the next read.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read), but for its own.
+    pub(crate) fn prepare(&self) -> Result<()> {
+        if let Some(error) = self.failure() {
+            return Err(error);
+        }
+        if self.idle.lock().is_empty() {
+            let helper = Helper::start()?;
+            self.idle.lock().push(helper);
+        }
+        Ok(())
+    }
+
     /// Lets another thread run the read that `read` makes, and returns it with its result.
     ///
     /// # Errors

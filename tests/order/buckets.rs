@@ -243,6 +243,26 @@ fn what_cannot_be_measured_is_a_bad_record_and_does_not_vanish() {
 }
 
 #[test]
+fn the_share_of_bad_records_is_one_of_the_shards_own_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    let line = |i: usize| match i % 10 {
+        0 => "{\"ids\": [1, 2}\n".to_owned(),
+        _ => format!("{{\"ids\": {:?}}}\n", vec![i; 1 + i % 7]),
+    };
+    std::fs::write(&path, (0..4000).map(line).collect::<String>()).unwrap();
+    let open = |share| {
+        let lists = Loader::open(&path).unwrap().field("ids", Tokens::from("ids")).bucket("ids", [4, 8]).batch_size(8);
+        let lists = lists.shuffle(1).shard(Shard::new(0, 4).unwrap());
+        lists.bad_records(BadRecords::Skip(BadLimits { share: Some(share), ..BadLimits::default() })).build().unwrap()
+    };
+    assert!(open(0.2).all(|batch| batch.is_ok()));
+    let error = open(0.05).find_map(Result::err).unwrap();
+    assert_eq!(error.kind(), ErrorKind::TooManyBad);
+    assert!(error.message().contains("allows 50"), "{error}");
+}
+
+#[test]
 fn each_epoch_has_another_order() {
     let mut batches = AsyncShieldDataSetIterator::new(source(100, 4, Some(3)), &workspace(1, 0)).unwrap();
     let first = check(&see_all(&mut batches));

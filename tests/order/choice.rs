@@ -505,6 +505,9 @@ fn what_does_not_fit_is_refused() {
     assert!(error.message().contains("of 9 samples"), "{error}");
     let two = Strata::default().groups((0..10).map(|id| id % 2).collect());
     assert!(all.fold_by(&reader, 0, 3, 0, &two).unwrap_err().message().contains("2 groups for 3 folds"));
+    let of_classes = Strata::default().classes(vec![0; 10]);
+    let error = all.fold_by(&reader, 0, u32::MAX, 0, &of_classes).unwrap_err();
+    assert!(error.message().contains("10 samples for 4294967295 folds"), "{error}");
     assert!(all.split_by(&reader, [0.5, 0.6], 0, &two).is_err());
     // What is in no part is a share as well.
     let by = Strata::default().classes((0..10).map(|id| id % 2).collect());

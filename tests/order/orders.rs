@@ -21,6 +21,32 @@ fn waves(len: u64, seed: u64, batch_size: usize) -> ReaderSource {
     ReaderSource::new(Waves::new(len, 20)).shuffle(seed).batch_size(batch_size)
 }
 
+#[test]
+fn a_state_of_a_shuffle_is_no_state_of_the_sources_own_order_whatever_the_seed() {
+    let own = || ReaderSource::new(Waves::new(50, 20)).batch_size(5);
+    for (one, other) in [(own(), own().shuffle(0)), (own().shuffle(0), own())] {
+        let [mut one, mut other] =
+            [one, other].map(|source| AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap());
+        one.next().unwrap().unwrap();
+        assert_eq!(other.seek(&one.state()).unwrap_err().kind(), ErrorKind::Config);
+    }
+}
+
+#[test]
+fn what_fills_the_last_batch_up_are_the_first_samples_also_where_the_surplus_is_left_out() {
+    let mut seen = Vec::new();
+    for index in 0..4 {
+        let source = ReaderSource::new(Waves::new(10, 20)).batch_size(4).last_batch(LastBatch::Pad);
+        let source = source.shard(Shard::new(index, 4).unwrap()).remainder(Remainder::Drop);
+        let mut shard = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap();
+        let batches = see_all(&mut shard);
+        assert_eq!((batches.len(), batches[0].padding), (1, 2));
+        seen.extend(batches[0].positions[2..].iter().copied().zip(batches[0].samples[2..].iter().copied()));
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..8).map(|nth| (10 + nth, nth)).collect::<Vec<_>>());
+}
+
 /// Positions and samples of an epoch, in order.
 fn dealt(iterator: &mut dyn DataSetIterator) -> Vec<(u64, u64)> {
     see_all(iterator).into_iter().flat_map(|batch| batch.positions.into_iter().zip(batch.samples)).collect()

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
 
 use crate::counters::{Tick, add_alone, nanoseconds, now};
-use crate::dataset::{Batch, BatchPlan, caught};
+use crate::dataset::{Batch, BatchPlan};
 use crate::error::{Error, Result};
 use crate::prefetch::steps::{Begin, Step};
 use crate::ring::Draft;
@@ -102,6 +102,7 @@ impl Session {
     }
 
     /// A slot of the ring for a batch of `bytes`, wanted `since`, and when it was had; `None` if the session is being paused.
+    /// Its memory may be too small.
     pub(in crate::prefetch) fn slot(&self, bytes: usize, since: Tick) -> Result<Option<(Draft<Batch>, Tick)>> {
         let mut window = self.window.lock();
         window.note_until(&self.counters, since);
@@ -111,7 +112,7 @@ impl Session {
             self.ready.notify_all();
         }
         let slot = loop {
-            match caught(|| self.ring.acquire(bytes, &self.interrupt, None)) {
+            match self.ring.free_slot(&self.interrupt, None) {
                 Ok(None) if !self.stop.load(Ordering::Acquire) => {
                     let mut window = self.window.lock();
                     if window.wanted != Wanted::Run {

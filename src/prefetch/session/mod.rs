@@ -74,6 +74,8 @@ pub(super) struct SessionParts {
     pub(super) runs_on: bool,
     pub(super) plans_ahead: bool,
     pub(super) workers: usize,
+    /// Most batches that are begun while the trainer waits for its first.
+    pub(super) first_limit: usize,
     pub(super) prefetch: usize,
     /// As far as it may be raised.
     pub(super) most_prefetch: usize,
@@ -93,7 +95,7 @@ impl Session {
             exited: false,
             entries: VecDeque::with_capacity(parts.most_prefetch + 2),
             limit: parts.prefetch + 1,
-            first_limit: parts.workers.max(2),
+            first_limit: parts.first_limit,
             has_begun: false,
             first_ticket: 0,
             in_flight: 0,

@@ -1,6 +1,7 @@
 //! What becomes of slots that go while a session is closed or paused: the thread of the test is every thread of the session.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::sync::atomic::AtomicUsize;
 use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
@@ -62,12 +63,33 @@ fn job_of(session: &Arc<Session>) -> Job {
     let mut layout = Layout::default();
     layout.compute(session.filler.schema(), 1, Extents::default()).unwrap();
     let (mut draft, now) = session.slot(layout.bytes(), Tick::now()).unwrap().expect("it is not paused");
+    draft.make_room(layout.bytes()).unwrap();
     draft.payload_mut().begin(BatchPlan { samples: vec![0], positions: vec![0], ..BatchPlan::default() });
     draft.payload_mut().layout = layout;
     draft.payload_mut().ticket = session.bind(now).expect("it is not paused");
     let mut job = None;
     draft.split(1, |share| job = Some(Job::fill(session.clone(), share)));
     job.expect("a share of one row")
+}
+
+#[test]
+fn making_memory_for_a_slot_is_not_waiting_for_one() {
+    #[derive(Debug, Default)]
+    struct Counted(AtomicUsize);
+    impl PageSource for Counted {
+        fn allocate(&self, bytes: usize) -> Result<Block> {
+            self.0.fetch_add(1, Ordering::Relaxed);
+            AnonymousPages.allocate(bytes)
+        }
+    }
+    let pages = Arc::new(Counted::default());
+    let session = Arc::new(Session::new(session_parts(1, pages.clone(), Overflow::Fail)));
+    session.resume().unwrap();
+    let before = pages.0.load(Ordering::Relaxed);
+    let (mut draft, _) = session.slot(100_000, Tick::now()).unwrap().expect("it is not paused");
+    assert_eq!(pages.0.load(Ordering::Relaxed), before);
+    assert!(draft.make_room(100_000).unwrap());
+    assert_eq!(pages.0.load(Ordering::Relaxed), before + 1);
 }
 
 #[test]
