@@ -19,7 +19,8 @@ class Map:
     """A function of a sample: ``fn(sample)`` or ``fn(sample, rng)``.
 
     ``sample`` is a dict of NumPy arrays by name, the function's own. ``rng`` is a ``numpy.random.Generator`` whose
-    numbers are a function of seed, epoch and sample alone: the same for any number of workers, ranks or restarts.
+    numbers are a function of seed, epoch and sample alone: the same for any number of workers, ranks or restarts. Where
+    an epoch draws a sample several times, each draw has its own.
 
     With a ``name``, the function gives that tensor: of ``shape`` (that of one sample) and ``dtype``, or as the one
     that has the name already. Without, it changes the arrays where they are, or gives a dict of those that it

@@ -9,7 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, Block, PageSource};
 use crate::ring::Lease;
-use crate::schema::{Role, Schema};
+use crate::schema::{Role, Rows, Schema, Shape};
 use crate::sync::{Mutex, Ordering};
 use crate::view::TensorView;
 
@@ -308,6 +308,16 @@ impl DataSet {
     fn view(&self, index: usize) -> TensorView<'_> {
         let layout = &self.batch().layout;
         TensorView::new(&self.schema.tensors()[index], layout, index, self.bytes())
+    }
+
+    /// Tensor `index`, without the samples that only pad the batch.
+    pub(super) fn unpadded(&self, index: usize) -> TensorView<'_> {
+        let (view, rows) = (self.view(index), self.len().saturating_sub(self.padding()));
+        let elements = rows.checked_sub(1).map_or(0, |last| self.layout().row_elements(index, last).end);
+        let first = if view.spec().rows == Rows::Even { rows } else { elements };
+        let mut shape = Shape::new(&[first]);
+        view.shape()[1..].iter().for_each(|dim| shape.push(*dim));
+        TensorView::of_row(view.spec(), shape, &view.bytes()[..elements * view.dtype().bytes()])
     }
 
     /// The epoch, from 0.

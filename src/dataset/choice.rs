@@ -13,14 +13,14 @@ impl ReaderSource {
 
     /// Draws samples with replacement, in proportion to these weights: one for each sample of the whole source, whether
     /// it is in the [`subset`](Self::subset) or not. This takes 12 bytes per sample in addition to the subset's own
-    /// memory.
+    /// memory. Each draw of a sample is augmented anew.
     #[must_use]
     pub fn weighted(mut self, weights: Vec<f64>) -> Self {
         self.sampling.draw = Draw::Weighted(weights);
         self
     }
 
-    /// Draws samples with replacement, so that each class is drawn equally often.
+    /// Draws samples with replacement, so that each class is drawn equally often. Each draw of a sample is augmented anew.
     ///
     /// The labels are those of the first reader that has classes. An image folder knows them. For other readers, every
     /// record is read once when the iterator is made, see [`read_labels`](crate::source::read_labels), and a bad record
@@ -36,7 +36,7 @@ impl ReaderSource {
     /// Each subset is read from beginning to end again and again, across epochs, every pass in a new order, so that all
     /// its samples are used equally often. Each aligned block of 1024 positions has each subset's exact share, rounded
     /// up or down; within a block, positions are shuffled. Without a shuffle, subsets are interleaved evenly, each in
-    /// its own order.
+    /// its own order. A sample that comes again in an epoch is augmented anew.
     #[must_use]
     pub fn mix(mut self, parts: impl IntoIterator<Item = (Subset, f64)>) -> Self {
         self.sampling.draw = Draw::Mixed(parts.into_iter().collect());

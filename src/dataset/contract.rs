@@ -6,8 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::layout::Layout;
+use crate::positions::sample_key;
 use crate::random::RandomKey;
-use crate::read::{Fingerprint, Job, Record, Scratch};
+use crate::read::{Fingerprint, Job, Record, Sample, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::stats::Planning;
@@ -233,6 +234,9 @@ pub struct BatchPlan {
     pub positions: Vec<u64>,
     /// For each row, the index of its record in the source.
     pub samples: Vec<u64>,
+    /// For each row, which draw of its sample it is, if samples come several times in an epoch: any numbers that differ
+    /// for two draws of one sample. Empty if each sample comes once.
+    pub draws: Vec<u64>,
     /// For each row of a streamed source, its record. Records beyond the number of rows are spare.
     pub records: Vec<Record>,
     /// Number of rows at the end that are only padding: of the last batch, or of a shard that has too few samples.
@@ -261,6 +265,7 @@ impl BatchPlan {
     pub fn clear(&mut self) {
         self.positions.clear();
         self.samples.clear();
+        self.draws.clear();
         self.faults.clear();
         self.requested = None;
         self.padding = 0;
@@ -314,6 +319,7 @@ impl BatchPlan {
             key: self.key,
             positions: vec![self.positions[row]],
             samples: vec![self.samples[row]],
+            draws: self.draws.get(row).copied().into_iter().collect(),
             ..Self::default()
         }
     }
@@ -334,6 +340,8 @@ impl BatchPlan {
             "no samples"
         } else if self.positions.len() != rows {
             "not one position for each sample"
+        } else if !(self.draws.is_empty() || self.draws.len() == rows) {
+            "not one draw for each sample"
         } else if self.padding > rows {
             "more padding than samples"
         } else if self.faults.iter().any(|(row, _)| *row >= rows) {
@@ -344,10 +352,26 @@ impl BatchPlan {
         Err(Error::new(ErrorKind::Config, format!("the planner planned batch {} with {problem}", self.index)))
     }
 
-    /// Key of everything random in the epoch, from the source's seed and [`epoch`](Self::epoch). A sample has the key
-    /// `key().with(id)`. It is set for every plan, also for those of your own planner.
+    /// Key of everything random in the epoch, from the source's seed and [`epoch`](Self::epoch). It is set for every
+    /// plan, also for those of your own planner.
     pub fn key(&self) -> RandomKey {
         self.key.unwrap_or(RandomKey::new(0))
+    }
+
+    /// The sample of row `row`, with the key of its randomness: `key().with(id)`, and another one for each further
+    /// [draw](Self::draws).
+    ///
+    /// # Panics
+    ///
+    /// If there is no such row.
+    pub fn sample(&self, row: usize) -> Sample {
+        let id = self.samples[row];
+        Sample { id, key: sample_key(self.key(), id, self.draws.get(row).copied().unwrap_or(0)) }
+    }
+
+    /// The job of these rows.
+    pub(crate) fn job(&self, rows: Range<usize>) -> Job<'_> {
+        Job::new(&self.samples[rows.clone()], self.key()).drawn(self.draws.get(rows).unwrap_or(&[]))
     }
 }
 

@@ -38,7 +38,7 @@ pub(crate) fn fill_rows(
     let begin = Lap::now(with_cpu);
     let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), rows.clone());
     let plan = &batch.plan;
-    let mut job = Job::new(&plan.samples[rows.clone()], plan.key());
+    let mut job = plan.job(rows.clone());
     job.until(stop);
     job.timed(with_cpu, row_ns >= TIMED_ROW_NS);
     for (row, _) in plan.faults.iter().filter(|(row, _)| rows.contains(row)) {
@@ -90,7 +90,7 @@ pub(super) fn fill_row(
     to: usize,
     scratch: &mut Scratch,
 ) -> Result<()> {
-    let mut job = Job::new(&plan.samples[..1], plan.key());
+    let mut job = plan.job(0..1);
     fetch_rows(filler, plan, 0..1, &mut job, scratch);
     let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), to..to + 1);
     decode_rows(filler, plan, 0..1, &mut job, scratch, &mut out);

@@ -1,11 +1,12 @@
 use crate::error::Result;
 use crate::normalise::{NormaliserFit, QuantileFit};
+use crate::view::TensorView;
 
 use super::batch::DataSet;
 
 impl NormaliserFit {
-    /// Observes the tensor of this name in every batch. Padding does not count if the batch has a mask for it, a tensor
-    /// called `<name>_mask`.
+    /// Observes the tensor of this name in every batch. Padding within samples does not count if the batch has a mask for
+    /// it, a tensor called `<name>_mask`. Samples that only pad a batch never count.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -22,13 +23,11 @@ impl NormaliserFit {
     ///
     /// The first error of a batch, and [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without such a tensor.
     pub fn observe_all(&mut self, batches: impl IntoIterator<Item = Result<DataSet>>, tensor: &str) -> Result<()> {
-        let mask = format!("{tensor}_mask");
         for batch in batches {
             let batch = batch?;
-            let view = batch.tensor(tensor)?;
-            match batch.tensors().find(|other| other.name() == mask) {
-                Some(mask) => self.observe_masked(&view, &mask)?,
-                None => self.observe(&view)?,
+            match observed(&batch, tensor)? {
+                (view, Some(mask)) => self.observe_masked(&view, &mask)?,
+                (view, None) => self.observe(&view)?,
             }
         }
         Ok(())
@@ -43,15 +42,20 @@ impl QuantileFit {
     ///
     /// The first error of a batch, and [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) without such a tensor.
     pub fn observe_all(&mut self, batches: impl IntoIterator<Item = Result<DataSet>>, tensor: &str) -> Result<()> {
-        let mask = format!("{tensor}_mask");
         for batch in batches {
             let batch = batch?;
-            let view = batch.tensor(tensor)?;
-            match batch.tensors().find(|other| other.name() == mask) {
-                Some(mask) => self.observe_masked(&view, &mask)?,
-                None => self.observe(&view)?,
+            match observed(&batch, tensor)? {
+                (view, Some(mask)) => self.observe_masked(&view, &mask)?,
+                (view, None) => self.observe(&view)?,
             }
         }
         Ok(())
     }
+}
+
+/// The tensor of this name and its mask, of the samples that do not only pad the batch.
+fn observed<'a>(batch: &'a DataSet, tensor: &str) -> Result<(TensorView<'a>, Option<TensorView<'a>>)> {
+    let mask = format!("{tensor}_mask");
+    let mask = batch.schema().tensors().iter().position(|other| other.name == mask);
+    Ok((batch.unpadded(batch.schema().index_of(tensor)?), mask.map(|mask| batch.unpadded(mask))))
 }

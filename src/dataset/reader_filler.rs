@@ -7,7 +7,7 @@ use crate::counters::DamageTally;
 use crate::error::{Location, Result};
 use crate::layout::TensorLayout;
 use crate::positions::Order;
-use crate::read::{Job, RecordReader, Sample, Scratch};
+use crate::read::{Job, RecordReader, Scratch};
 use crate::row::{Picked, RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::storage::Needs;
@@ -145,8 +145,7 @@ impl Filler for ReaderFiller {
         scratch: &mut Scratch,
         out: &mut RowMut<'_>,
     ) -> Result<()> {
-        let id = plan.samples[row];
-        let sample = Sample { id, key: plan.key().with(id) };
+        let sample = plan.sample(row);
         let mut damage = DamageTally::default();
         let mut components = self.components.iter().zip(kept(scratch, self.components.len()));
         let decoded = components.try_for_each(|(component, Kept { scratch, room })| {

@@ -391,7 +391,7 @@ impl Planner for IndexPlanner {
         into.positions.extend((0..full - rows).map(|nth| self.padding(nth)));
         let around = |position: &u64| if *position < len { *position } else { *position % len };
         into.samples.extend(into.positions.iter().map(around));
-        self.of_epoch.replace(&mut into.samples);
+        self.of_epoch.replace(&mut into.samples, &mut into.draws);
         let is_padding = |(nth, position): (u64, &u64)| *position >= len || nth >= rows;
         into.padding = (0..).zip(&into.positions).filter(|row| is_padding(*row)).count();
         self.dealt += rows;

@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::read::{Job, Record, RecordDecoder, RecordStream, Sample, SampleStream, Scratch};
+use crate::read::{Job, Record, RecordDecoder, RecordStream, SampleStream, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::stats::Planning;
@@ -308,9 +308,7 @@ impl Filler for StreamFiller {
         scratch: &mut Scratch,
         out: &mut RowMut<'_>,
     ) -> Result<()> {
-        let id = plan.samples[row];
-        let sample = Sample { id, key: plan.key().with(id) };
-        self.decoder.decode(sample, &plan.records[row], scratch, out)
+        self.decoder.decode(plan.sample(row), &plan.records[row], scratch, out)
     }
 
     fn fetch_all(&self, _: &BatchPlan, _: Range<usize>, _: &mut Job<'_>, _: &mut Scratch) {}

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use crate::counters::Tick;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::read::{Job, Sample, Scratch};
+use crate::read::{Job, Scratch};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::storage::Needs;
@@ -101,8 +101,7 @@ impl Filler for TransformedFiller {
         let mut out = out.as_rows();
         let mut rows = out.widen(self.chain.wide(), wide)?;
         let mut only = rows.row(0);
-        let (id, spilled) = (plan.samples[row], scopes.spilled());
-        let sample = Sample { id, key: plan.key().with(id) };
+        let (sample, spilled) = (plan.sample(row), scopes.spilled());
         inner.forget_damage();
         let decoded = self.inner.decode(plan, row, nth, inner, &mut only.part(0, self.chain.inputs()));
         let done =

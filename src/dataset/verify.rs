@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::read::{Job, Scratch};
+use crate::read::Scratch;
 use crate::row::RowMut;
 use crate::schema::Extents;
 use crate::stats::DamageStats;
@@ -282,7 +282,7 @@ impl Worker {
     /// Measures all rows, then fetches them, then decodes each that could be fetched.
     fn verify(&mut self, filler: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, known: &[u64], faulty: &[usize]) {
         let samples = &plan.samples[rows.clone()];
-        let mut job = Job::new(samples, plan.key());
+        let mut job = plan.job(rows.clone());
         for (nth, row) in rows.clone().enumerate() {
             if known.binary_search(&samples[nth]).is_ok() || faulty.contains(&row) {
                 job.set_bad(nth);

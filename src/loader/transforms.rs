@@ -45,8 +45,8 @@ impl Loader {
     /// far, the new tensor filled with zeros, and a scope for temporary arrays that end with the call. A tensor of the
     /// same name is replaced.
     ///
-    /// For random numbers use the row's [key](Row::key), a function of seed, epoch and sample: then batches are the
-    /// same for any number of workers. An error or a panic makes the sample a bad record.
+    /// For random numbers use the row's [key](Row::key), a function of seed, epoch and sample (and of the draw, where
+    /// an epoch draws a sample several times): then batches are the same for any number of workers. An error or a panic makes the sample a bad record.
     ///
     /// ```
     /// use ringfeed::tensor::{Role, TensorSpec};

@@ -20,6 +20,8 @@ pub(crate) struct Mixture {
     subsets: Box<[Subset]>,
     /// Where each part's share of `0..2^32` begins, and at the end 2^32.
     starts: Box<[u64]>,
+    /// Whether it is certain that no sample is in two parts.
+    is_apart: bool,
 }
 
 impl Mixture {
@@ -51,7 +53,11 @@ impl Mixture {
         if !starts.is_sorted_by(|a, b| a < b) {
             return Err("the largest weight is more than 2^32 times the smallest".to_owned());
         }
-        Ok(Self { subsets: parts.into_iter().map(|(subset, _)| subset.clone()).collect(), starts: starts.into() })
+        let subsets: Box<[Subset]> = parts.into_iter().map(|(subset, _)| subset.clone()).collect();
+        let mut spans: Box<[_]> = subsets.iter().map(Subset::span).collect();
+        spans.sort_unstable();
+        let is_apart = spans.is_sorted_by(|one, next| one.map(|(_, last)| last) < next.map(|(first, _)| first));
+        Ok(Self { subsets, starts: starts.into(), is_apart })
     }
 
     /// Number of samples of all parts.
@@ -64,13 +70,15 @@ impl Mixture {
         parts.fold(0, |hash, (subset, start)| mix(mix(hash ^ subset.hash()) ^ start))
     }
 
-    /// The sample at `position` of the epoch `begin..begin + len`. Without shuffles, the parts are interleaved evenly,
-    /// each in its own order.
-    pub(crate) fn sample_at(&self, shuffles: Option<&mut Shuffles>, begin: u64, len: u64, position: u64) -> u64 {
+    /// The sample at `position` of the epoch `begin..begin + len`, and which of its draws in that epoch this is. Without
+    /// shuffles, the parts are interleaved evenly, each in its own order.
+    pub(crate) fn draw_at(&self, shuffles: Option<&mut Shuffles>, begin: u64, len: u64, position: u64) -> (u64, u64) {
         let mut slot = begin.wrapping_add(position);
         let Some(shuffles) = shuffles else {
             let (part, nth) = self.turn(slot);
-            return self.subsets[part].at(nth % self.subsets[part].len());
+            let subset = &self.subsets[part];
+            let pass = nth.wrapping_sub(self.before(part, begin)) / subset.len();
+            return (subset.at(nth % subset.len()), self.draw(part, pass));
         };
         if self.subsets.len() > 1 {
             // A block never crosses the end of an epoch, so each epoch has its exact share of each part.
@@ -81,14 +89,22 @@ impl Mixture {
         }
         let (part, nth) = self.turn(slot);
         let subset = &self.subsets[part];
-        subset.at(shuffles.in_pass(part, nth / subset.len(), subset.len(), nth % subset.len()))
+        let pass = nth / subset.len();
+        let earlier = self.before(part, begin) / subset.len();
+        let id = subset.at(shuffles.in_pass(part, pass, subset.len(), nth % subset.len()));
+        (id, self.draw(part, pass.wrapping_sub(earlier)))
+    }
+
+    /// The number of a sample's draw, for a part that goes through its samples for the `pass`th time in an epoch.
+    fn draw(&self, part: usize, pass: u64) -> u64 {
+        match self.is_apart {
+            true => pass,
+            false => pass.wrapping_mul(self.subsets.len() as u64).wrapping_add(part as u64),
+        }
     }
 
     /// The part that a slot belongs to, and the number of that part's earlier slots.
     fn turn(&self, slot: u64) -> (usize, u64) {
-        if self.subsets.len() == 1 {
-            return (0, slot);
-        }
         let part = self.part_of(slot);
         (part, self.before(part, slot))
     }
@@ -106,6 +122,9 @@ impl Mixture {
 
     /// Number of slots before `slot` that belong to this part.
     fn before(&self, part: usize, slot: u64) -> u64 {
+        if self.subsets.len() == 1 {
+            return slot;
+        }
         let (start, end) = (self.starts[part], self.starts[part + 1]);
         let rest = slot as u32;
         (slot >> 32) * (end - start) + points_below(rest, end) - points_below(rest, start)

@@ -23,6 +23,9 @@ pub(crate) use weighted::Weighted;
 
 use crate::random::{RandomKey, scaled};
 
+/// Makes the keys of a sample's later draws different from those of its operations.
+const AGAIN: u64 = 0x6167_6169_6e64_7277;
+
 /// Makes the draws of weighted sampling different from other random numbers.
 const DRAW: u64 = 0x6472_6177_6472_6177;
 
@@ -80,6 +83,15 @@ pub(crate) fn epoch_key(seed: u64, epoch: u64) -> RandomKey {
     RandomKey::new(seed).with(epoch)
 }
 
+/// The key of everything random in a sample, in the epoch with the key `epoch`. `draw` tells several draws of it in that
+/// epoch apart.
+pub(crate) fn sample_key(epoch: RandomKey, id: u64, draw: u64) -> RandomKey {
+    match draw {
+        0 => epoch.with(id),
+        draw => epoch.with(id).with(AGAIN).with(draw),
+    }
+}
+
 /// The order of one epoch.
 #[derive(Clone, Debug)]
 pub(crate) struct EpochOrder {
@@ -108,28 +120,40 @@ impl EpochOrder {
         }
     }
 
-    /// Replaces positions by their samples.
-    pub(crate) fn replace(&mut self, positions: &mut [u64]) {
+    /// Replaces positions by their samples. If samples come several times, `draws` is filled: two of one sample have
+    /// different numbers in an epoch.
+    pub(crate) fn replace(&mut self, positions: &mut [u64], draws: &mut Vec<u64>) {
         match (&self.order.picks, &self.shuffle) {
             (Picks::Once(subset), Shuffle::Whole(shuffle)) => {
                 shuffle.replace(positions);
                 subset.replace(positions);
             }
             (Picks::Once(subset), Shuffle::None) => subset.replace(positions),
-            _ => positions.iter_mut().for_each(|position| *position = self.sample_at(*position)),
+            (Picks::Once(_), _) => positions.iter_mut().for_each(|position| *position = self.draw_at(*position).0),
+            _ => {
+                for position in positions {
+                    let (sample, draw) = self.draw_at(*position);
+                    *position = sample;
+                    draws.push(draw);
+                }
+            }
         }
     }
 
-    pub(crate) fn sample_at(&mut self, position: u64) -> u64 {
+    /// The sample at a position, and which of its draws this is. A weighted draw has the number of its position, because
+    /// counting the earlier ones of the same sample would mean to repeat them.
+    fn draw_at(&mut self, position: u64) -> (u64, u64) {
         let Order { len, seed, picks, .. } = &self.order;
         match (picks, &mut self.shuffle) {
-            (Picks::Once(subset), Shuffle::Whole(shuffle)) => subset.at(shuffle.at(position)),
-            (Picks::Once(subset), Shuffle::Blocks(shuffle)) => subset.at(shuffle.at(position)),
-            (Picks::Once(subset), _) => subset.at(position),
-            (Picks::Weighted(weighted), _) => weighted.draw(epoch_key(*seed, self.epoch).with(DRAW), position),
+            (Picks::Once(subset), Shuffle::Whole(shuffle)) => (subset.at(shuffle.at(position)), 0),
+            (Picks::Once(subset), Shuffle::Blocks(shuffle)) => (subset.at(shuffle.at(position)), 0),
+            (Picks::Once(subset), _) => (subset.at(position), 0),
+            (Picks::Weighted(weighted), _) => {
+                (weighted.draw(epoch_key(*seed, self.epoch).with(DRAW), position), position)
+            }
             (Picks::Mixed(mixture), shuffle) => {
                 let shuffles = if let Shuffle::Mixed(shuffles) = shuffle { Some(shuffles) } else { None };
-                mixture.sample_at(shuffles, self.epoch.wrapping_mul(*len), *len, position)
+                mixture.draw_at(shuffles, self.epoch.wrapping_mul(*len), *len, position)
             }
         }
     }

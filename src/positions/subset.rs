@@ -121,6 +121,14 @@ impl Subset {
         }
     }
 
+    /// The lowest and the highest id.
+    pub(crate) fn span(&self) -> Option<(u64, u64)> {
+        match &self.0 {
+            Ids::Range { start, end } => (end > start).then(|| (*start, end - 1)),
+            _ => self.iter().min().zip(self.iter().max()),
+        }
+    }
+
     /// Distinguishes it from other subsets.
     pub(crate) fn hash(&self) -> u64 {
         match &self.0 {

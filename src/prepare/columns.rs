@@ -82,8 +82,9 @@ pub fn number() -> Number {
 
 /// A column of names: one code per name, from 0, in the order of the sorted names.
 ///
-/// A name is text without surrounding blanks. A whole number is its digits (`3` and `3.0` are the same name), booleans
-/// are `true` and `false`, and empty text is a missing value.
+/// A name is text without surrounding blanks. A whole number is its digits (`3` and `3.0` are the same name), another
+/// number its shortest decimal, whichever container it comes from (`0.1`, also as an `f32`), booleans are `true` and
+/// `false`, and empty text is a missing value.
 pub fn category() -> Category {
     Category::default()
 }

@@ -97,36 +97,65 @@ pub(super) fn named(text: &str) -> &str {
     without_zeros(text.trim())
 }
 
-/// Gives `take` a name that is not empty, or `None`.
+/// Gives `take` a name that is not empty, or `None`. A number has one name, however it is stored or written; a text is
+/// its own.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Data`] for what is no name, and those of `take`.
 #[inline]
 pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Result<T>) -> Result<T> {
-    if let Some(text) = text(value) {
-        return take(Some(without_zeros(text)).filter(|name| !name.is_empty()));
-    }
     let mut own = Digits { bytes: [0; MOST_DIGITS], len: 0 };
+    if let Some(text) = text(value) {
+        let text = without_zeros(text);
+        let number = if let Value::Decimal(_) = value { write_decimal(&mut own, text) } else { None };
+        return match number.map(|written| written.ok().and_then(|()| own.text())) {
+            None => take(Some(text).filter(|name| !name.is_empty())),
+            Some(Some(name)) => take(Some(name)),
+            Some(None) => Err(unexpected("a name", value)),
+        };
+    }
     let written = match value {
         Value::Missing => return take(None),
         Value::Bool(flag) => write!(own, "{flag}"),
         Value::I64(number) | Value::Time(number, _) => write!(own, "{number}"),
         Value::U64(number) | Value::Numbers(Numbers::U64([number])) => write!(own, "{number}"),
         Value::F64(number) if number.is_nan() => return take(None),
-        // -0 is 0.
-        Value::F64(number) if number.is_finite() => write!(own, "{}", number + 0.0),
+        Value::F64(number) => write_float(&mut own, *number),
         Value::Numbers(Numbers::I64([number])) => write!(own, "{number}"),
         Value::Numbers(numbers) if numbers.len() == 1 && numbers.at(0).is_nan() => return take(None),
-        Value::Numbers(numbers) if numbers.len() == 1 && numbers.at(0).is_finite() => {
-            write!(own, "{}", numbers.at(0) + 0.0)
-        }
+        Value::Numbers(numbers) if numbers.len() == 1 => write_float(&mut own, numbers.at(0)),
         Value::Bytes(_) => return Err(unexpected("a name in UTF-8", value)),
         _ => return Err(unexpected("a name", value)),
     };
-    match (written, std::str::from_utf8(&own.bytes[..own.len])) {
-        (Ok(()), Ok(name)) => take(Some(name)),
-        _ => Err(unexpected("a name", value)),
+    match written.ok().and_then(|()| own.text()) {
+        Some(name) => take(Some(name)),
+        None => Err(unexpected("a name", value)),
+    }
+}
+
+/// Writes the number that a text is. `None` for plain integers, which stay as they are, and for words.
+fn write_decimal(into: &mut Digits, text: &str) -> Option<std::fmt::Result> {
+    let digits = text.strip_prefix('-').unwrap_or(text);
+    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !digits.starts_with('0'));
+    if is_plain || !text.bytes().any(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    match text.parse::<i128>() {
+        Ok(integer) => Some(write!(into, "{integer}")),
+        Err(_) => text.parse().ok().map(|number| write_float(into, number)),
+    }
+}
+
+/// The shortest decimal of a finite number: of an f32, if it is one and no integer, so that 0.1 has the same name as f32
+/// and as f64.
+fn write_float(into: &mut Digits, number: f64) -> std::fmt::Result {
+    let narrow = number as f32;
+    match number {
+        number if !number.is_finite() => Err(std::fmt::Error),
+        number if number.fract() != 0.0 && f64::from(narrow) == number => write!(into, "{narrow}"),
+        // -0 is 0.
+        number => write!(into, "{}", number + 0.0),
     }
 }
 
@@ -138,6 +167,12 @@ const MOST_DIGITS: usize = 352;
 struct Digits {
     bytes: [u8; MOST_DIGITS],
     len: usize,
+}
+
+impl Digits {
+    fn text(&self) -> Option<&str> {
+        std::str::from_utf8(&self.bytes[..self.len]).ok()
+    }
 }
 
 impl Write for Digits {
@@ -168,11 +203,11 @@ fn without_zeros(text: &str) -> &str {
 /// [`ErrorKind::Data`] for what is no date.
 pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<DateUnit>) -> Result<Option<f64>> {
     const WANTED: &str = "a date such as 2024-05-01, or 2024-05-01T13:45:30; else say its format or unit";
+    if is_missing(value) {
+        return Ok(None);
+    }
     // A CSV file does not distinguish numbers from text.
     if let (Value::Text(_) | Value::Bytes(_), Some(text)) = (value, text(value)) {
-        if text.is_empty() {
-            return Ok(None);
-        }
         let seconds = match format {
             Some(format) => by_format(text, format),
             None => iso(text),
@@ -182,7 +217,6 @@ pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<Date
         }
     }
     match (unit, value, format) {
-        (_, Value::Missing, _) => Ok(None),
         // The file's own unit overrides the settings.
         (_, Value::Time(number, unit), _) => Ok(Some(unit.seconds_of(*number))),
         (Some(unit), value, _) if !matches!(value, Value::Bool(_)) => match integer(value) {
@@ -190,7 +224,6 @@ pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<Date
             None => Ok(number(value)?.map(|number| unit.seconds(number))),
         },
         (_, value, Some(format)) => Err(unexpected(&format!("a date written as {format}"), value)),
-        (_, Value::F64(number), None) if number.is_nan() => Ok(None),
         (_, value, None) => Err(unexpected(WANTED, value)),
     }
 }
@@ -239,6 +272,47 @@ mod tests {
         ] {
             assert_eq!(of(value).unwrap().as_deref(), Some("3"), "{value:?}");
         }
+        for value in [
+            Value::Decimal("1.50"),
+            Value::Decimal("15e-1"),
+            Value::F64(1.5),
+            Value::Numbers(Numbers::F32(&[1.5])),
+            Value::Text("1.5"),
+        ] {
+            assert_eq!(of(value).unwrap().as_deref(), Some("1.5"), "{value:?}");
+        }
+        for value in [
+            Value::Decimal("0.1"),
+            Value::Decimal("1e-1"),
+            Value::Decimal("0.10000000149011612"),
+            Value::F64(0.1),
+            Value::F64(0.1f32.into()),
+            Value::Numbers(Numbers::F32(&[0.1])),
+        ] {
+            assert_eq!(of(value).unwrap().as_deref(), Some("0.1"), "{value:?}");
+        }
+        for (written, name) in [
+            ("1e2", "100"),
+            ("1.0E2", "100"),
+            ("+7", "7"),
+            ("007", "7"),
+            ("-0", "0"),
+            ("-0.0", "0"),
+            ("0e5", "0"),
+            (
+                "12345678901234567890123456789012345678901234567890",
+                "12345678901234567890123456789012345678901234567890",
+            ),
+            ("+12345678901234567", "12345678901234567"),
+            ("16777217", "16777217"),
+            ("12345.67", "12345.67"),
+            ("inf", "inf"),
+        ] {
+            assert_eq!(of(Value::Decimal(written)).unwrap().as_deref(), Some(name), "{written}");
+        }
+        assert_eq!(of(Value::F64(12345.67f32.into())).unwrap().as_deref(), Some("12345.67"));
+        assert_eq!(of(Value::F64(123_456_792f32.into())).unwrap().as_deref(), Some("123456792"));
+        assert!(of(Value::Decimal("1e999")).is_err());
         let large = Value::Numbers(Numbers::I64(&[i64::MAX]));
         assert_eq!(of(large).unwrap(), Some(i64::MAX.to_string()));
         assert_eq!(of(Value::F64(-0.0)).unwrap().as_deref(), Some("0"));
@@ -277,8 +351,10 @@ mod tests {
             assert_eq!(of(value, Some(DateUnit::Nanoseconds)), Some(1_735_689_600f64.next_down()), "{value:?}");
         }
         assert_eq!(of(Value::Decimal("1500"), Some(DateUnit::Milliseconds)), Some(1.5));
-        for value in [Value::Text(""), Value::Missing, Value::F64(f64::NAN)] {
+        let none = Value::Numbers(Numbers::F32(&[f32::NAN]));
+        for value in [Value::Text(""), Value::Bytes(b" "), Value::Missing, Value::F64(f64::NAN), none] {
             assert_eq!((of(value, Some(DateUnit::Days)), of(value, None)), (None, None));
+            assert_eq!(seconds(&value, Some("%d.%m.%Y"), None).unwrap(), None);
         }
         // 2024 or 20240501 would mean a moment of 1970.
         for value in [Value::Bytes(b"20240501"), Value::I64(20_240_501), Value::Bool(true)] {

@@ -3,6 +3,7 @@ use std::time::Duration;
 
 use crate::counters::{Counters, Inside, Lap, Spans, Spent, Tick, add};
 use crate::error::{Error, ErrorKind, Result};
+use crate::positions::sample_key;
 use crate::random::RandomKey;
 use crate::sync::{AtomicBool, Ordering};
 
@@ -13,6 +14,8 @@ use super::Sample;
 /// One call per job, instead of one per record, makes tiny records cheap.
 pub struct Job<'a> {
     samples: &'a [u64],
+    /// Which draw of its sample each record is; empty if each is the only one.
+    draws: &'a [u64],
     key: RandomKey,
     stop: Option<&'a AtomicBool>,
     reading: bool,
@@ -85,6 +88,7 @@ impl<'a> Job<'a> {
     pub fn new(samples: &'a [u64], key: RandomKey) -> Self {
         Self {
             samples,
+            draws: &[],
             key,
             stop: None,
             reading: true,
@@ -100,6 +104,11 @@ impl<'a> Job<'a> {
             transformed_in: None,
             watch: None,
         }
+    }
+
+    /// Says which draw of its sample each record is, if samples come several times in the epoch.
+    pub(crate) fn drawn(self, draws: &'a [u64]) -> Self {
+        Self { draws, ..self }
     }
 
     /// Also measures processor time, and the time of each record if that is worth it.
@@ -132,7 +141,7 @@ impl<'a> Job<'a> {
     #[inline]
     pub fn sample(&self, nth: usize) -> Sample {
         let id = self.samples[nth];
-        Sample { id, key: self.key.with(id) }
+        Sample { id, key: sample_key(self.key, id, self.draws.get(nth).copied().unwrap_or(0)) }
     }
 
     /// Moves to the next record that is not known to be bad, and returns its position in the job. While reading, the

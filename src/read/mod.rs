@@ -396,7 +396,7 @@ pub struct Record {
 pub struct Sample {
     /// Index of the record in its source.
     pub id: u64,
-    /// Key of (seed, epoch, sample).
+    /// Key of (seed, epoch, sample), and of the draw where an epoch draws a sample several times.
     pub key: RandomKey,
 }
 

@@ -193,24 +193,43 @@ impl Tensors {
         Ok(in_time)
     }
 
-    /// Sets how a length changes, in all tensors that have it.
+    /// Sets how the lengths of a tensor change, in all tensors that have them.
     pub(super) fn set_length(&mut self, name: &str, length: Length) -> Result<()> {
         check_even(self.get(name)?)?;
         let varying = |dim: &Dim| if let Dim::Extent(extent) = dim { Some(*extent) } else { None };
-        let Some(extent) = self.get(name)?.shape.iter().find_map(varying) else {
-            let message = "has the same length in every sample; there is nothing to pad";
-            return Err(Error::new(ErrorKind::Schema, message).at_column(name));
-        };
-        self.lengths.0[extent] = length;
-        if let Length::Exactly(exactly) = length {
-            self.extents[extent] = false;
-            for dim in self.all.iter_mut().flat_map(|spec| &mut spec.shape) {
-                if *dim == Dim::Extent(extent) {
-                    *dim = Dim::Fixed(exactly as usize);
-                }
+        let mut extents: Vec<usize> = self.get(name)?.shape.iter().filter_map(varying).collect();
+        extents.sort_unstable();
+        extents.dedup();
+        let fault = |message: String| Err(Error::new(ErrorKind::Schema, message).at_column(name));
+        match (extents.len(), length) {
+            (0, _) => return fault("has the same length in every sample; there is nothing to pad".to_owned()),
+            (2.., Length::Exactly(exactly)) => {
+                let message = format!(
+                    "has {} lengths that vary, and can't be padded to one of {exactly}; pad all of them to a `multiple`, \
+                     or name a tensor that has one of them",
+                    extents.len(),
+                );
+                return fault(message);
+            }
+            _ => {}
+        }
+        for extent in extents {
+            self.lengths.0[extent] = length;
+            if let Length::Exactly(exactly) = length {
+                self.fix(extent, exactly as usize);
             }
         }
         Ok(())
+    }
+
+    /// A length is the same in all samples from now on.
+    fn fix(&mut self, extent: usize, length: usize) {
+        self.extents[extent] = false;
+        for dim in self.all.iter_mut().flat_map(|spec| &mut spec.shape) {
+            if *dim == Dim::Extent(extent) {
+                *dim = Dim::Fixed(length);
+            }
+        }
     }
 
     fn check_lengths(&self, spec: &TensorSpec) -> Result<()> {

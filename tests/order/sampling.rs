@@ -14,8 +14,9 @@ use ringfeed::images::{ImageFolder, ImageOptions};
 use ringfeed::order::{Folds, Part, Remainder, Shard, Split, State, Subset};
 use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
-use ringfeed::source::{ReaderSource, Source, read_labels};
+use ringfeed::source::{ReaderSource, Source, Transformed, read_labels};
 use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::transform::{Transforms, noise};
 use ringfeed::workspace::{shield, wrap};
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Result,
@@ -521,4 +522,97 @@ fn settings_split_and_fold() {
         .folds(Folds { fold: 4, count: 4, seed: 0, held_out: false })
         .faults();
     assert_eq!(faults.len(), 2, "{faults:?}");
+}
+
+/// Position, sample and what is drawn for it, of all samples that are left of an epoch.
+fn drawn(iterator: &mut dyn DataSetIterator) -> Vec<(u64, u64, u32)> {
+    let mut all = Vec::new();
+    for batch in iterator {
+        let batch = batch.unwrap();
+        let places = batch.positions().iter().zip(batch.sample_ids());
+        all.extend(places.zip(batch.f32("x").unwrap()).map(|((position, id), x)| (*position, *id, x.to_bits())));
+    }
+    all
+}
+
+#[test]
+fn each_draw_of_a_sample_is_augmented_anew_and_alike_in_every_run() {
+    let ranges = || [(Subset::range(0..3), 0.5), (Subset::range(3..40), 0.5)];
+    let overlapping = || [(Subset::range(0..30), 0.5), (Subset::range(10..40), 0.5)];
+    type Choice = Box<dyn Fn(ReaderSource) -> ReaderSource>;
+    let choices: [Choice; 5] = [
+        Box::new(|source| source.weighted((0..40).map(|id| f64::from(id % 7)).collect()).shuffle(5)),
+        Box::new(move |source| source.mix(ranges()).shuffle(5)),
+        Box::new(move |source| source.mix(ranges()).seed(5)),
+        Box::new(move |source| source.mix(overlapping()).shuffle(5)),
+        Box::new(|source| source.samples_per_epoch(100).shuffle(5)),
+    ];
+    for (nth, choice) in choices.iter().enumerate() {
+        let source = |batch_size: usize| {
+            let zeros = MemoryReader::new("x", Role::Feature, &[], vec![0.0f32; 40]).unwrap();
+            choice(ReaderSource::new(zeros).batch_size(batch_size))
+        };
+        let noisy = |source| Transformed::new(source, Transforms::new().with(noise("x", 1.0)));
+        let mut whole = AsyncDataSetIterator::new(noisy(source(7)), &workspace(1, 0)).unwrap();
+        let mut parts: Vec<_> = (0..3)
+            .map(|index| {
+                let part = noisy(source(5).shard(Shard::new(index, 3).unwrap()).remainder(Remainder::Pad));
+                AsyncDataSetIterator::new(part, &workspace(2, 3)).unwrap()
+            })
+            .collect();
+        let mut shielded = AsyncShieldDataSetIterator::new(noisy(source(9)), &workspace(1, 0)).unwrap();
+        for _ in 0..2 {
+            let mut resumed = AsyncDataSetIterator::new(noisy(source(4)), &workspace(2, 1)).unwrap();
+            resumed.seek(&whole.state()).unwrap();
+            drop(resumed.next().unwrap().unwrap());
+            let mut later = AsyncDataSetIterator::new(noisy(source(6)), &workspace(2, 2)).unwrap();
+            later.seek(&resumed.state()).unwrap();
+
+            let epoch = drawn(&mut whole);
+            let by_id: BTreeSet<(u64, u32)> = epoch.iter().map(|(_, id, x)| (*id, *x)).collect();
+            let ids: BTreeSet<u64> = epoch.iter().map(|(_, id, _)| *id).collect();
+            assert!(by_id.len() == epoch.len() && ids.len() < epoch.len(), "{nth}: {epoch:?}");
+            assert_eq!(drawn(&mut shielded), epoch, "{nth}");
+            assert_eq!(drawn(&mut later), epoch[4..], "{nth}");
+            let mut union: Vec<_> = parts.iter_mut().flat_map(|part| drawn(part)).collect();
+            union.sort_unstable();
+            union.truncate(epoch.len());
+            assert_eq!(union, epoch, "{nth}");
+            whole.reset().unwrap();
+            shielded.reset().unwrap();
+            parts.iter_mut().for_each(|part| part.reset().unwrap());
+        }
+    }
+}
+
+#[test]
+fn the_first_draw_of_a_sample_has_the_bytes_of_a_run_that_takes_each_once() {
+    let noisy = |choose: &dyn Fn(ReaderSource) -> ReaderSource| {
+        let zeros = MemoryReader::new("x", Role::Feature, &[], vec![0.0f32; 40]).unwrap();
+        let source = choose(ReaderSource::new(zeros).shuffle(5));
+        let list = Transforms::new().with(noise("x", 1.0));
+        let mut batches = AsyncDataSetIterator::new(Transformed::new(source, list), &workspace(2, 1)).unwrap();
+        drawn(&mut batches).into_iter().map(|(_, id, x)| (id, x)).collect::<Vec<_>>()
+    };
+    let once: BTreeMap<u64, u32> = noisy(&|source| source).into_iter().collect();
+    let parts = || [(Subset::range(0..20), 0.5), (Subset::range(20..40), 0.5)];
+    for part in [noisy(&|source| source.samples_per_epoch(20)), noisy(&|source| source.mix(parts()))] {
+        assert!(part.iter().all(|(id, x)| once[id] == *x), "{part:?}");
+    }
+    // The part of three samples comes again and again.
+    let few = noisy(&|source| source.mix([(Subset::range(0..3), 0.5), (Subset::range(3..40), 0.5)]));
+    let known = few.iter().filter(|(id, x)| once[id] == *x).count();
+    assert!(known >= 20 && few.iter().filter(|(id, _)| *id < 3).count() == 20, "{few:?}");
+}
+
+#[test]
+fn what_pads_a_batch_is_a_copy_of_the_row_that_it_repeats() {
+    let zeros = MemoryReader::new("x", Role::Feature, &[], vec![0.0f32; 10]).unwrap();
+    let source = ReaderSource::new(zeros).weighted(vec![1.0; 10]).shuffle(5).batch_size(8);
+    let source = source.last_batch(ringfeed::order::LastBatch::Pad);
+    let source = Transformed::new(source, Transforms::new().with(noise("x", 1.0)));
+    let seen = drawn(&mut AsyncDataSetIterator::new(source, &workspace(2, 1)).unwrap());
+    assert_eq!(seen.len(), 16);
+    let (own, padding) = seen.split_at(10);
+    assert!(padding.iter().zip(own).all(|(pad, first)| (pad.1, pad.2) == (first.1, first.2)), "{seen:?}");
 }

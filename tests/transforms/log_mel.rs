@@ -7,7 +7,7 @@ use ringfeed::field::Audio;
 use ringfeed::read::MemoryReader;
 use ringfeed::source::{ReaderSource, Transformed};
 use ringfeed::tensor::Role;
-use ringfeed::transform::{LogBase, LogMel, MelScale, Operation, Transforms, log_mel};
+use ringfeed::transform::{LogBase, LogMel, MelScale, Operation, Transforms, cast, log_mel};
 use ringfeed::{AsyncDataSetIterator, DType, DataSet, Error, ErrorKind, Loader, LoaderConfig, Result, Workspace};
 
 fn fixture(name: &str) -> PathBuf {
@@ -83,6 +83,29 @@ fn the_mask_of_a_shorter_sound_becomes_one_of_frames() {
 }
 
 #[test]
+fn the_mask_may_hold_numbers_of_any_type() {
+    for dtype in [DType::F32, DType::F16, DType::I64, DType::U16] {
+        let options = LogMel { into: Some("mel".to_owned()), ..LogMel::new("sound", 8000) };
+        let loader = Loader::open(fixture("wav-pcm_16.wav")).unwrap().field("sound", Audio::new(8000).length(4000));
+        let loader = loader.transform(cast("sound_mask", dtype)).transform(Operation::LogMel(options));
+        let batch = loader.build().unwrap().next().unwrap().unwrap();
+        let mask = batch.tensor("mel_mask").unwrap();
+        let values: Vec<f64> = (0..26).map(|frame| mask.numbers().at(frame)).collect();
+        let expected: Vec<f64> = (0..26).map(|frame| f64::from(u8::from(frame < 2))).collect();
+        assert_eq!((mask.dtype(), values), (dtype, expected));
+    }
+}
+
+#[test]
+fn half_of_an_odd_rate_is_rounded_down() {
+    // torchaudio.transforms.MelScale: `float(sample_rate // 2)`.
+    let of = |high| first(numbers("mel-input"), &[2000], LogMel { high, ..LogMel::new("audio", 11_025) }).unwrap();
+    let [usual, down, exact] = [None, Some(5512.0), Some(5512.5)].map(of);
+    let bytes = |batch: &DataSet| batch.tensor("audio").unwrap().bytes().to_vec();
+    assert!(bytes(&usual) == bytes(&down) && bytes(&usual) != bytes(&exact));
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     let plain = || LogMel::new("audio", 16_000);
     for (options, says) in [
@@ -94,6 +117,8 @@ fn what_makes_no_sense_is_refused() {
         (LogMel { low: 9000.0, ..plain() }, "frequencies from 9000 to 8000"),
         (LogMel { power: 3, ..plain() }, "power: 3"),
         (LogMel { floor: 0.0, ..plain() }, "floor: 0"),
+        (LogMel { floor: 1e-60, ..plain() }, "as a number of f32"),
+        (LogMel { floor: 1e60, ..plain() }, "as a number of f32"),
         (LogMel { n_fft: 4000, ..plain() }, "2000 samples, too few for a transform of 4000"),
         (LogMel { tensor: "sound".to_owned(), ..plain() }, "no tensor \"sound\""),
     ] {

@@ -488,3 +488,44 @@ fn a_file_that_is_no_normaliser_says_what_is_wrong() {
     assert_eq!(error.kind(), ErrorKind::NotFound);
     assert!(error.to_string().contains("scale.json"), "{error}");
 }
+
+#[test]
+fn samples_that_only_pad_a_batch_do_not_count() {
+    use ringfeed::order::{LastBatch, Shard};
+
+    let fits = |loader: &ringfeed::Loader| {
+        let (mut fit, mut quantiles) = (NormaliserFit::standardise(None), QuantileFit::new(None));
+        fit.observe_all(loader.build().unwrap(), "x").unwrap();
+        quantiles.observe_all(loader.build().unwrap(), "x").unwrap();
+        (fit, quantiles)
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.jsonl");
+    let line = |nth: usize| format!("{{\"x\": {:?}, \"c\": {nth}}}\n", vec![nth as f32; 1 + nth % 3]);
+    fs::write(&path, (0..10).map(line).collect::<String>()).unwrap();
+    let open = || ringfeed::Loader::open(&path).unwrap().batch_size(4).last_batch(LastBatch::Pad);
+    let float = ringfeed::field::Numbers::f32;
+    for loader in [
+        open().field("x", float().from("/c")),
+        open().field("x", float().ragged().from("/x")),
+        open().field("x", float().pad(-1.0).from("/x")),
+    ] {
+        let (fit, quantiles) = fits(&loader);
+        let whole = fits(&loader.clone().last_batch(LastBatch::Keep));
+        assert_eq!(fit.finish().unwrap(), whole.0.finish().unwrap());
+        assert_eq!(quantiles.finish().unwrap(), whole.1.clone().finish().unwrap());
+        let (mut fit, mut quantiles) = (NormaliserFit::standardise(None), QuantileFit::new(None));
+        for index in 0..4 {
+            let part = loader.clone().shard(Shard::new(index, 4).unwrap());
+            let part = fits(&part);
+            fit.merge(&part.0).unwrap();
+            quantiles.merge(&part.1).unwrap();
+        }
+        assert_eq!(quantiles.finish().unwrap(), whole.1.clone().finish().unwrap());
+        let mean = |fit: &NormaliserFit| match fit.finish().unwrap() {
+            Normaliser::Standardise { mean, .. } => mean[0],
+            other => panic!("{other:?}"),
+        };
+        assert!((mean(&fit) - mean(&whole.0)).abs() < 1e-12, "{fit:?}");
+    }
+}

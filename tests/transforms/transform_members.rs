@@ -4,11 +4,12 @@
 use std::collections::BTreeMap;
 
 use crate::common::{Waves, fixture, see_all, workspace};
+use ringfeed::error::Location;
 use ringfeed::normalise::QuantileFit;
-use ringfeed::read::MemoryReader;
+use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{ReaderSource, Source, Transformed};
-use ringfeed::tensor::{Dim, Numbers, Role, TensorSpec, bf16, f16};
+use ringfeed::tensor::{Dim, Extents, Numbers, Role, TensorSpec, bf16, f16};
 use ringfeed::transform::{
     Operation, Transforms, bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
     pad_to_multiple, quantile, remove, scale,
@@ -373,6 +374,75 @@ fn lengths_are_padded_to_a_number_or_a_multiple() {
     assert!(bad[0].error.contains("is to be padded to 20"), "{}", bad[0].error);
 }
 
+/// Ones in boxes of their own size.
+struct Boxes([TensorSpec; 2]);
+
+impl Boxes {
+    fn source(operation: Operation) -> Transformed<ReaderSource> {
+        let of = |name: &str, dims: &[usize]| {
+            let dims = dims.iter().map(|extent| Dim::Extent(*extent)).collect();
+            TensorSpec::with_dims(name, Role::Feature, DType::U8, dims)
+        };
+        let boxes = ReaderSource::new(Self([of("box", &[0, 1]), of("line", &[1])])).batch_size(2);
+        Transformed::new(boxes, Transforms::new().with(operation))
+    }
+}
+
+impl RecordReader for Boxes {
+    fn len(&self) -> u64 {
+        6
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn measure(&self, sample: u64, _: &mut Scratch) -> ringfeed::Result<Extents> {
+        let mut extents = Extents::default();
+        (extents.0[0], extents.0[1]) = (sample as u32 + 1, 9 - sample as u32);
+        Ok(extents)
+    }
+
+    fn decode(&self, _: Sample, _: usize, _: &mut Scratch, row: &mut RowMut<'_>) -> ringfeed::Result<()> {
+        row.zero();
+        Ok(())
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        Location { record: Some(sample), ..Location::default() }
+    }
+}
+
+#[test]
+fn all_lengths_of_a_tensor_are_padded_to_a_multiple_and_one_alone_to_a_number() {
+    let shapes = |operation: Operation| -> Vec<Vec<usize>> {
+        let batches = AsyncDataSetIterator::new(Boxes::source(operation), &workspace(2, 2)).unwrap();
+        batches.map(|batch| batch.unwrap().tensor("box").unwrap().shape()[1..].to_vec()).collect()
+    };
+    assert_eq!(shapes(pad_to_multiple("box", 4)), [[4, 12], [4, 8], [8, 8]]);
+    assert_eq!(shapes(pad_to_multiple("line", 4)), [[2, 12], [4, 8], [6, 8]]);
+    assert_eq!(shapes(pad_to("line", 10)), [[2, 10], [4, 10], [6, 10]]);
+    let error = Box::new(Boxes::source(pad_to("box", 10))).open().err().unwrap();
+    assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Schema, Some("box")));
+    assert!(error.message().contains("2 lengths that vary"), "{error}");
+}
+
+#[test]
+fn what_has_padding_is_not_mixed() {
+    let open = |operation: Operation, before: Option<Operation>| {
+        let masked = MemoryReader::new("picture", Role::Feature, &[3, 2, 2], vec![0.0f32; 48]).unwrap();
+        let mask = MemoryReader::new("picture_mask", Role::Mask, &[2, 2], vec![1u8; 16]).unwrap();
+        let source = ReaderSource::new(masked).and(mask);
+        Box::new(Transformed::new(source, before.into_iter().chain([operation]).collect())).open()
+    };
+    for operation in [mixup(0.2), cutmix(0.2)] {
+        let error = open(operation.clone(), None).err().unwrap();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Schema, Some("picture")));
+        assert!(error.message().contains("\"picture_mask\"") && error.message().contains("remove"), "{error}");
+        assert!(open(operation, Some(remove("picture_mask"))).is_ok());
+    }
+}
+
 /// Pictures of 8 x 16 pixels that hold their number everywhere, and their class.
 fn pictures(list: impl IntoIterator<Item = Operation>) -> AsyncDataSetIterator {
     let pixels: Vec<f32> = (0..12).flat_map(|n| [n as f32; 384]).collect();
@@ -451,7 +521,8 @@ fn what_makes_no_sense_is_refused_with_the_tensor_and_the_reason() {
     let mut low = members();
     low.x[7] = -1.5;
     let error = opened(low, [log1p("x")]).err().unwrap();
-    assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)));
+    let location = error.location();
+    assert_eq!((error.kind(), location.record, location.column.as_deref()), (ErrorKind::Data, Some(1), Some("x")));
     assert!(error.message().contains("log1p of -1.5"), "{error}");
     refused(pad_to("x", 9), &["same length in every sample"]);
     refused(mixup(0.2), &["class", "say how many"]);

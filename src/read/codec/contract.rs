@@ -12,7 +12,7 @@ use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
 
 /// What a codec needs beside the values.
 pub(in crate::read) struct Context<'a> {
-    /// Key of (seed, epoch, sample).
+    /// Key of (seed, epoch, sample, draw).
     pub(in crate::read) key: RandomKey,
     /// The budget that decoders use.
     pub(in crate::read) budget: &'a MemoryBudget,

@@ -6,7 +6,8 @@ use super::Operation;
 /// tensor's name. It is the same as the [`Operation`] of that name after all normalisers.
 ///
 /// It works on normalised values and leaves padding unchanged. Its random numbers are a function of seed, epoch,
-/// sample, tensor, kind of operation and position among those of the same kind, independent of the batch.
+/// sample (and draw, where the epoch draws it several times), tensor, kind of operation and position among those of the
+/// same kind, independent of the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum NumberAugment {

@@ -95,6 +95,10 @@ impl Mask {
         })
     }
 
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
     pub(super) fn declare(mask: Option<&Self>, tensors: &mut Tensors) -> Result<()> {
         mask.map_or(Ok(()), |mask| tensors.read(&mask.name))
     }
@@ -227,7 +231,7 @@ impl<E: Elementwise> Transform for InPlace<E> {
         let present = Mask::present(self.mask.as_ref(), row, shape)?;
         with_float!(dtype, T => {
             let elements = Elements { values: tensor.as_mut_slice::<T>()?, shape, present };
-            self.work.run(row, elements)
+            self.work.run(row, elements).map_err(|error| error.at_column(&self.tensor))
         }, else Err(Error::new(ErrorKind::Schema, "this needs a tensor of a floating point type; cast it first").at_column(&self.tensor)))
     }
 }

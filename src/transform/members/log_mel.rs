@@ -42,7 +42,7 @@ pub struct LogMel {
     /// The lowest frequency in hertz.
     #[serde(default)]
     pub low: f64,
-    /// The highest frequency in hertz; by default half of the rate.
+    /// The highest frequency in hertz; by default half of the rate, rounded down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub high: Option<f64>,
     /// 1 for magnitudes, 2 for power.
@@ -60,7 +60,7 @@ pub struct LogMel {
     /// Which logarithm.
     #[serde(default)]
     pub log: LogBase,
-    /// The smallest value before the logarithm; smaller values are raised to it.
+    /// The smallest value before the logarithm, as `f32`; smaller values are raised to it.
     #[serde(default = "floor")]
     pub floor: f64,
 }
@@ -141,12 +141,13 @@ impl LogMel {
     }
 
     pub(super) fn high(&self) -> f64 {
-        self.high.unwrap_or(f64::from(self.rate) / 2.0)
+        // Half of an odd rate is rounded down, as in torchaudio.
+        self.high.unwrap_or(f64::from(self.rate / 2))
     }
 
     pub(super) fn faults(&self) -> Vec<String> {
         let window = self.window.unwrap_or(self.n_fft);
-        let (low, high) = (self.low, self.high());
+        let (low, high, floor) = (self.low, self.high(), self.floor as f32);
         let checks = [
             (self.rate > 0, format!("rate: {} samples per second; give 1 or more", self.rate)),
             (
@@ -161,7 +162,7 @@ impl LogMel {
                 format!("low: frequencies from {low} to {high}; low is 0 or more, and below high"),
             ),
             (matches!(self.power, 1 | 2), format!("power: {}; it is 1 or 2", self.power)),
-            (self.floor > 0.0 && self.floor.is_finite(), format!("floor: {}; it is above 0", self.floor)),
+            (floor > 0.0 && floor.is_finite(), format!("floor: {}; it is above 0 as a number of f32", self.floor)),
         ];
         checks.into_iter().filter(|(is_right, _)| !is_right).map(|(_, fault)| fault).collect()
     }

@@ -7,7 +7,7 @@ use crate::random::RandomKey;
 use crate::schema::{Dim, Role, TensorSpec};
 use crate::transform::{BatchMut, BatchTransform, Tensors};
 
-use super::elements::{Float, with_float};
+use super::elements::{Float, Mask, with_float};
 
 /// Mixes each sample with the one before it in the batch, and the first with the last.
 pub(super) struct Mix {
@@ -43,6 +43,14 @@ impl BatchTransform for Mix {
             let spec = tensors.get(name)?;
             if spec.is_variable() {
                 return fault(name, "varies in length; what is mixed has one shape in all samples".to_owned());
+            }
+            if let Some(mask) = Mask::of(spec, tensors) {
+                let message = format!(
+                    "has padding, as {:?} says, and mixing would write data into it; if zeros are data, remove the mask \
+                     before (`remove`)",
+                    mask.name(),
+                );
+                return fault(name, message);
             }
             let is_cut = self.how == How::Cutmix && self.features.contains(name);
             if is_cut && image(spec).is_none() {

@@ -204,7 +204,8 @@ pub enum Operation {
         probability: f64,
     },
     /// Pads the length that varies from sample to sample with zeros: to `length`, or to a multiple of `multiple`. This
-    /// applies to all tensors with this length, such as the mask. A sample longer than `length` is a bad record.
+    /// applies to all tensors with this length, such as the mask. A sample longer than `length` is a bad record. Of a
+    /// tensor with several such lengths, such as pictures of their own size, each becomes a multiple.
     Pad {
         /// A tensor with this length.
         tensor: String,
@@ -224,7 +225,7 @@ pub enum Operation {
     },
     /// Replaces each sample by a weighted sum of itself and the previous one in the batch, including labels (Zhang and
     /// others: "mixup", 2018), as torchvision does. A label that is a class becomes one number per class. Runs after
-    /// all transforms of samples.
+    /// all transforms of samples. A tensor with a mask is an error, because data would be written into padding.
     Mixup {
         /// Both parameters of the beta distribution that weights are drawn from, one for each batch.
         alpha: f64,
@@ -240,7 +241,7 @@ pub enum Operation {
     },
     /// Replaces a box of each image by that of the previous one in the batch, and weights labels by area (Yun and
     /// others: "CutMix", 2019), as torchvision does. A label that is a class becomes one number per class. Runs after
-    /// all transforms of samples.
+    /// all transforms of samples. A tensor with a mask is an error, because data would be written into padding.
     Cutmix {
         /// Both parameters of the beta distribution that areas are drawn from, one for each batch.
         alpha: f64,

@@ -13,6 +13,7 @@ use crate::schema::{Dim, Role, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 
 use super::log_mel::{LogBase, LogMel, MelScale};
+use super::values::one;
 
 /// A spectrogram of sounds that all have the same length.
 pub(super) struct Spectrogram {
@@ -191,16 +192,17 @@ impl Transform for Spectrogram {
         channels.zip(planes).try_for_each(|(sound, out)| self.write(sound, scope, out))?;
         if let Some((of_samples, _)) = &self.mask {
             let mask = row.tensor(of_samples)?;
-            let samples = mask.bytes().iter().filter(|byte| **byte != 0).count() / mask.dtype().bytes();
+            let numbers = mask.numbers();
+            let samples = (0..numbers.len()).filter(|index| numbers.at(*index) != 0.0).count();
             let frames = match samples {
                 0 => 0,
                 samples if self.options.centre => (samples / self.options.hop + 1).min(self.frames),
                 samples => frames_of(&self.options, samples).unwrap_or(0),
             };
             let mut mask = out.tensor(1);
-            let bytes = mask.dtype().bytes();
+            let (bytes, one) = (mask.dtype().bytes(), one(mask.dtype()));
             let (present, absent) = mask.bytes_mut().split_at_mut(frames * bytes);
-            present.fill(1);
+            present.chunks_exact_mut(bytes).for_each(|present| present.copy_from_slice(&one[..bytes]));
             absent.fill(0);
         }
         Ok(())

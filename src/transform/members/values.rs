@@ -241,6 +241,21 @@ impl Transform for IsClass {
     }
 }
 
+/// The number 1, whose bytes come first.
+pub(super) fn one(dtype: DType) -> [u8; 8] {
+    let mut one = [0; 8];
+    let bytes = dtype.bytes();
+    match dtype {
+        DType::F64 => one = 1f64.to_ne_bytes(),
+        DType::F32 => one[..bytes].copy_from_slice(&1f32.to_ne_bytes()),
+        DType::F16 => one[..bytes].copy_from_slice(&f16::ONE.to_ne_bytes()),
+        DType::Bf16 => one[..bytes].copy_from_slice(&bf16::ONE.to_ne_bytes()),
+        _ if cfg!(target_endian = "big") => one[bytes - 1] = 1,
+        _ => one[0] = 1,
+    }
+    one
+}
+
 /// Writes 1 at the class's position, and 0 elsewhere.
 pub(super) struct OneHot {
     classes: usize,
@@ -258,18 +273,8 @@ impl OneHot {
         let spec = tensors.get(tensor)?;
         let mut shape = spec.shape.clone();
         shape.push(Dim::Fixed(classes));
-        let mut one = [0; 8];
-        let bytes = to.bytes();
-        match to {
-            DType::F64 => one = 1f64.to_ne_bytes(),
-            DType::F32 => one[..bytes].copy_from_slice(&1f32.to_ne_bytes()),
-            DType::F16 => one[..bytes].copy_from_slice(&f16::ONE.to_ne_bytes()),
-            DType::Bf16 => one[..bytes].copy_from_slice(&bf16::ONE.to_ne_bytes()),
-            _ if cfg!(target_endian = "big") => one[bytes - 1] = 1,
-            _ => one[0] = 1,
-        }
         let spec = TensorSpec { dtype: to, shape, affine: None, ..spec.clone() };
-        Replace::new(spec, tensors, Self { classes, one })
+        Replace::new(spec, tensors, Self { classes, one: one(to) })
     }
 }
 
