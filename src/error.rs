@@ -41,7 +41,8 @@ pub enum ErrorKind {
     Panicked,
     /// A wait reached its time limit.
     TimedOut,
-    /// The caller asked to stop.
+    /// The caller asked to stop. If a reader or a transform gives this kind for a record, that is no bad record: it ends the
+    /// epoch in its batch's place, under any policy. Behind a shield it ends nothing, and the batch can be asked for again.
     Interrupted,
     /// A device refuses, is broken or does not exist.
     Device,

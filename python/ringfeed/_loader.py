@@ -132,7 +132,8 @@ class Loader:
     ``convert``: what is computed on the device, by tensor. ``{"image": "f16"}`` makes numbers of images of bytes
     (fields with ``dtype="u8"``), and so does ``{"image": {"image": "f16", "normalise": "imagenet"}}``; other tables are
     ``{"scale": 0.001, "bias": 0}`` for small integers, ``{"one_hot": 10}`` for classes, and ``{"dense": 2000,
-    "indices": "columns"}`` for sparse rows, each with ``"to"``, the element type.
+    "indices": "columns"}`` for sparse rows, each with ``"to"``, the element type. A label that is no class makes its
+    sample a bad record; the padding of shorter samples is computed like data.
     ``reader``: an object of your own instead of a source; see :func:`from_reader`. ``iterable``: see
     :func:`from_iterable`. ``table``: see :func:`from_table`.
     ``workspace``: another loader, in whose ring and by whose threads batches are made, such as those of validation in
@@ -562,7 +563,8 @@ def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: 
     interpreter's lock, as ``fields`` say. Without ``fields``, tensors are made of the numbers and arrays of the first
     record. ``read`` is called in those threads, for several records under one hold of the lock; it may be called by two
     of them at once where it lets go of the lock itself, and at any time on a free-threaded Python. An exception makes
-    the record a bad one."""
+    the record a bad one; what is no ``Exception``, such as ``KeyboardInterrupt``, comes out of the loop as it is, as
+    for :class:`Map`."""
     return Loader(reader=reader, names=names, **settings)
 
 
@@ -572,7 +574,8 @@ def from_iterable(iterable: Any, *, names: Sequence[str] | None = None, **settin
     A sample is a dict of arrays and numbers by name; or a tuple of them, or a single one, for which ``names`` has the
     names. All are like the first one in types and shapes. They are taken by one thread, ahead of the trainer, and
     come in their own order: nothing can be shuffled or dealt to ranks. An iterator (such as a generator) serves one
-    epoch. An exception ends the epoch."""
+    epoch. An exception ends the epoch, after the batch of what came before it; what is no ``Exception``, such as
+    ``KeyboardInterrupt``, comes out as it is."""
     return Loader(iterable=iterable, names=names, **settings)
 
 

@@ -25,7 +25,9 @@ class Map:
     With a ``name``, the function gives that tensor: of ``shape`` (that of one sample) and ``dtype``, or as the one
     that has the name already. Without, it changes the arrays where they are, or gives a dict of those that it
     replaces, with the shapes and types that they have. An exception makes the sample a bad record, and so does a
-    number that the tensor's type does not reach.
+    number that the tensor's type does not reach. What is no ``Exception``, such as ``KeyboardInterrupt``, comes out of
+    the loop as it is, and no sample counts as bad: with ``shield=True`` the loop's next batch is the one that it came
+    out of, otherwise the epoch ends, and the loader's state is that of the last batch.
     """
 
     def __init__(

@@ -268,9 +268,9 @@ class Prepared:
     def apply(self, record: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> dict[str, Any]:
         """One record as its tensors by name, or several as tensors with one row each: the bytes that training saw.
 
-        Values are numbers, texts, dates, ``None`` and NaN; columns that a record does not have are missing, others are
-        passed over. Gives NumPy arrays where NumPy is there, otherwise memoryviews. What training would have called a
-        bad record is a :class:`~ringfeed.DataError` with record and column.
+        Values are numbers, texts, dates (also those of NumPy and pandas), ``None`` and NaN; columns that a record does
+        not have are missing, others are passed over. Gives NumPy arrays where NumPy is there, otherwise memoryviews.
+        What training would have called a bad record is a :class:`~ringfeed.DataError` with record and column.
         """
         if isinstance(record, Mapping):
             return self._arrays(self._fitted.apply_json([_text(record)]), None)
@@ -403,6 +403,25 @@ def _plain(value: Any) -> Any:
     """Dates, and numbers of NumPy's, as JSON has them."""
     if hasattr(value, "isoformat"):
         return value.isoformat()
+    kind = getattr(getattr(value, "dtype", None), "kind", None)
+    if kind == "M":
+        return _iso(value)
+    if kind == "m":
+        raise TypeError(f"{value!r} is a duration: give the number that training had in its place")
     if hasattr(value, "item"):
         return _value(value.item())
     raise TypeError(f"a value of a record is a number, a text, a date or None, and {value!r} is none of them")
+
+
+# Finer or coarser ones are not written as ISO 8601 has days and moments.
+_UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s", "ps": "ns", "fs": "ns", "as": "ns"}
+
+
+def _iso(moment: Any) -> str | None:
+    """NumPy's ``datetime64`` as ISO 8601."""
+    import numpy
+
+    unit = numpy.datetime_data(moment.dtype)[0]
+    if unit in _UNITS:
+        moment = moment.astype(f"datetime64[{_UNITS[unit]}]")
+    return None if numpy.isnat(moment) else str(numpy.datetime_as_string(moment))

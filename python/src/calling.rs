@@ -1,7 +1,7 @@
-//! Which threads of the loaders run code of the user's.
+//! Which threads of the loaders run code of the user's, and how many are at work.
 
 use std::ffi::c_long;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -14,6 +14,9 @@ const MOST: usize = 1024;
 /// The numbers that Python has for these threads; 0 where there is none. No lock, which a process that forks could have left
 /// locked for ever in its child.
 static CALLING: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
+
+/// Threads that are at work: our own, beside a loader's, and those of the user's that make a loader or take its iterator.
+pub(crate) static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 
 /// Notes that this thread runs code of the user's.
 pub(crate) struct Calling {
@@ -47,6 +50,7 @@ impl Drop for Calling {
 #[cfg(unix)]
 pub(crate) fn forget() {
     CALLING.iter().for_each(|place| place.store(0, Ordering::SeqCst));
+    AT_WORK.store(0, Ordering::SeqCst);
 }
 
 /// Has them raise `SystemExit` until none of them runs such code any more: a thread that runs Python when the interpreter

@@ -105,7 +105,7 @@ impl Engine {
                 Some(Err(error)) => {
                     let mut here = self.place.here();
                     here.course.begun = true;
-                    here.course.over = error.kind() != ErrorKind::Exhausted;
+                    here.course.over = !matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Interrupted);
                     drop(here);
                     return Err(exception(py, &error));
                 }

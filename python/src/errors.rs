@@ -3,12 +3,17 @@
 use std::error::Error as StdError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use ringfeed::{Error, ErrorKind, Result};
 
-/// The exception that `error` becomes. What a user's own code raised is its cause.
+/// The exception that `error` becomes. What a user's own code raised is its cause, or comes out as it is if it is no
+/// `Exception`, such as `KeyboardInterrupt`.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
+    if let Some(raised) = raised_inside(error).filter(|raised| !raised.is_instance_of::<PyException>(py)) {
+        return raised.clone_ref(py);
+    }
     static MAKE: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let place = error.location();
     let path = place.path.as_ref().map(|path| path.to_string_lossy().into_owned());

@@ -82,24 +82,21 @@ impl Hold {
         Ok(Arc::new(shared))
     }
 
-    fn copy(&self, running: &mut Running, batch: Made) -> Result<Shared> {
+    fn copy(&self, running: &mut Running, mut batch: Made) -> Result<Shared> {
         let reserved = running.workspace.budget().reserve(batch.bytes(), "a copy of a batch, because others are held,");
-        let reservation = match reserved {
-            Ok(reservation) => Some(reservation),
+        let copied = reserved.and_then(|reservation| Ok((reservation, batch.copied()?)));
+        let (reservation, own) = match copied {
+            Ok((reservation, own)) => (Some(reservation), own),
             Err(error) => {
                 running.spare = Some(batch);
                 return Err(error);
             }
         };
-        let copy = match batch {
-            Made::Host(batch) => Shared::on_host(batch.detach()?, None, reservation),
-            Made::Device(mut batch) => {
-                batch.detach()?;
-                Shared::on_device(batch, running.batches.schema().clone(), None, reservation)
-            }
-        };
         self.copied.fetch_add(1, Ordering::Relaxed);
-        Ok(copy)
+        Ok(match own.unwrap_or(batch) {
+            Made::Host(batch) => Shared::on_host(batch, None, reservation),
+            Made::Device(batch) => Shared::on_device(batch, running.batches.schema().clone(), None, reservation),
+        })
     }
 
     fn text(&self, advice: &str) -> String {

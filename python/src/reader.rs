@@ -8,7 +8,7 @@ use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 use ringfeed::error::Location;
 use ringfeed::read::{Container, FieldInfo, FieldKind, List, Scratch, Shaped, Value, Visit};
 use ringfeed::tensor::Numbers;
-use ringfeed::{DType, Result};
+use ringfeed::{DType, ErrorKind, Result};
 
 use crate::transform::raised_by_user;
 use crate::wait::{attach, ends, interrupted};
@@ -179,7 +179,14 @@ impl Container for Reader {
                 true => Err(interrupted()),
                 false => self.read_one(py, *record).map_err(|raised| raised_by_user(py, raised)),
             };
-            let all = attach(|py| fetched.extend(records.iter().map(|record| read(py, record))));
+            let all = attach(|py| {
+                for record in records {
+                    fetched.push(read(py, record));
+                    if matches!(fetched.last(), Some(Err(error)) if error.kind() == ErrorKind::Interrupted) {
+                        break;
+                    }
+                }
+            });
             all.ok_or_else(interrupted)?;
         }
         match fetched.get_mut(nth) {

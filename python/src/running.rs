@@ -53,6 +53,14 @@ impl Made {
         }
     }
 
+    /// The batch in memory of its own; `None` if it is itself that now. After an error it is as it was.
+    pub(crate) fn copied(&mut self) -> Result<Option<Self>> {
+        match self {
+            Self::Host(batch) => Ok(Some(Self::Host(batch.copy()?))),
+            Self::Device(batch) => batch.detach().map(|()| None),
+        }
+    }
+
     /// Bytes of its memory.
     pub(crate) fn bytes(&self) -> u64 {
         match self {

@@ -82,7 +82,10 @@ impl std::iter::Iterator for Iterator {
 /// What ends an epoch: nothing comes behind it.
 fn fatal(py: Python<'_>, raised: PyErr) -> Error {
     let error = raised_by_user(py, raised.clone_ref(py));
-    Error::new(ErrorKind::Io, error.message().to_owned()).with_source(raised)
+    match error.kind() {
+        ErrorKind::Interrupted => error,
+        _ => Error::new(ErrorKind::Io, error.message().to_owned()).with_source(raised),
+    }
 }
 
 fn arrays(sample: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {

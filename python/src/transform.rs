@@ -3,6 +3,7 @@
 use std::ffi::CString;
 
 use pyo3::buffer::PyBuffer;
+use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyList};
@@ -155,11 +156,13 @@ impl Transform for Function {
     }
 }
 
-/// The error that something raised by code of the user's becomes; it is its source.
+/// The error that something raised by code of the user's becomes; it is its source. What is no `Exception`, such as
+/// `KeyboardInterrupt`, is no bad record.
 pub(crate) fn raised_by_user(py: Python<'_>, raised: PyErr) -> Error {
+    let kind = if raised.is_instance_of::<PyException>(py) { ErrorKind::Data } else { ErrorKind::Interrupted };
     let name = raised.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());
     let text = raised.value(py).str().map_or_else(|_| String::new(), |text| text.to_string_lossy().into_owned());
-    Error::new(ErrorKind::Data, format!("raised {name}: {text}")).with_source(raised)
+    Error::new(kind, format!("raised {name}: {text}")).with_source(raised)
 }
 
 /// A message for Python's warnings.

@@ -1,6 +1,6 @@
 //! Waiting for what takes its time: work on threads of its own, and an eye on signals meanwhile.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use ringfeed::{Error, ErrorKind, Result};
 
-use crate::calling::{self, Calling};
+use crate::calling::{self, AT_WORK, Calling};
 use crate::engine::Engine;
 use crate::errors::{caught, exception, raise};
 use crate::fork;
@@ -23,26 +23,28 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 /// How long dropping a loader waits for what its threads are at, which goes on without it then.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
-/// Threads that are at work: our own, beside a loader's, and those of the user's that make a loader or take its iterator.
-static AT_WORK: AtomicUsize = AtomicUsize::new(0);
-
 /// The interpreter is about to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
 /// Has the interpreter's end wait, for a while: a thread that it stops inside of Rust ends the process before Python 3.14.
-pub(crate) struct AtWork;
+pub(crate) struct AtWork {
+    generation: u64,
+}
 
 impl AtWork {
     /// Whoever begins looks afterwards whether the [interpreter ends](ends).
     pub(crate) fn begin() -> Self {
         AT_WORK.fetch_add(1, Ordering::SeqCst);
-        Self
+        Self { generation: fork::generation() }
     }
 }
 
 impl Drop for AtWork {
     fn drop(&mut self) {
-        AT_WORK.fetch_sub(1, Ordering::AcqRel);
+        // What was counted in the parent is forgotten in a forked child.
+        if self.generation == fork::generation() {
+            AT_WORK.fetch_sub(1, Ordering::AcqRel);
+        }
     }
 }
 
@@ -151,11 +153,7 @@ pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
     ENDS.store(true, Ordering::SeqCst);
     open.iter().for_each(|engine| engine.get().leave());
     let deadline = Instant::now() + LAST_WAIT;
-    let is_at_work = || {
-        // A forked child has no such thread, whatever is counted.
-        let is_counted = AT_WORK.load(Ordering::SeqCst) > 0 && fork::generation() == 0;
-        is_counted || open.iter().any(|engine| engine.get().is_out())
-    };
+    let is_at_work = || AT_WORK.load(Ordering::SeqCst) > 0 || open.iter().any(|engine| engine.get().is_out());
     while is_at_work() && Instant::now() < deadline {
         py.detach(|| thread::sleep(Duration::from_millis(1)));
         py.check_signals()?;

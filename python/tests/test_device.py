@@ -138,6 +138,12 @@ def test_tensors_are_converted_on_the_way(tmp_path: Path) -> None:
     assert found["image"].dtype == np.float16 and found["image"].shape == (2, 3, 16, 24)
     np.testing.assert_array_equal(found["image"], pixels.astype(np.float16))
     assert found["label"].tolist() == [[1, 0], [0, 1]]
+    # The host looks for labels that are no classes, as the device can't.
+    one: dict[str, Any] = {"device": "host", "convert": {"label": {"one_hot": 1}}}
+    with pytest.raises(ringfeed.DataError, match="class 1 of 1"):
+        next(iter(ringfeed.open(tmp_path, fields=fields, **one)))
+    (left,) = list(ringfeed.open(tmp_path, fields=fields, bad_records="skip", **one))
+    assert left["label"].numpy().tolist() == [[1]] and left.bad_records == 1
     found = converted(image={"image": "f32", "normalise": "imagenet", "order": "nhwc"})
     mean, deviation = np.array([0.485, 0.456, 0.406]), np.array([0.229, 0.224, 0.225])
     expected = (pixels.transpose(0, 2, 3, 1) / 255 - mean) / deviation

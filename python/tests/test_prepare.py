@@ -320,3 +320,17 @@ def test_windows_are_served_as_training_saw_them(tmp_path: Path) -> None:
     assert len(ways[0]) == 0 and len(ways[1]) == 4
     with pytest.raises(ringfeed.ConfigError, match="without them"):
         Recipe(columns).fit(ringfeed.open(tmp_path / "rows.csv")).window()
+
+
+def test_moments_of_numpy_have_any_unit_and_durations_are_refused(people: Path) -> None:
+    recipe = Recipe(joined=date(parts=["year", "month", "day", "hour"], impute="2000-01-01"))
+    prepared = recipe.fit(ringfeed.open(people, fields={"age": Numbers("f32", missing=0.0)}))
+    for unit in ("D", "h", "m", "s", "ms", "us", "ns"):
+        found = prepared.apply({"joined": np.datetime64("2024-05-01T00", unit)})
+        assert found["features"].tolist() == [2024, 5, 1, 0], unit
+    assert prepared.apply({"joined": np.datetime64("2024-05", "M")})["features"].tolist() == [2024, 5, 1, 0]
+    late = prepared.apply({"joined": np.datetime64("2024-05-01T23:59:59.999999999")})
+    assert late["features"].tolist() == [2024, 5, 1, 23]
+    assert prepared.apply({"joined": np.datetime64("NaT")})["features"].tolist() == [2000, 1, 1, 0]
+    with pytest.raises(TypeError, match="duration"):
+        prepared.apply({"joined": np.timedelta64(5, "ns")})

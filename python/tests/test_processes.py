@@ -479,3 +479,111 @@ def test_every_public_name_has_a_docstring() -> None:
             for member, value in vars(thing).items():
                 if not member.startswith("_") and callable(value):
                     assert inspect.getdoc(value), f"{name}.{member}"
+
+
+@pytest.mark.parametrize("policy", ["fail", "skip", "replace"])
+@pytest.mark.parametrize("raises", ["signal.raise_signal(signal.SIGINT)", "sys.exit(3)"])
+def test_what_is_no_exception_comes_out_of_functions_as_itself_and_loses_no_sample(policy: str, raises: str) -> None:
+    run(
+        MAKE
+        + f"""
+calls = []
+def change(sample):
+    calls.append(int(sample["y"]))
+    if calls.count(57) == 1 and calls[-1] == 57:
+        {raises}
+loader = make(transform=change, shield=True, bad_records={policy!r})
+"""
+        + """
+class Numbers:
+    def __init__(self): self.calls = []
+    def __len__(self): return 200
+    def __getitem__(self, nth):
+        self.calls.append(nth)
+        if self.calls.count(57) == 1 and nth == 57:
+            raise KeyboardInterrupt
+        return {"y": nth}
+numbers = Numbers()
+fields = {"y": ringfeed.Numbers("i64")}
+read = ringfeed.from_reader(numbers, fields=fields, batch_size=10, shield=True, bad_records=POLICY)
+for loader, called in ((loader, calls), (read, numbers.calls)):
+    loop, seen = iter(loader), []
+    try:
+        for batch in loop:
+            seen += batch["y"].tolist()
+        assert False, "it was swallowed"
+    except (KeyboardInterrupt, SystemExit):
+        pass
+    assert seen == list(range(50)) and called[-1] == 57, (seen, called)
+    assert loader.state_dict()["position"] == 50 and not loader.bad_records()
+    seen += values(loop)
+    assert seen == list(range(200)) and not loader.bad_records(), seen
+""".replace("POLICY", repr(policy))
+    )
+
+
+def test_what_is_no_exception_ends_the_epoch_of_workers_and_iterators_as_itself() -> None:
+    run(
+        MAKE
+        + """
+def change(sample):
+    if sample["y"] == 57:
+        raise SystemExit(3)
+def numbers():
+    yield from ({"y": nth} for nth in range(57))
+    raise KeyboardInterrupt
+made = make(transform=change, bad_records="skip")
+once = ringfeed.from_iterable(numbers, batch_size=10, shield=True, bad_records="skip")
+for loader, position in ((made, 50), (once, 57)):
+    seen = []
+    try:
+        for batch in loader:
+            seen += batch["y"].tolist()
+        assert False, "it was swallowed"
+    except (KeyboardInterrupt, SystemExit):
+        pass
+    assert seen == list(range(position)) and not loader.bad_records(), seen
+    assert loader.state_dict()["position"] == position
+"""
+    )
+
+
+def test_ctrl_c_comes_out_of_what_serves() -> None:
+    run(
+        MAKE
+        + """
+pressed = []
+def change(sample):
+    if not pressed:
+        pressed.append(1)
+        signal.raise_signal(signal.SIGINT)
+with open(folder + "/y.csv", "w") as table:
+    table.write("y\\n1\\n2\\n")
+served = ringfeed.open(folder + "/y.csv", fields={"y": ringfeed.Numbers("i64")}, transform=change).serve()
+try:
+    served.apply({"y": 5})
+    assert False, "it was swallowed"
+except KeyboardInterrupt:
+    pass
+assert served.apply({"y": 5})["y"].tolist() == 5
+"""
+    )
+
+
+def test_the_end_of_a_forked_child_waits_for_its_own_threads() -> None:
+    run(
+        MAKE
+        + """
+child = os.fork()
+if child == 0:
+    loader = make()
+    def open_late():
+        for _ in range(20):
+            values(make())
+    thread = threading.Thread(target=open_late, daemon=True)
+    thread.start()
+    time.sleep(0.05)
+    sys.exit(0)
+assert os.waitpid(child, 0)[1] == 0
+"""
+    )

@@ -159,7 +159,11 @@ pub(crate) fn measure_rows(
             continue;
         }
         let measured = caught(|| filler.measure(plan, row, scratch));
+        let is_interrupted = measured.as_ref().is_err_and(|error| error.kind() == ErrorKind::Interrupted);
         each(row, measured.map_err(|error| located(filler, plan, row, error)));
+        if is_interrupted {
+            break;
+        }
     }
 }
 

@@ -86,6 +86,10 @@ fn settle_rows(
     let faults = draft.payload_mut().faults.get_mut();
     faults.sort_by_key(|(row, _)| *row);
     faults.dedup_by_key(|(row, _)| *row);
+    if let Some(at) = faults.iter().position(|(_, error)| error.kind() == ErrorKind::Interrupted) {
+        let (_, error) = faults.remove(at);
+        return draft.payload().fail(error);
+    }
     match policy {
         BadRecords::Fail => {}
         BadRecords::Skip(_) => compact(draft, counters),
@@ -132,10 +136,15 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
                 fill_as_kept(draft, row, &kept, filler, scratch)?;
             }
         }
-        waiting.retain_mut(|(row, attempt)| {
-            *attempt += 1;
-            fill_as_kept(draft, *row, &kept, filler, scratch).is_err()
-        });
+        let mut still = Vec::new();
+        for (row, attempt) in waiting {
+            match fill_as_kept(draft, row, &kept, filler, scratch) {
+                Ok(()) => {}
+                Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+                Err(_) => still.push((row, attempt + 1)),
+            }
+        }
+        waiting = still;
     }
     draft.payload_mut().kept = Some(kept);
     Ok(())
@@ -161,8 +170,10 @@ fn choose(
             true => caught(|| filler.measure(&candidate, 0, scratch)),
             false => Ok(Extents::default()),
         };
-        if let Ok(extents) = measured {
-            return Ok((attempt, sample, extents));
+        match measured {
+            Ok(extents) => return Ok((attempt, sample, extents)),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
+            Err(_) => {}
         }
     }
     let message = format!("no sample could replace the one at position {position}: {ATTEMPTS} others are bad, too");

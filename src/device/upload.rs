@@ -145,8 +145,8 @@ impl<D: Device> Upload<D> {
     /// integers, a `cast` to `f32`, `f16` or `bf16`, a scalar normaliser and further casts; for images of bytes also
     /// normalisers by channel, `layout` and `flip`; for classes `one_hot` and a cast; for the values of a sparse row
     /// `dense` and a cast. It does not know padding (if samples differ in length, missing elements are computed like a
-    /// 0), and can't report bad samples: a number that is not a class becomes zeros. Default: every tensor is uploaded
-    /// unchanged.
+    /// 0), and can't report bad samples: a number that is not a class becomes zeros, unless
+    /// [`Loader::upload`](crate::Loader::upload) found it on the host. Default: every tensor is uploaded unchanged.
     ///
     /// ```
     /// use ringfeed::device::{Device, HostDevice, Upload};
@@ -187,6 +187,11 @@ impl<D: Device> Upload<D> {
     pub fn convert(mut self, tensor: impl AsRef<str>, conversion: Conversion) -> Self {
         self.operations.extend(conversion.of(tensor.as_ref()));
         self
+    }
+
+    /// The transforms for the device.
+    pub(crate) fn operations(&self) -> &[Operation] {
+        &self.operations
     }
 
     /// Whether transforms for the device were given.

@@ -13,7 +13,8 @@ impl Loader {
     /// The end of the list of transforms runs on the device, as far as the device gives the same bits, so that fewer
     /// bytes are copied; [`Upload::transform`] says which transforms these can be. All transforms before it, and those
     /// that may read any tensor, such as your own functions, run in the workers. If `to` itself has transforms, the
-    /// loader's whole list runs on the host before them.
+    /// loader's whole list runs on the host before them, where samples are found, too, whose numbers are no classes for
+    /// the device's `one_hot`: they are bad records.
     ///
     #[cfg_attr(feature = "images", doc = "```")]
     #[cfg_attr(not(feature = "images"), doc = "```ignore")]
@@ -58,13 +59,17 @@ impl Loader {
     ) -> Result<DeviceDataSetIterator<D>> {
         let mut to = to.into();
         let list = self.list();
-        if to.has_transforms() || list.is_empty() {
+        let is_checked = to.operations().iter().any(|operation| matches!(operation, Operation::OneHot { .. }));
+        if !is_checked && (to.has_transforms() || list.is_empty()) {
             return to.start(self.build_in(workspace)?);
         }
         let source = self.read_by(workspace.budget(), false)?;
         let is_async = source.async_supported();
         let opened = source.open()?;
-        let (on_host, on_device) = split(list, opened.filler.schema())?;
+        let (on_host, on_device) = match to.has_transforms() {
+            true => (list.checking(to.operations(), opened.filler.schema())?, Vec::new()),
+            false => split(list, opened.filler.schema())?,
+        };
         for operation in on_device {
             to = to.transform(operation);
         }

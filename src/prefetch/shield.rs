@@ -193,6 +193,10 @@ impl AsyncShieldDataSetIterator {
         let Some(mut draft) = made else { return Ok(Taken::End) };
         let policy = self.delivery.policy();
         settle_batch(&mut draft, policy, &*self.filler, &mut self.scratch, &self.counters);
+        if let Some(error) = draft.payload_mut().take_interruption() {
+            self.planned = Some(draft.payload_mut().take_plan());
+            return Ok(Taken::Exhausted(error));
+        }
         Ok(Taken::Batch(draft))
     }
 

@@ -34,7 +34,8 @@ pub(super) enum Taken {
     End,
     /// The epoch ends here.
     Failed(Error),
-    /// No slot is available for the next batch now, or the workspace is not. This takes no ticket and ends nothing.
+    /// No slot is available for the next batch now, or the workspace is not, or a user's function let out what is no fault. This
+    /// takes no ticket and ends nothing.
     Exhausted(Error),
 }
 

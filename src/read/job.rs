@@ -23,6 +23,8 @@ pub struct Job<'a> {
     bad: Vec<usize>,
     faults: Vec<(usize, Error)>,
     is_straight: bool,
+    /// Whether code of the user's was interrupted, so that it is not called for further records.
+    is_interrupted: bool,
     /// Whether processor time is measured.
     with_cpu: bool,
     read_late: Spent,
@@ -96,6 +98,7 @@ impl<'a> Job<'a> {
             bad: Vec::new(),
             faults: Vec::new(),
             is_straight: false,
+            is_interrupted: false,
             with_cpu: false,
             read_late: Spent::default(),
             transformed: Spent::default(),
@@ -177,6 +180,7 @@ impl<'a> Job<'a> {
 
     #[cold]
     fn fault(&mut self, error: Error) {
+        self.is_interrupted |= error.kind() == ErrorKind::Interrupted;
         let nth = self.next.saturating_sub(1);
         if !self.bad.contains(&nth) {
             self.bad.push(nth);
@@ -320,7 +324,7 @@ impl<'a> Job<'a> {
 
     #[inline]
     pub(crate) fn is_stopped(&self) -> bool {
-        self.stop.is_some_and(|stop| stop.load(Ordering::Acquire))
+        self.is_interrupted || self.stop.is_some_and(|stop| stop.load(Ordering::Acquire))
     }
 
     /// Whether record `nth` is known to be bad.
@@ -367,6 +371,16 @@ mod tests {
         assert_eq!(passed(&mut job), [1]);
         let faults = job.take_faults();
         assert_eq!((faults.len(), faults[0].0, faults[0].1.message()), (1, 3, "the last"));
+    }
+
+    #[test]
+    fn an_interrupted_job_ends_for_all_that_would_come_after() {
+        let mut job = Job::new(&[1, 2, 3], RandomKey::new(1));
+        assert_eq!(job.advance(), Some(0));
+        job.report(Err(Error::new(ErrorKind::Interrupted, "a key was pressed")));
+        assert_eq!(job.advance(), None);
+        job.decode_again();
+        assert_eq!((job.advance(), job.take_faults().len()), (None, 1));
     }
 
     #[test]

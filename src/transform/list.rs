@@ -42,6 +42,12 @@ pub(super) enum Item {
     Check(Check),
 }
 
+impl Item {
+    fn is_of_batches(&self) -> bool {
+        matches!(self, Self::Own(Part::Batch(_)) | Self::Member(Operation::Mixup { .. } | Operation::Cutmix { .. }))
+    }
+}
+
 impl Transforms {
     /// An empty list.
     pub fn new() -> Self {
@@ -162,6 +168,27 @@ impl Transforms {
             item => Some(item),
         };
         Self { items: self.items.into_iter().zip(on_device).filter_map(on_host).collect() }
+    }
+
+    /// The list, which also finds samples whose classes are not valid, for the `operations` that a device does after it.
+    /// `source` is what the list is given.
+    ///
+    /// # Errors
+    ///
+    /// What the transforms object to.
+    pub(crate) fn checking(mut self, operations: &[Operation], source: &Schema) -> Result<Self> {
+        let schema = self.schema(source)?;
+        let at = self.items.iter().position(Item::is_of_batches).unwrap_or(self.items.len());
+        let mut seen = Vec::new();
+        for operation in operations {
+            let spec = schema.tensors().iter().find(|spec| operation.tensor() == Some(&spec.name));
+            let Some(spec) = spec.filter(|spec| !seen.contains(&spec.name.as_str())) else { continue };
+            seen.push(&spec.name);
+            if let Some(check) = operation.check().filter(|_| !spec.dtype.is_float()) {
+                self.items.insert(at, Item::Check(check));
+            }
+        }
+        Ok(self)
     }
 
     /// Adds all transforms of another list.

@@ -2,12 +2,18 @@
 
 use ringfeed::error::Location;
 use ringfeed::order::LastBatch;
-use ringfeed::read::{Fingerprint, Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch};
+use ringfeed::read::{
+    Fingerprint, MemoryReader, Record, RecordDecoder, RecordReader, RecordStream, RowMut, Sample, Scratch,
+};
 use ringfeed::settings::{BadLimits, BadRecords};
-use ringfeed::source::{ReaderSource, StreamSource};
+use ringfeed::source::{ReaderSource, StreamSource, Transformed};
 use ringfeed::tensor::{Dim, Extents, Role, TensorSpec};
-use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Error, ErrorKind, Result, Workspace};
+use ringfeed::transform::Transforms;
+use ringfeed::{
+    AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Error, ErrorKind, Result, Workspace,
+};
 
+use crate::common::{see_all, workspace};
 use crate::numbered::Numbered;
 
 /// Record `i` is `factor * i + 1` numbers, all of them `i`; or with a factor of 0 a single number without a dimension.
@@ -172,4 +178,40 @@ fn a_share_of_bad_records_is_checked_at_the_end_of_a_short_stream() -> Result<()
         assert_eq!((samples, errors), (7, expected));
     }
     Ok(())
+}
+
+/// Numbers, and what interrupts the first time that sample 13 is transformed.
+#[expect(clippy::unwrap_used, reason = "helpers of tests fail where they unwrap")]
+fn interrupted_once(policy: BadRecords) -> Transformed<ReaderSource> {
+    let numbers = MemoryReader::new("x", Role::Label, &[], (0..30i64).collect::<Vec<_>>()).unwrap();
+    let is_first = std::sync::atomic::AtomicBool::new(true);
+    let list = Transforms::new().change("x", move |row, _, _| {
+        if row.id() == 13 && is_first.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            return Err(Error::new(ErrorKind::Interrupted, "a key was pressed"));
+        }
+        assert!(row.id() != 15, "this one is bad");
+        Ok(())
+    });
+    Transformed::new(ReaderSource::new(numbers).batch_size(10).bad_records(policy), list)
+}
+
+#[test]
+fn what_is_interrupted_is_no_bad_record_and_behind_a_shield_made_again() {
+    for policy in [BadRecords::Skip(BadLimits::count(1)), BadRecords::Replace(BadLimits::count(1))] {
+        let mut shielded = AsyncShieldDataSetIterator::new(interrupted_once(policy), &workspace(1, 0)).unwrap();
+        let mut batches = AsyncDataSetIterator::new(interrupted_once(policy), &workspace(2, 1)).unwrap();
+        let all: [&mut dyn DataSetIterator; 2] = [&mut shielded, &mut batches];
+        for batches in all {
+            drop(batches.next().unwrap().unwrap());
+            let error = batches.next().unwrap().unwrap_err();
+            assert_eq!((error.kind(), error.location().record), (ErrorKind::Interrupted, Some(13)), "{error}");
+            assert!(batches.bad_records().is_empty() && batches.state().position == 10, "{policy:?}");
+        }
+        let rest: Vec<u64> = see_all(&mut shielded).into_iter().flat_map(|batch| batch.positions).collect();
+        let is_skipped = matches!(policy, BadRecords::Skip(_));
+        let expected: Vec<u64> = (10..30).filter(|position| !is_skipped || *position != 15).collect();
+        assert_eq!(rest, expected);
+        assert_eq!(shielded.bad_records().iter().map(|bad| bad.sample).collect::<Vec<_>>(), [15]);
+        assert!(batches.next().is_none());
+    }
 }
