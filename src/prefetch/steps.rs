@@ -34,8 +34,8 @@ pub(super) enum Taken {
     End,
     /// The epoch ends here.
     Failed(Error),
-    /// No slot is available for the next batch now, or the workspace is not, or a user's function let out what is no fault. This
-    /// takes no ticket and ends nothing.
+    /// No slot is available for the next batch now, or the workspace is not, or code of the user's was interrupted on the
+    /// caller's thread. This takes no ticket and ends nothing.
     Exhausted(Error),
 }
 
