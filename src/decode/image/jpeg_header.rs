@@ -39,6 +39,28 @@ fn jpeg_segment(bytes: &[u8], at: usize) -> Result<&[u8]> {
     bytes.get(at + 2..at + len).ok_or_else(|| truncated(bytes, "the end of a segment"))
 }
 
+/// Whether a marker begins a frame: those that are left out are the tables DHT, JPG and DAC (ITU-T T.81, table B.1).
+fn is_frame(marker: u8) -> bool {
+    matches!(marker, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf)
+}
+
+/// Whether JPEG data that should be nothing but tables hold a frame or a scan, or what is behind them can't be told.
+pub(super) fn has_picture(bytes: &[u8]) -> bool {
+    let mut at = 2;
+    while memchr(0xff, bytes.get(at..).unwrap_or_default()).is_some() {
+        let Ok((marker, segment_at)) = jpeg_marker(bytes, at) else { return true };
+        if marker == SOS || is_frame(marker) {
+            return true;
+        }
+        at = segment_at;
+        if !stands_alone(marker) {
+            let Ok(segment) = jpeg_segment(bytes, segment_at) else { return true };
+            at += 2 + segment.len();
+        }
+    }
+    false
+}
+
 /// Reads the header of a JPEG file, up to its first scan.
 pub(super) fn jpeg_header(bytes: &[u8]) -> Result<Header> {
     let mut orientation = None;
@@ -65,8 +87,7 @@ pub(super) fn jpeg_header(bytes: &[u8]) -> Result<Header> {
                 let exif = segment.strip_prefix(b"Exif\0").and_then(|rest| rest.get(1..));
                 orientation = exif.and_then(Exif::from_exif_chunk);
             }
-            // Frame headers. The numbers that are left out are the tables DHT, JPG and DAC (ITU-T T.81, table B.1).
-            0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf => {
+            marker if is_frame(marker) => {
                 let (Some(precision), Some(height), Some(width), Some(channels)) =
                     (segment.first(), be16(segment, 1), be16(segment, 3), segment.get(5))
                 else {

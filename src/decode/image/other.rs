@@ -77,6 +77,7 @@ fn marked_orientation(decoder: &mut impl ImageDecoder) -> Option<Exif> {
 impl ImageCrate {
     /// Grey values.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
+        let bytes = &*tiff::highest_bits_first(bytes)?;
         if let Some(read) = tiff::read_map(bytes, header, map) {
             return read;
         }
@@ -99,6 +100,7 @@ impl ImageCrate {
 
 impl DecodeImage for ImageCrate {
     fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        let bytes = &*tiff::highest_bits_first(bytes)?;
         if header.format == ImageFormat::Tiff
             && let Some(decoded) = tiff::decode(bytes, header, region, into)
         {

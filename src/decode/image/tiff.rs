@@ -1,11 +1,13 @@
 //! TIFF files with a palette, or with grey of few bits, and messages for the kinds that are not decoded.
 
+use std::borrow::Cow;
 use std::io::Cursor;
 
 use tiff::decoder::{Decoder, DecodingResult, Limits};
+use tiff::tags::Tag;
 
 use super::complete;
-use super::jpeg_header::jpeg_header;
+use super::jpeg_header::{has_picture, jpeg_header};
 use super::map::Map;
 use super::samples::{inked, unpack};
 use super::stored::{Header, ImageFormat, Orientation, Region};
@@ -14,6 +16,11 @@ use crate::error::{Error, ErrorKind, Result};
 const WHITE_IS_ZERO: u32 = 0;
 const BLACK_IS_ZERO: u32 = 1;
 const PALETTE: u32 = 3;
+
+const FILL_ORDER: u32 = 266;
+
+/// Room for the JPEG data of files whose tiles are much larger than the picture.
+const ROOM: u64 = 1 << 24;
 
 /// Those tags of the first page that are numbers.
 struct Tags<'a> {
@@ -87,6 +94,23 @@ impl<'a> Tags<'a> {
         self.bytes.get(self.long(entry + 8)? as usize..)?.get(..self.long(entry + 4)? as usize)
     }
 
+    /// The first byte and the length of each strip or tile.
+    fn parts(&self) -> impl Iterator<Item = (usize, usize)> {
+        let (starts, lengths) = if self.entry(324).is_some() { (324, 325) } else { (273, 279) };
+        self.numbers(starts).zip(self.numbers(lengths))
+    }
+
+    /// A copy of the file with another first value of a tag.
+    fn patched(&self, tag: u32, number: u8) -> Option<Vec<u8>> {
+        let (at, is_short) = self.place(tag)?;
+        let mut patched = self.bytes.to_vec();
+        let value = patched.get_mut(at..at.checked_add(if is_short { 2 } else { 4 })?)?;
+        value.fill(0);
+        let lowest = if self.is_big_endian { value.len() - 1 } else { 0 };
+        value[lowest] = number;
+        Some(patched)
+    }
+
     fn photometric(&self) -> Option<u32> {
         self.number(262)
     }
@@ -144,7 +168,10 @@ impl<'a> Tags<'a> {
             Some(other) => format!("compressed by method {other}"),
         };
         let (samples, bits) = (self.samples(), self.bits());
-        format!("a TIFF of {photometric}: {samples} {format}samples of {bits} bits a pixel{planes}, {compression}")
+        let order = if self.number(FILL_ORDER) == Some(2) { ", the lowest bits first" } else { "" };
+        format!(
+            "a TIFF of {photometric}: {samples} {format}samples of {bits} bits a pixel{planes}, {compression}{order}"
+        )
     }
 }
 
@@ -177,20 +204,28 @@ pub(super) fn check(bytes: &[u8], header: &Header) -> Result<()> {
     const START: &[u8] = &[0xff, 0xd8];
     const END: &[u8] = &[0xff, 0xd9];
     let tables = tags.bytes(347).map_or(START, |tables| tables.strip_suffix(END).unwrap_or(tables));
-    let (starts, lengths) = if tags.entry(324).is_some() { (324, 325) } else { (273, 279) };
+    if has_picture(tables) {
+        return Err(damaged("its JPEG tables hold a picture"));
+    }
     let mut left = bytes.len();
+    // Each part costs its own pixels, and reading the tables again.
+    let picture = Region::whole(header).pixels();
+    let mut pixels_left = picture.saturating_mul(4).saturating_add(ROOM);
+    let mut tables_left = (bytes.len() as u64).saturating_mul(16).saturating_add(ROOM);
     let mut decoder = complete::Decoder::default();
-    for (nth, (start, length)) in tags.numbers(starts).zip(tags.numbers(lengths)).enumerate() {
+    for (nth, (start, length)) in tags.parts().enumerate() {
         left = left.checked_sub(length).ok_or_else(|| damaged("its parts overlap, or are longer than the file"))?;
         let part = bytes.get(start..).and_then(|rest| rest.get(..length));
         let part = part.ok_or_else(|| damaged("a part of it lies beyond the end of the file"))?;
+        let spent = tables_left.checked_sub(tables.len() as u64);
+        tables_left = spent.ok_or_else(|| damaged("its JPEG tables are too long for so many parts"))?;
         let whole = [tables, part.strip_prefix(START).unwrap_or(part)].concat();
         let faulty = |error: Error| damaged(&format!("JPEG data of part {nth}: {}", error.message()));
         let found = complete::survey(&whole).map_err(faulty)?;
         let part = jpeg_header(&whole).map_err(faulty)?;
-        if Region::whole(&part).pixels() > Region::whole(header).pixels().max(1 << 20) {
-            return Err(damaged("JPEG data of more pixels than the picture has"));
-        }
+        let pixels = Region::whole(&part).pixels();
+        let spent = pixels_left.checked_sub(pixels).filter(|_| pixels <= picture.max(1 << 20));
+        pixels_left = spent.ok_or_else(|| damaged("JPEG data of more pixels than the picture has"))?;
         // The last pixel depends on everything before it.
         let last = Region { x: part.width.saturating_sub(1), y: part.height.saturating_sub(1), width: 1, height: 1 };
         let damages = decoder.decode(&whole, (part.width, part.height), last, &mut [0; 3]).map_err(faulty)?;
@@ -202,6 +237,54 @@ pub(super) fn check(bytes: &[u8], header: &Header) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// The same file with the highest bits of each byte first. The libraries ignore that a file (by its tag FillOrder) has the
+/// lowest ones first. As in libtiff, all bytes of the parts are turned around before they are decompressed, except JPEG
+/// data.
+///
+/// # Errors
+///
+/// [`ErrorKind::Format`] for such a file whose parts are not known, and for kinds whose order libtiff does not change.
+pub(super) fn highest_bits_first(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
+    let Some(tags) = Tags::read(bytes) else {
+        return if is_long_and_lowest_first(bytes) {
+            let message =
+                "a TIFF with 64-bit offsets that has the lowest bits first; this kind is not supported: convert it";
+            Err(Error::new(ErrorKind::Format, message))
+        } else {
+            Ok(Cow::Borrowed(bytes))
+        };
+    };
+    if tags.number(FILL_ORDER) != Some(2) {
+        return Ok(Cow::Borrowed(bytes));
+    }
+    let mut turned = tags.patched(FILL_ORDER, 1).ok_or_else(|| damaged("a tag lies beyond the end of the file"))?;
+    match tags.number(259) {
+        None | Some(1..=5 | 8 | 32_773 | 32_946) => {}
+        Some(6 | 7) => return Ok(Cow::Owned(turned)),
+        Some(_) => return Err(Error::new(ErrorKind::Format, unsupported(bytes))),
+    }
+    let mut parts: Vec<(usize, usize)> = tags.parts().collect();
+    parts.sort_unstable();
+    if parts.is_empty() {
+        return Err(damaged("it does not say where its parts are"));
+    }
+    let mut end = 0;
+    for (start, length) in parts {
+        let part = turned.get_mut(start..).and_then(|rest| rest.get_mut(..length)).filter(|_| start >= end);
+        let part = part.ok_or_else(|| damaged("its parts overlap, or lie beyond the end of the file"))?;
+        part.iter_mut().for_each(|byte| *byte = byte.reverse_bits());
+        end = start + length;
+    }
+    Ok(Cow::Owned(turned))
+}
+
+/// Whether a file with 64-bit offsets has the lowest bits first.
+fn is_long_and_lowest_first(bytes: &[u8]) -> bool {
+    let is_long = matches!(bytes, [b'I', b'I', 43, 0, ..] | [b'M', b'M', 0, 43, ..]);
+    let order = |mut decoder: Decoder<_>| decoder.find_tag_unsigned::<u16>(Tag::FillOrder).ok().flatten();
+    is_long && Decoder::new(Cursor::new(bytes)).ok().and_then(order) == Some(2)
 }
 
 /// The header of a file that is decoded here.
@@ -223,12 +306,7 @@ fn rows(
     let tags = Tags::read(bytes).filter(Tags::are_ours)?;
     let (photometric, bits) = (tags.photometric()?, tags.bits() as u8);
     // The library refuses palettes, but reads the same numbers as grey.
-    let (at, is_short) = tags.place(262)?;
-    let mut patched = bytes.to_vec();
-    let value = patched.get_mut(at..at + if is_short { 2 } else { 4 })?;
-    value.fill(0);
-    let lowest = if tags.is_big_endian { value.len() - 1 } else { 0 };
-    value[lowest] = 1;
+    let patched = tags.patched(262, BLACK_IS_ZERO as u8)?;
     let decoded = Decoder::new(Cursor::new(patched)).and_then(|mut decoder| {
         let size = decoder.dimensions()?;
         decoder.read_image().map(|pixels| (size, pixels))
@@ -305,4 +383,99 @@ pub(super) fn decode_inks(bytes: &[u8], into: &mut [u8]) -> Result<()> {
 #[cold]
 fn not_decoded(error: tiff::TiffError) -> Error {
     Error::new(ErrorKind::Format, format!("damaged or unsupported tiff: {error}")).with_source(error)
+}
+
+#[cfg(test)]
+mod tests {
+    use libjpeg_turbo_rs::{Encoder, PixelFormat};
+
+    use super::*;
+
+    /// A TIFF of JPEG data with these tables, in these parts.
+    fn file(side: u32, tables: &[u8], parts: &[&[u8]]) -> Vec<u8> {
+        let mut data = tables.to_vec();
+        let mut starts = Vec::new();
+        for part in parts {
+            starts.push(8 + data.len() as u32);
+            data.extend(*part);
+        }
+        let numbers = |numbers: &[u32]| -> Vec<u8> { numbers.iter().flat_map(|number| number.to_le_bytes()).collect() };
+        let (starts_at, count) = (8 + data.len() as u32, parts.len() as u32);
+        // A single number stands in the tag itself.
+        let place = |numbers: &[u32], at: u32| if let [number] = numbers { *number } else { at };
+        let lengths: Vec<u32> = parts.iter().map(|part| part.len() as u32).collect();
+        data.extend(numbers(&starts));
+        data.extend(numbers(&lengths));
+        let tags = [
+            (256, 4, 1, side),
+            (257, 4, 1, side),
+            (258, 3, 1, 8),
+            (259, 3, 1, 7),
+            (262, 3, 1, 1),
+            (273, 4, count, place(&starts, starts_at)),
+            (277, 3, 1, 1),
+            (279, 4, count, place(&lengths, starts_at + 4 * count)),
+            (347, 7, tables.len() as u32, 8),
+        ];
+        let start = 8 + data.len() as u32;
+        let mut file = [b"II*\0".as_slice(), &start.to_le_bytes(), &data, &(tags.len() as u16).to_le_bytes()].concat();
+        for (tag, kind, count, value) in tags {
+            file.extend([tag as u16, kind].into_iter().flat_map(u16::to_le_bytes));
+            file.extend(numbers(&[count, value]));
+        }
+        file.extend([0; 4]);
+        file
+    }
+
+    fn grey(side: usize) -> Vec<u8> {
+        Encoder::new(&vec![99; side * side], side, side, PixelFormat::Grayscale).quality(50).encode().unwrap()
+    }
+
+    fn checked(side: u32, tables: &[u8], parts: &[&[u8]]) -> Result<()> {
+        let format = ImageFormat::Tiff;
+        let header = Header {
+            format,
+            width: side,
+            height: side,
+            channels: 1,
+            orientation: Orientation::default(),
+            in_scans: false,
+        };
+        check(&file(side, tables, parts), &header)
+    }
+
+    const NO_TABLES: [u8; 4] = [0xff, 0xd8, 0xff, 0xd9];
+
+    #[test]
+    fn parts_hold_the_picture_and_not_much_more() {
+        let (small, large) = (grey(64), grey(1024));
+        checked(64, &NO_TABLES, &[&small]).unwrap();
+        checked(2048, &NO_TABLES, &[&*large; 4]).unwrap();
+        checked(64, &NO_TABLES, &[&*large; 16]).unwrap();
+        let error = checked(64, &NO_TABLES, &[&*large; 17]).unwrap_err();
+        assert!(error.message().contains("more pixels than the picture has"), "{error}");
+        let error = checked(1024, &NO_TABLES, &[&grey(1032)]).unwrap_err();
+        assert!(error.message().contains("more pixels than the picture has"), "{error}");
+    }
+
+    #[test]
+    fn tables_hold_no_picture() {
+        let whole = grey(64);
+        for len in [whole.len(), whole.len() - 2, whole.len() - 9] {
+            let error = checked(64, &whole[..len], &[&whole]).unwrap_err();
+            assert!(error.message().contains("its JPEG tables hold a picture"), "{error}");
+        }
+        let scan = whole.windows(2).position(|pair| pair == [0xff, 0xc0]).unwrap();
+        checked(64, &whole[..scan], &[&whole]).unwrap();
+    }
+
+    #[test]
+    fn tables_are_not_read_again_and_again() {
+        let comment = [&[0xff, 0xfe, 0xff, 0xff][..], &[0; 0xfffd]].concat();
+        let tables = [&[0xff, 0xd8][..], &comment.repeat(40)].concat();
+        let small = grey(8);
+        let error = checked(64, &tables, &vec![&*small; 40]).unwrap_err();
+        assert!(error.message().contains("too long for so many parts"), "{error}");
+        checked(64, &tables, &[&*small; 10]).unwrap();
+    }
 }
