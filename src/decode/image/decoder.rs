@@ -1,4 +1,5 @@
 use super::stored::{Header, Region, Scale};
+use crate::counters::Damages;
 use crate::error::Result;
 
 /// A way to decode the pixels of some formats.
@@ -18,6 +19,11 @@ pub(crate) trait DecodeImage: Send {
     ///
     /// [`ErrorKind::Format`](crate::ErrorKind::Format) for whatever the decoder would otherwise patch up or warn about.
     fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()>;
+
+    /// What is wrong with the image that this decoder decoded last, although it was loaded.
+    fn damages(&self) -> Damages {
+        Damages::default()
+    }
 }
 
 /// Copies `region` out of the whole image in `from`.

@@ -4,7 +4,6 @@ use super::stored::{Header, ImageFormat, Region};
 #[cfg(feature = "turbojpeg")]
 use super::turbojpeg;
 use super::{bmp, gif, jpeg, map, other, png, pnm};
-use crate::counters::Damages;
 use crate::error::Result;
 
 /// The decoders that a worker keeps.
@@ -22,11 +21,6 @@ pub(crate) struct Decoders {
 }
 
 impl Decoders {
-    /// What is wrong with the image that was decoded or refused last.
-    pub(crate) fn damages(&self) -> Damages {
-        self.auto.damages()
-    }
-
     /// The decoder for `format`.
     pub(crate) fn of(&mut self, format: ImageFormat, jpeg: JpegDecoder) -> &mut dyn DecodeImage {
         match (format, jpeg) {

@@ -30,13 +30,6 @@ pub(super) struct Auto {
     c: super::turbojpeg::TurboJpeg,
 }
 
-impl Auto {
-    /// What is wrong with the image that was decoded last.
-    pub(super) fn damages(&self) -> Damages {
-        self.damages
-    }
-}
-
 /// Most bytes that decoding a whole file takes, in addition to its pixels.
 pub(super) fn memory(header: &Header) -> u64 {
     // The largest unit of blocks that are coded together has 32 x 32 pixels.
@@ -77,6 +70,10 @@ impl DecodeImage for Auto {
         }
         self.damages = self.complete.decode(bytes, (header.width, header.height), region, into)?;
         Ok(())
+    }
+
+    fn damages(&self) -> Damages {
+        self.damages
     }
 }
 

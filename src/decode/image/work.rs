@@ -14,7 +14,7 @@ use super::order::PixelOrder;
 use super::picture::{Picture, Spare, turned};
 use super::pixels::{to_grey, turn_upright, write_mirrored, write_pixels};
 use super::resize::{Plan, Resampler};
-use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
+use super::stored::{Header, Orientation, Region, Scale};
 use crate::counters::{Damage, Damages, Resizing};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -349,8 +349,7 @@ fn decode<'a>(
     let into = resize_buffer(decoded, region.bytes());
     let decoder = decoders.of(header.format, jpeg);
     guarded(|| decoder.decode(bytes, header, scale, region, into))?;
-    let damages = if header.format == ImageFormat::Jpeg { decoders.damages() } else { Damages::default() };
-    Ok((into, damages))
+    Ok((into, decoder.damages()))
 }
 
 #[cfg(test)]
@@ -381,6 +380,31 @@ fn guarded(decode: impl FnOnce() -> Result<()>) -> Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn damage_is_that_of_the_image_that_was_decoded_whichever_decoder_that_was() {
+        let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+        let photo = std::fs::read(folder.join("photos/china.jpg")).unwrap();
+        let mut damaged = photo.clone();
+        let at = damaged.len() / 2;
+        damaged[at..at + 2].copy_from_slice(&[0xff, 0xd3]);
+        let other = std::fs::read(folder.join("images/rgb.png")).unwrap();
+        let mut work = ImageWork::default();
+        let mut damages_of = |bytes: &[u8], jpeg| {
+            let header = header(bytes).unwrap();
+            let decoded = work.decode_shared(bytes, &header, Region::whole(&header), jpeg);
+            decoded.map(|damages| !damages.is_empty())
+        };
+        for (bytes, jpeg) in
+            [(&photo, JpegDecoder::LibjpegTurbo), (&photo, JpegDecoder::Auto), (&other, JpegDecoder::Auto)]
+        {
+            assert!(damages_of(&damaged, JpegDecoder::Auto).unwrap());
+            assert!(!damages_of(bytes, jpeg).unwrap(), "{jpeg:?}");
+        }
+        let strict = ImageOptions { strict: true, jpeg: JpegDecoder::LibjpegTurbo, ..ImageOptions::default() };
+        assert!(damages_of(&damaged, JpegDecoder::Auto).unwrap());
+        assert!(work.decode(&photo, &strict).is_ok());
+    }
 
     #[test]
     fn what_a_decoder_says_when_it_panics_is_not_for_users() {
