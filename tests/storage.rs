@@ -454,3 +454,34 @@ fn what_lies_in_a_storage_is_detected_as_on_this_machine() {
     let error = formats.detect_in(&files, "photos/dog").unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn a_listed_file_lies_in_the_folder_of_its_list_wherever_the_other_lists_lie() {
+    let folder = tempfile::tempdir().unwrap();
+    for (language, level) in [("de", b'a'), ("en", b'b'), ("fr", b'c')] {
+        let at = folder.path().join(language);
+        std::fs::create_dir(&at).unwrap();
+        std::fs::write(at.join("train.csv"), format!("path,x\nx.pgm,{level}\n")).unwrap();
+        std::fs::write(at.join("x.pgm"), [b"P5\n1 1\n255\n".as_slice(), &[level]].concat()).unwrap();
+        std::fs::write(at.join("x.txt"), [level]).unwrap();
+    }
+    let levels = |root: &Path, files: &Files| {
+        let path = serde_json::to_string(&["de", "en", "fr"].map(|name| root.join(name).join("train.csv"))).unwrap();
+        let config = format!(r#"{{"batch_size": 3, "source": {{"format": "csv", "path": {path}}}}}"#);
+        let loader = Loader::from(LoaderConfig::from_json(&config).unwrap()).files(files.clone());
+        let loader = loader.field("image", field::Image::grey(1, 1).dtype(DType::U8).from("path").file());
+        let batch = loader.build().unwrap().next().unwrap().unwrap();
+        batch.tensor("image").unwrap().as_slice::<u8>().unwrap().to_vec()
+    };
+    let files = Files::of(Slow::new(folder.path(), Duration::ZERO), &MemoryBudget::unlimited());
+    assert_eq!(levels(Path::new(""), &files), *b"abc");
+    assert_eq!(levels(folder.path(), &Files::local()), *b"abc");
+    // So do files that are texts each.
+    let path = serde_json::to_string(&["de/x.txt", "en/x.txt", "fr/x.txt"]).unwrap();
+    let config = format!(r#"{{"batch_size": 3, "source": {{"format": "text_files", "path": {path}}}}}"#);
+    let texts = Loader::from(LoaderConfig::from_json(&config).unwrap()).files(files);
+    let texts = texts.field("text", field::Text::new(1));
+    let batch = texts.build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("text").unwrap().as_slice::<u8>().unwrap(), *b"abc");
+}

@@ -55,11 +55,20 @@ impl ListedFiles {
 
     /// Adds the file of `record`, which must be the next one.
     pub(super) fn push(&mut self, record: u64, path: &Path) -> Result<()> {
+        self.push_as(record, path, PathList::push)
+    }
+
+    /// The same for a file that is not below the root.
+    pub(super) fn push_elsewhere(&mut self, record: u64, path: &Path) -> Result<()> {
+        self.push_as(record, path, PathList::push_elsewhere)
+    }
+
+    fn push_as(&mut self, record: u64, path: &Path, push: fn(&mut PathList, &Path) -> Result<()>) -> Result<()> {
         let next = self.paths.len() as u64;
         if record != next {
             return Err(no_name(next));
         }
-        self.paths.push(path)?;
+        push(&mut self.paths, path)?;
         self.reservation.grow_to(self.paths.held_bytes(), "the names of the files")
     }
 
@@ -111,12 +120,15 @@ impl Container for ListedFiles {
 
     fn need(&self, records: &[u64], needs: &mut Needs) {
         if !self.files.are_local() {
-            let named = records.iter().filter(|record| !self.paths.relative(**record as usize).as_os_str().is_empty());
+            let is_named =
+                |record: u64| record < self.len() && !self.paths.relative(record as usize).as_os_str().is_empty();
+            let named = records.iter().filter(|record| is_named(**record));
             named.for_each(|record| self.files.need_file(self.first + record, &self.path(*record), needs));
         }
     }
 
     fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        super::check_record(records[nth], self.len())?;
         let Worker { files, path } = scratch.of();
         if files.len() <= nth {
             files.resize_with(nth + 1, Vec::new);
@@ -135,11 +147,14 @@ impl Container for ListedFiles {
     }
 
     fn place(&self, record: u64) -> Location {
-        Location { path: Some(self.path(record)), record: Some(record), ..Location::default() }
+        let path = (record < self.len()).then(|| self.path(record));
+        Location { path, record: Some(record), ..Location::default() }
     }
 
     fn name(&self, record: u64, name: &mut Vec<u8>) {
-        name.extend_from_slice(self.paths.relative(record as usize).as_os_str().as_encoded_bytes());
+        if record < self.len() {
+            name.extend_from_slice(self.paths.relative(record as usize).as_os_str().as_encoded_bytes());
+        }
     }
 
     fn fingerprint(&self) -> Fingerprint {

@@ -45,7 +45,10 @@ impl WholeFiles {
         let root = paths.first().and_then(|path| path.parent()).unwrap_or(Path::new(""));
         let mut listed = ListedFiles::new(files, root, budget)?.called("text", FieldKind::Text);
         for (record, path) in (0..).zip(paths) {
-            listed.push(record, path.strip_prefix(root).unwrap_or(path))?;
+            match path.strip_prefix(root) {
+                Ok(below) => listed.push(record, below)?,
+                Err(_) => listed.push_elsewhere(record, path)?,
+            }
         }
         listed.check(paths.len() as u64)?;
         Ok(Self(listed))

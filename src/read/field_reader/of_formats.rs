@@ -60,7 +60,7 @@ fn listed(
         container,
         &[number],
         Vec::new,
-        |found: &mut Vec<(u64, PathBuf)>, _, record, value| {
+        |found: &mut Vec<(u64, bool, PathBuf)>, _, record, value| {
             let text = match value {
                 Value::Text(text) => text,
                 Value::Bytes(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
@@ -70,10 +70,15 @@ fn listed(
             let place = container.place(record).path;
             let folder = place.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));
             let is_here = folder == root || text.is_empty();
-            found.push((record, if is_here { text.into() } else { folder.join(text) }));
+            found.push((record, is_here, if is_here { text.into() } else { folder.join(text) }));
             Ok(())
         },
-        |found| found.into_iter().try_for_each(|(record, path)| listed.push(record, &path)),
+        |found| {
+            found.into_iter().try_for_each(|(record, is_here, path)| match is_here {
+                true => listed.push(record, &path),
+                false => listed.push_elsewhere(record, &path),
+            })
+        },
     )?;
     listed.check(container.len()).map_err(|error| error.at_column(name))?;
     Ok(listed)

@@ -1,6 +1,6 @@
 //! Folders that look like classes but are not.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -62,8 +62,11 @@ impl Found {
         let names = std::mem::take(&mut self.names);
         let Some(classes) = listed else { return Ok(sort_classes(names, &mut self.labels).into()) };
         let mut index_of = Vec::with_capacity(names.len());
+        // Of a class that is listed twice, the first place counts.
+        let places: HashMap<&str, usize> =
+            classes.iter().enumerate().rev().map(|(place, class)| (class.as_str(), place)).collect();
         for name in &names {
-            let index = classes.iter().position(|class| class == name).ok_or_else(|| {
+            let index = *places.get(name.as_str()).ok_or_else(|| {
                 let near = nearest(name, classes.iter().map(String::as_str));
                 let hint = near.map_or_else(String::new, |near| format!("; did you mean {near:?}?"));
                 let message = format!("class {name:?} is not among the {} listed ones{hint}", classes.len());

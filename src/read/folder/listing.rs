@@ -20,6 +20,9 @@ pub(in crate::read) struct PathList {
     ends: Vec<u64>,
 }
 
+/// Begins a path that is not below the root. No path has it.
+const ELSEWHERE: u8 = 0;
+
 /// Number of files that a thread looks at before it takes the next ones.
 const FILES_AT_A_TIME: usize = 1024;
 
@@ -100,14 +103,27 @@ impl PathList {
         Ok(())
     }
 
-    /// The path of file `index` below the root.
+    /// Adds a path that is not below the root. An absolute one may be added as if it were.
+    pub(in crate::read) fn push_elsewhere(&mut self, path: &Path) -> Result<()> {
+        if path.is_relative() {
+            self.bytes.push(ELSEWHERE);
+        }
+        self.push(path)
+    }
+
+    fn stored(&self, index: usize) -> &[u8] {
+        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
+        &self.bytes[start as usize..self.ends[index] as usize]
+    }
+
+    /// The path of file `index` below the root, or all of a path that is not.
     ///
     /// # Panics
     ///
     /// If there is no such file.
     pub(in crate::read) fn relative(&self, index: usize) -> &Path {
-        let start = index.checked_sub(1).map_or(0, |before| self.ends[before]);
-        bytes_path(&self.bytes[start as usize..self.ends[index] as usize])
+        let stored = self.stored(index);
+        bytes_path(stored.strip_prefix(&[ELSEWHERE]).unwrap_or(stored))
     }
 
     /// Writes the path of file `index`, root included, into `into`, reusing its memory.
@@ -117,7 +133,9 @@ impl PathList {
     /// If there is no such file.
     pub(in crate::read) fn write(&self, index: u64, into: &mut PathBuf) {
         into.as_mut_os_string().clear();
-        into.push(&self.root);
+        if self.stored(index as usize).first() != Some(&ELSEWHERE) {
+            into.push(&self.root);
+        }
         into.push(self.relative(index as usize));
     }
 

@@ -88,13 +88,15 @@ impl Members {
         if self.are_local() {
             return;
         }
-        for record in records.iter().filter(|record| !self.relative(**record).as_os_str().is_empty()) {
+        let is_named = |record: u64| record < self.len() && !self.relative(record).as_os_str().is_empty();
+        for record in records.iter().filter(|record| is_named(**record)) {
             self.storage.need_file(self.first + record, &self.path(*record), needs);
         }
     }
 
     pub(in crate::read) fn located(&self, error: Error, record: u64) -> Error {
-        error.at_path(self.path(record)).at_record(record)
+        let error = error.at_record(record);
+        if record < self.len() { error.at_path(self.path(record)) } else { error }
     }
 
     pub(in crate::read) fn place(&self, record: u64) -> Location {
@@ -103,7 +105,9 @@ impl Members {
     }
 
     pub(in crate::read) fn name(&self, record: u64, name: &mut Vec<u8>) {
-        name.extend_from_slice(self.relative(record).as_os_str().as_encoded_bytes());
+        if record < self.len() {
+            name.extend_from_slice(self.relative(record).as_os_str().as_encoded_bytes());
+        }
     }
 
     pub(in crate::read) fn fingerprint(&self) -> Fingerprint {

@@ -144,7 +144,7 @@ impl Format for Images {
     }
 
     fn title(&self) -> Option<&'static str> {
-        Some("images (JPEG, PNG, WebP, BMP, GIF, TIFF) and folders of them")
+        Some("images (JPEG, PNG, WebP, BMP, GIF, TIFF, PNM) and folders of them")
     }
 
     fn packed_advice(&self) -> Option<&'static str> {

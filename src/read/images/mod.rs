@@ -17,7 +17,7 @@ use crate::decode::{ImageColour, ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::read::folder::{Found, Members, Wanted, Way, has_class_folders, list_stored, parent_name};
-use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch};
+use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch, check_record};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
 
@@ -65,7 +65,7 @@ impl fmt::Debug for ImageLabels<'_> {
 /// Formats are detected by content: JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page) and PNM. Pixels become
 /// 8-bit RGB: palettes, grey and CMYK are converted, 16-bit values rounded to 8 bits, alpha is dropped and not blended,
 /// colour profiles are not applied. JPEG data in a TIFF gives values within 1 of Pillow's (CMYK: 3). EXIF orientation
-/// is honoured. A damaged or truncated file is an error that names it.
+/// is honoured (in a PNG, if the `eXIf` chunk lies before the pixels). A damaged or truncated file is an error that names it.
 ///
 /// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the mask
 /// `[height, width]` if images keep their own sizes, and the label if there are classes.
@@ -454,6 +454,7 @@ impl RecordReader for ImageFolder {
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        check_record(sample, self.len())?;
         self.sizes.of(sample, || {
             let Worker { path, start, .. } = scratch.of();
             self.files.write_path(sample, path);
@@ -464,6 +465,7 @@ impl RecordReader for ImageFolder {
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         let sample = samples[nth];
+        check_record(sample, self.len())?;
         let Worker { path, files, .. } = scratch.of();
         if files.len() <= nth {
             files.resize_with(nth + 1, Vec::new);
