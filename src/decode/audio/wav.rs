@@ -120,7 +120,8 @@ pub(crate) fn parse<R: ReadAt + ?Sized>(file: &R) -> Result<Wav> {
 }
 
 /// Number of bytes of samples from `start` on, if the header says `size`. A program that writes to a pipe does not know
-/// the size and writes 0 or the largest number: then the samples end with the file.
+/// the size and writes 0 or about the largest number: then the samples end with the file. A file of just that size is told
+/// apart by the size of the whole, which it does not exceed.
 fn data_bytes<R: ReadAt + ?Sized>(head: &Head<'_, R>, start: u64, size: u64) -> Result<u64> {
     let rest = head.file.len() - start;
     // Sizes written by a program that could not go back: 0, or about the largest number of 31 or 32 bits.
@@ -128,8 +129,10 @@ fn data_bytes<R: ReadAt + ?Sized>(head: &Head<'_, R>, start: u64, size: u64) -> 
         |size: u64| matches!(size, 0x7fff_0000..=0x8000_0000 | 0xffff_0000..=0xffff_ffff | u64::MAX);
     let whole = u64::from(head.u32(4)?);
     let was_left = whole.saturating_add(8) <= start || stands_for_unknown(whole);
+    let goes_on = head.bytes.starts_with(b"RIFF") && head.file.len() > whole.saturating_add(9);
     match size {
         0 if was_left => Ok(rest),
+        size if stands_for_unknown(size) && goes_on => Ok(rest),
         size if size <= rest => Ok(size),
         size if stands_for_unknown(size) => Ok(rest),
         size => {
@@ -198,5 +201,55 @@ impl Format {
             return Err(bad(format!("{bits} bits per sample in frames of {align} bytes and {channels} channels")));
         }
         Ok(Self { encoding, channels, rate })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A file of zeros behind its first bytes.
+    struct Sparse(Vec<u8>, u64);
+
+    impl ReadAt for Sparse {
+        fn len(&self) -> u64 {
+            self.1
+        }
+
+        fn read_at(&self, at: u64, into: &mut [u8]) -> Result<()> {
+            into.fill(0);
+            let held = usize::try_from(at).ok().and_then(|at| self.0.get(at..)).unwrap_or_default();
+            into.iter_mut().zip(held).for_each(|(into, byte)| *into = *byte);
+            Ok(())
+        }
+    }
+
+    /// Bytes of samples in a file of `len` bytes behind a header of 44, for these sizes in it.
+    fn bytes(whole: u32, data: u32, len: u64) -> Result<u64> {
+        let format = [1, 0, 1, 0, 0x40, 0x1f, 0, 0, 0x40, 0x1f, 0, 0, 1, 0, 8, 0];
+        let (riff, data) = (whole.to_le_bytes(), data.to_le_bytes());
+        let head = [b"RIFF", &riff[..], b"WAVEfmt \x10\0\0\0", &format, b"data", &data].concat();
+        parse(&Sparse(head, 44 + len)).map(|wav| wav.sound.frames)
+    }
+
+    #[test]
+    fn more_samples_than_a_size_that_stands_for_an_unknown_one_are_read() {
+        let long = 3 << 30;
+        for (whole, data) in [
+            (0x7fff_f024, 0x7fff_f000),
+            (0x8000_0024, 0x8000_0000),
+            (0x7fff_ffff, 0x7fff_ffdb),
+            (0, 0x7fff_ffff),
+            (0x23, 0xffff_ffff),
+        ] {
+            assert_eq!(bytes(whole, data, long).unwrap(), long, "{whole:#x} {data:#x}");
+            assert_eq!(bytes(whole, data, 1000).unwrap(), 1000, "{whole:#x} {data:#x}");
+        }
+        // Files of just these sizes, with another chunk behind the samples.
+        for data in [0x7fff_f000, 0x8000_0000, 0xffff_0000u32] {
+            let rest = 100;
+            assert_eq!(bytes(data + 36 + rest, data, u64::from(data + rest)).unwrap(), u64::from(data), "{data:#x}");
+        }
+        assert_eq!(bytes(0xffff_ffff, 1 << 20, long).unwrap(), 1 << 20);
     }
 }

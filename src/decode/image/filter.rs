@@ -22,11 +22,11 @@ impl Blur {
         4 * 3 * (2 * width + 2 * MAX_RADIUS as u64)
     }
 
-    /// The weights of torchvision's `gaussian_blur`, whose filter is wider by the square root of 2 than its deviation
-    /// says.
+    /// The weights of torchvision's `gaussian_blur`.
     fn weights(&self) -> [f32; 2 * MAX_RADIUS + 1] {
         let radius = self.radius.min(MAX_RADIUS);
         let weight = |tap: usize| {
+            // exp(-d^2 / (2 sigma^2)), written as torchvision does.
             let x = (tap as f64 - radius as f64) / std::f64::consts::SQRT_2 / self.sigma;
             (-x * x).exp()
         };

@@ -30,6 +30,8 @@ struct Frame<'a> {
     width: usize,
     height: usize,
     interlaced: bool,
+    /// The index in the palette that stands for no colour.
+    transparent: Option<u8>,
 }
 
 impl<'a> Frame<'a> {
@@ -40,8 +42,8 @@ impl<'a> Frame<'a> {
         let frame = decoder.next_frame_info().map_err(gif_error)?;
         let frame = frame.ok_or_else(|| Error::new(ErrorKind::Format, "a gif without an image"))?;
         let [left, top, width, height] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
-        let interlaced = frame.interlaced;
-        Ok(Self { decoder, left, top, width, height, interlaced })
+        let (interlaced, transparent) = (frame.interlaced, frame.transparent);
+        Ok(Self { decoder, left, top, width, height, interlaced, transparent })
     }
 
     /// Gives every row of palette indices to `take`, in the order of the file.
@@ -87,9 +89,9 @@ impl DecodeImage for Gif {
         let mut palette = [[0; 3]; 256];
         let stored = frame.decoder.palette().map_err(gif_error)?;
         palette.iter_mut().zip(stored.as_chunks::<3>().0).for_each(|(into, colour)| *into = *colour);
-        // There is nothing outside of the frame.
-        into.fill(0);
         let (into, _) = into.as_chunks_mut::<3>();
+        // Outside of the frame, Pillow has the transparent index, or the first.
+        into.fill(palette[usize::from(frame.transparent.unwrap_or(0))]);
         let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);
         let (left, top) = (frame.left, frame.top);
         frame.rows(&mut self.row, |line, row| {
@@ -99,5 +101,51 @@ impl DecodeImage for Gif {
             let pixels = into[line * width + at..(line + 1) * width].iter_mut();
             pixels.zip(row).for_each(|(pixel, index)| *pixel = palette[usize::from(*index)]);
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::container::header;
+    use super::*;
+
+    /// A frame of 3 x 2 pixels at column 2 and row 1 of a screen of 6 x 5, with a palette of its own (`local`).
+    fn file(transparent: Option<u8>, local: bool) -> Vec<u8> {
+        let palette = |first: u8| (0..4).flat_map(move |nth| [first + 10 * nth; 3]);
+        let mut bytes = b"GIF89a\x06\0\x05\0\x81\x03\0".to_vec();
+        bytes.extend(palette(10));
+        bytes.extend(transparent.iter().flat_map(|index| [0x21, 0xf9, 4, 1, 0, 0, *index, 0]));
+        bytes.extend([0x2c, 2, 0, 1, 0, 3, 0, 2, 0, if local { 0x81 } else { 0 }]);
+        bytes.extend(palette(110).filter(|_| local));
+        // Codes of 3 bits: before each index, the one that forgets all others; at last, the end.
+        let codes = [1, 2, 3, 0, 2, 1].into_iter().flat_map(|index| [4u64, index]).chain([5]);
+        let bits = codes.enumerate().fold(0u64, |bits, (nth, code)| bits | code << (3 * nth));
+        bytes.extend([2, 5]);
+        bytes.extend(&bits.to_le_bytes()[..5]);
+        bytes.extend([0, 0x3b]);
+        bytes
+    }
+
+    #[test]
+    fn outside_of_the_first_frame_is_what_pillow_has_there() {
+        // (transparent index, own palette, what Pillow 13.0 has outside)
+        for (transparent, local, outside) in
+            [(None, false, 10), (Some(0), false, 10), (Some(2), false, 30), (None, true, 110), (Some(3), true, 140)]
+        {
+            let bytes = file(transparent, local);
+            let header = header(&bytes).unwrap();
+            assert_eq!((header.width, header.height), (6, 5));
+            let mut pixels = [0; 90];
+            Gif::default().decode(&bytes, &header, Scale::FULL, Region::whole(&header), &mut pixels).unwrap();
+            let first = if local { 110 } else { 10 };
+            let inside = [[1, 2, 3], [0, 2, 1]].map(|row: [u8; 3]| row.map(|index| first + 10 * index));
+            let expected: Vec<u8> = (0..30)
+                .flat_map(|at: usize| {
+                    let (x, y) = (at % 6, at / 6);
+                    [if (2..5).contains(&x) && (1..3).contains(&y) { inside[y - 1][x - 2] } else { outside }; 3]
+                })
+                .collect();
+            assert_eq!(pixels.as_slice(), expected, "{transparent:?}, {local}");
+        }
     }
 }
