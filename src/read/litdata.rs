@@ -15,7 +15,7 @@ use super::container::{Container, FieldInfo, FieldKind, Value, Visit, find_field
 use super::format::{Format, Open, Opened};
 use super::ndarray::{self, Elements};
 use super::sharded::{ShardedOptions, file_in, is_index_of, read_index, root_of};
-use super::shards::{Listed, Packed, ShardBytes, Shards};
+use super::shards::{Listed, MAX_CHUNK_BYTES, Packed, ShardBytes, Shards};
 use super::{ColumnRef, Fingerprint, Scratch};
 
 /// The format of LitData's chunks: a folder with an `index.json`.
@@ -271,9 +271,11 @@ impl LitDataChunks {
         ) {
             (None, _) => Ok(Packed::No),
             // The size does not include what follows the records.
-            (Some("zstd"), "chunk") => {
-                Ok(Packed::Whole(Packing::Zstd, bytes.saturating_mul(4).saturating_add(1 << 20)))
-            }
+            (Some("zstd"), "chunk") => Ok(Packed::Whole {
+                packing: Packing::Zstd,
+                bytes,
+                most: bytes.saturating_mul(4).saturating_add(1 << 20).min(MAX_CHUNK_BYTES),
+            }),
             (Some("zstd"), "batch") => Ok(Packed::Frames),
             (Some("zstd"), "sample") => Ok(Packed::Records),
             (Some(other), level) => {

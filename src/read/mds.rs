@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::dtype::DType;
+use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Files, Needs, Packing, inflate_error};
 
-use super::container::{Container, FieldInfo, FieldKind, Value, Visit, find_field};
+use super::container::{Container, FieldInfo, FieldKind, Meaning, Value, Visit, find_field};
 use super::format::{Checks, Format, Open, Opened};
 use super::hashes::{self, Recorded};
 use super::json::{Buffers, Wanted, give, steps};
@@ -218,7 +218,8 @@ impl Shard {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };
-        let packed = Packed::Whole(packing, self.raw_data.bytes);
+        let bytes = self.raw_data.bytes;
+        let packed = Packed::Whole { packing, bytes, most: bytes };
         Ok(Listed { path: file_in(root, &zip.basename)?, records: self.samples, packed, bytes: None })
     }
 
@@ -227,7 +228,7 @@ impl Shard {
         let Listed { path, packed, .. } = self.listed(root, files.are_local())?;
         let mut readings = Vec::new();
         match (&packed, &self.zip_data) {
-            (Packed::Whole(packing, _), Some(zip)) => {
+            (Packed::Whole { packing, .. }, Some(zip)) => {
                 readings.push((&zip.hashes, None));
                 readings.push((&self.raw_data.hashes, Some(*packing)));
             }
@@ -306,10 +307,7 @@ impl MdsShards {
             },
             Encoding::Number(elements) => {
                 let mut visit = |value: Value<'_>| match value {
-                    Value::Numbers(numbers) if numbers.len() == 1 => match numbers.as_slice::<i64>() {
-                        Some(integers) => visit(Value::I64(integers[0])),
-                        None => visit(Value::F64(numbers.at(0))),
-                    },
+                    Value::Numbers(numbers) if numbers.len() == 1 => visit(single(numbers)),
                     Value::List(list) => list.each(visit),
                     value => Err(Error::new(ErrorKind::Data, format!("expected a number, found {}", value.describe()))),
                 };
@@ -325,6 +323,17 @@ impl MdsShards {
             }
             Encoding::Refused(encoding) => Err(refused(&column.name, encoding)),
         }
+    }
+}
+
+/// The first of these numbers. Integers keep all of their digits, of which f64 has only 53 bits.
+fn single(numbers: Numbers<'_>) -> Value<'static> {
+    match numbers {
+        Numbers::U64(integers) => Value::U64(integers[0]),
+        Numbers::I64(integers) => Value::I64(integers[0]),
+        _ if numbers.dtype().is_float() => Value::F64(numbers.at(0)),
+        // f64 has every integer of 32 bits.
+        _ => Value::I64(numbers.at(0) as i64),
     }
 }
 
@@ -421,6 +430,12 @@ impl Container for MdsShards {
 
     fn forget(&mut self) {
         self.found.clear();
+    }
+
+    fn meaning(&self, number: usize) -> Option<Meaning> {
+        let (column, _) = self.found.get(number)?;
+        let is_unsigned = self.columns[*column].encoding == Encoding::Number(Elements::Of(DType::U64));
+        is_unsigned.then_some(Meaning::U64)
     }
 
     fn need(&self, records: &[u64], needs: &mut Needs) {

@@ -250,6 +250,55 @@ fn an_array_of_a_shard_keeps_its_shape() {
     assert_eq!((taken(&[3, 2]), taken(&[2, 3])), (vec![2, 5, 8], vec![]));
 }
 
+/// A folder of MDS with a column `x` of such numbers, one in each record.
+fn column(encoding: &str, numbers: &[&[u8]], root: &Path) {
+    let (count, size) = (numbers.len() as u32, numbers[0].len() as u32);
+    let offsets = (0..=count).flat_map(|nth| (4 * (count + 2) + nth * size).to_le_bytes());
+    let shard: Vec<u8> = count.to_le_bytes().into_iter().chain(offsets).chain(numbers.concat()).collect();
+    let index = serde_json::json!({"version": 2, "shards": [{
+        "format": "mds", "column_names": ["x"], "column_encodings": [encoding], "column_sizes": [size],
+        "raw_data": {"basename": "shard.00000.mds", "bytes": shard.len()}, "samples": count,
+    }]});
+    fs::write(root.join("shard.00000.mds"), shard).unwrap();
+    fs::write(root.join("index.json"), index.to_string()).unwrap();
+}
+
+#[test]
+fn integers_of_shards_keep_all_of_their_digits() {
+    let folder = tempfile::tempdir().unwrap();
+    let large = [(1 << 53) + 1, u64::MAX];
+    column("uint64", &large.each_ref().map(|number| bytemuck::bytes_of(number)), folder.path());
+    let loader = Loader::open(folder.path()).unwrap().field("x", Numbers::of(ringfeed::DType::U64)).batch_size(2);
+    let batch = loader.build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("x").unwrap().as_slice::<u64>().unwrap(), large);
+    let (out, source) = (tempfile::tempdir().unwrap(), || Formats::new().whole(folder.path()).unwrap());
+    let packed = out.path().join("tar");
+    Pack::new(source(), PackInto::Tar).run(&packed).unwrap();
+    let tar = fs::read(packed.join("shard-000000.tar")).unwrap();
+    for number in large {
+        assert!(memchr::memmem::find(&tar, format!("{{\"x\":{number}}}").as_bytes()).is_some(), "{number}");
+    }
+    #[cfg(feature = "parquet")]
+    {
+        let packed = out.path().join("parquet");
+        Pack::new(source(), PackInto::Parquet).run(&packed).unwrap();
+        let loader = Loader::open(&packed).unwrap().field("x", Numbers::of(ringfeed::DType::U64)).batch_size(2);
+        let batch = loader.build().unwrap().next().unwrap().unwrap();
+        assert_eq!(batch.tensor("x").unwrap().as_slice::<u64>().unwrap(), large);
+    }
+    let folder = tempfile::tempdir().unwrap();
+    column("int32", &[&(-7i32).to_le_bytes()], folder.path());
+    let mut shards = container(folder.path()).unwrap();
+    shards.find(&0.into()).unwrap();
+    let mut scratch = Scratch::default();
+    shards.fetch(&[0], 0, &mut scratch).unwrap();
+    let mut visit = |_, value: Value<'_>| {
+        assert!(matches!(value, Value::I64(-7)), "{value:?}");
+        Ok(())
+    };
+    shards.read(0, 0, &mut scratch, &mut visit).unwrap();
+}
+
 #[test]
 fn arrays_of_shards_are_packed_with_their_shapes() {
     let folder = tempfile::tempdir().unwrap();
@@ -414,6 +463,25 @@ fn an_index_that_lies_is_an_error_and_takes_no_memory() {
     is(read_all(&bomb).unwrap_err(), ErrorKind::Limit, "unpacks to more than 30 bytes");
     small("99999999999999");
     is(read_all(&bomb).unwrap_err(), ErrorKind::Limit, "at most");
+}
+
+/// The size in an index of LitData does not count everything, so a chunk may unpack to some more.
+#[cfg(feature = "zstd")]
+#[test]
+fn a_chunk_is_refused_by_the_size_that_its_index_says() {
+    let folder = tempfile::tempdir().unwrap();
+    copy(&fixture("litdata/zstd-chunk"), folder.path());
+    let path = folder.path().join("index.json");
+    let mut index: Json = serde_json::from_str(&fs::read_to_string(&path).unwrap()).unwrap();
+    let mut says = |bytes: u64| {
+        index["chunks"][0]["chunk_bytes"] = bytes.into();
+        fs::write(&path, index.to_string()).unwrap();
+        container(folder.path()).map(drop)
+    };
+    says(3 << 30).unwrap();
+    says(1).and_then(|()| read_all(folder.path())).unwrap();
+    let error = says(5 << 30).unwrap_err();
+    assert!(error.kind() == ErrorKind::Limit && error.message().contains("5368709120 bytes"), "{error}");
 }
 
 #[test]

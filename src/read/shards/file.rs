@@ -12,7 +12,9 @@ use crate::storage::{Access, Files, Input, Packing, inflate_error};
 pub(super) const MAX_RECORD_BYTES: u64 = 1 << 30;
 
 /// Larger parts that are decompressed as a whole are refused.
-const MAX_CHUNK_BYTES: u64 = 4 << 30;
+pub(in crate::read) const MAX_CHUNK_BYTES: u64 = 4 << 30;
+
+const WHAT: &str = "a decompressed shard";
 
 /// The first bytes of a file with frames.
 const FRAMED: &[u8; 8] = b"LDFZ01\0\0";
@@ -31,8 +33,12 @@ pub(in crate::read) struct Listed {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::read) enum Packed {
     No,
-    /// The file as a whole, which has so many bytes after decompression.
-    Whole(Packing, u64),
+    /// The file as a whole. The index says about how many bytes it has after decompression, and how many it may have at most.
+    Whole {
+        packing: Packing,
+        bytes: u64,
+        most: u64,
+    },
     /// Each record by itself, with Zstandard.
     Records,
     /// Frames of records, with Zstandard.
@@ -74,13 +80,28 @@ pub(super) fn read_into(input: &Input, range: Range<u64>, into: &mut Vec<u8>) ->
     input.read_at(range.start, into)
 }
 
-/// Reads to the end, which must come within `most` bytes.
-fn read_bounded(bytes: impl Read, most: u64, path: &Path, into: &mut Vec<u8>) -> Result<()> {
-    bytes.take(most + 1).read_to_end(into).map_err(|error| inflate_error(path, into.len() as u64, error))?;
-    if into.len() as u64 > most {
-        return Err(Error::new(ErrorKind::Limit, format!("unpacks to more than {most} bytes")));
+/// Reads to the end, which must come within `most` bytes. What an index says too little of is counted before it is there.
+fn read_bounded(
+    bytes: impl Read,
+    most: u64,
+    path: &Path,
+    reservation: &mut Reservation,
+    into: &mut Vec<u8>,
+) -> Result<()> {
+    const LEAST: u64 = 1 << 20;
+    let mut bytes = bytes.take(most + 1);
+    while into.len() as u64 <= most {
+        let len = into.len() as u64;
+        let step = len.max(LEAST).min(most + 1 - len);
+        reservation.grow_to((len + step).min(most), WHAT)?;
+        into.reserve_exact(step as usize);
+        let read = bytes.by_ref().take(step).read_to_end(into);
+        read.map_err(|error| inflate_error(path, into.len() as u64, error))?;
+        if (into.len() as u64) < len + step {
+            return Ok(());
+        }
     }
-    Ok(())
+    Err(Error::new(ErrorKind::Limit, format!("unpacks to more than {most} bytes")))
 }
 
 /// The numbers in `bytes`.
@@ -140,18 +161,16 @@ impl File {
             frames: Vec::new(),
             bytes: 0,
         };
-        if let Packed::Whole(_, bytes) = *packed {
+        if let Packed::Whole { bytes, most, .. } = *packed {
             if bytes > MAX_CHUNK_BYTES {
-                return Err(Error::new(
-                    ErrorKind::Limit,
-                    format!("unpacks to {bytes} bytes; at most {MAX_CHUNK_BYTES}"),
-                ));
+                let message = format!("unpacks to {bytes} bytes; at most {MAX_CHUNK_BYTES}");
+                return Err(Error::new(ErrorKind::Limit, message));
             }
-            if table_bytes(records).is_none_or(|table| table > bytes) {
-                let message = format!("unpacks to {bytes} bytes, too few for the table of {records} records");
+            if table_bytes(records).is_none_or(|table| table > most) {
+                let message = format!("unpacks to {most} bytes, too few for the table of {records} records");
                 return Err(Error::new(ErrorKind::Format, message));
             }
-            file.bytes = bytes;
+            file.bytes = most;
             return Ok(file);
         }
         let input = files.open(path, Access::Read)?;
@@ -180,8 +199,12 @@ impl File {
         (at, &self.frames[at])
     }
 
+    /// How many bytes the file, or a frame of it, has after decompression, as far as the index tells.
     pub(super) fn chunk_bytes(&self, frame: usize) -> u64 {
-        self.frames.get(frame).map_or(self.bytes, |frame| frame.bytes)
+        match self.packed {
+            Packed::Whole { bytes, .. } => bytes,
+            _ => self.frames.get(frame).map_or(self.bytes, |frame| frame.bytes),
+        }
     }
 
     /// Decompresses the file, or a frame of it.
@@ -192,15 +215,14 @@ impl File {
         frame: usize,
         reservation: &mut Reservation,
     ) -> Result<Part> {
-        let most = self.chunk_bytes(frame);
         let mut bytes = Vec::new();
         let part = match (&self.packed, &self.input) {
             (Packed::Frames, Some(input)) => {
-                let Frame { first, stored, .. } = self.frames[frame].clone();
+                let Frame { first, stored, bytes: most } = self.frames[frame].clone();
                 let mut packed = Vec::new();
                 read_into(input, stored, &mut packed)?;
                 let unpacked = Packing::Zstd.unpack(Box::new(std::io::Cursor::new(packed)), budget)?;
-                read_bounded(unpacked, most, &self.path, &mut bytes)?;
+                read_bounded(unpacked, most, &self.path, reservation, &mut bytes)?;
                 let end = self.frames.get(frame + 1).map_or(records, |next| next.first);
                 let own = &self.offsets[first as usize..=end as usize];
                 let base = own.first().copied().unwrap_or(0);
@@ -208,9 +230,10 @@ impl File {
                 check_offsets(&offsets, 0, bytes.len() as u64)?;
                 Part { first, offsets, bytes }
             }
-            (Packed::Whole(packing, _), _) => {
-                let unpacked = packing.unpack(files.stream(&self.path)?, budget)?;
-                read_bounded(unpacked, most, &self.path, &mut bytes)?;
+            (Packed::Whole { packing, most, .. }, _) => {
+                let unpacked = packing.unpack(files.stream_whole(&self.path)?, budget)?;
+                read_bounded(unpacked, *most, &self.path, reservation, &mut bytes)?;
+                bytes.shrink_to_fit();
                 let offsets = offsets_of(&bytes, records, bytes.len() as u64)?;
                 Part { first: 0, offsets, bytes }
             }
@@ -218,7 +241,7 @@ impl File {
         };
         let held = (part.bytes.capacity() + part.offsets.capacity() * size_of::<u32>()) as u64;
         reservation.shrink_to(held);
-        reservation.grow_to(held, "a decompressed shard")?;
+        reservation.grow_to(held, WHAT)?;
         Ok(part)
     }
 }

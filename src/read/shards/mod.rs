@@ -19,7 +19,7 @@ use crate::sync::Arc;
 use super::{Fingerprint, check_record, parallel};
 
 use file::{File, Frame, MAX_RECORD_BYTES, Part, read_into};
-pub(super) use file::{Listed, Packed};
+pub(super) use file::{Listed, MAX_CHUNK_BYTES, Packed};
 
 /// A decompressed record's memory is kept for the next job's up to this.
 const KEPT_BYTES: usize = 1 << 20;
