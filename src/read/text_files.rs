@@ -13,7 +13,7 @@ use super::{ColumnRef, Fingerprint, Scratch};
 use crate::error::Location;
 
 /// The format of whole text files: each file is a record with the field `text`, without a byte-order mark. Its name is
-/// its path below the folder of the first file. It is never detected: name it in settings.
+/// its path below the innermost folder that holds all files. It is never detected: name it in settings.
 #[derive(Clone, Copy, Debug)]
 pub struct TextFiles;
 
@@ -42,7 +42,7 @@ const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 impl WholeFiles {
     fn new(files: &Files, paths: &[PathBuf], budget: &MemoryBudget) -> Result<Self> {
-        let root = paths.first().and_then(|path| path.parent()).unwrap_or(Path::new(""));
+        let root = shared_folder(paths);
         let mut listed = ListedFiles::new(files, root, budget)?.called("text", FieldKind::Text);
         for (record, path) in (0..).zip(paths) {
             match path.strip_prefix(root) {
@@ -53,6 +53,12 @@ impl WholeFiles {
         listed.check(paths.len() as u64)?;
         Ok(Self(listed))
     }
+}
+
+/// The innermost folder that all of these files lie below; empty if there is none.
+fn shared_folder(paths: &[PathBuf]) -> &Path {
+    let mut folders = paths.first().into_iter().flat_map(|path| path.ancestors().skip(1));
+    folders.find(|folder| paths.iter().all(|path| path.starts_with(folder))).unwrap_or(Path::new(""))
 }
 
 impl Container for WholeFiles {
@@ -93,5 +99,47 @@ impl Container for WholeFiles {
 
     fn fingerprint(&self) -> Fingerprint {
         self.0.fingerprint()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn paths<const N: usize>(paths: [&str; N]) -> Vec<PathBuf> {
+        paths.map(PathBuf::from).to_vec()
+    }
+
+    #[test]
+    fn relative_files_of_several_folders_are_read_under_different_names() {
+        let listed = paths(["Cargo.toml", "src/lib.rs", "src/read/mod.rs"]);
+        for files in [&listed[..], &listed[1..], &listed[2..]] {
+            let container = WholeFiles::new(&Files::local(), files, &MemoryBudget::unlimited()).unwrap();
+            let (mut scratch, mut names) = (Scratch::default(), Vec::new());
+            for (record, path) in (0..).zip(files) {
+                container.fetch(&[record], 0, &mut scratch).unwrap();
+                assert_eq!(container.place(record).path.as_ref(), Some(path));
+                names.push(Vec::new());
+                container.name(record, names.last_mut().unwrap());
+            }
+            names.dedup();
+            assert_eq!(names.len(), files.len());
+        }
+    }
+
+    #[test]
+    fn names_begin_below_the_folder_that_holds_all_files() {
+        for (files, folder) in [
+            (paths(["/a/b/1.txt", "/a/b/2.txt"]), "/a/b"),
+            (paths(["/a/b/1.txt", "/a/b/c/2.txt"]), "/a/b"),
+            (paths(["/a/b/1.txt", "/a/c/2.txt"]), "/a"),
+            (paths(["/a/b/1.txt", "/a/bc/2.txt"]), "/a"),
+            (paths(["b/1.txt", "c/2.txt"]), ""),
+            (paths(["1.txt"]), ""),
+            (paths(["/1.txt", "2.txt"]), ""),
+            (paths([]), ""),
+        ] {
+            assert_eq!(shared_folder(&files), Path::new(folder), "{files:?}");
+        }
     }
 }
