@@ -380,6 +380,51 @@ fn a_feature_without_values_is_missing_and_has_no_length() {
     }
 }
 
+/// A field of a message in protobuf, whose bytes are these.
+fn part(number: u8, bytes: &[u8]) -> Vec<u8> {
+    [&[number << 3 | 2, u8::try_from(bytes.len()).unwrap()], bytes].concat()
+}
+
+/// A sequence example whose list of features `x` has these steps of byte strings.
+fn steps(steps: &[&[&str]]) -> Vec<u8> {
+    let strings = |step: &&[&str]| step.iter().flat_map(|text| part(1, text.as_bytes())).collect::<Vec<u8>>();
+    let list: Vec<u8> = steps.iter().flat_map(|step| part(1, &part(1, &strings(step)))).collect();
+    framed(&part(2, &part(1, &[part(1, b"x"), part(2, &list)].concat())))
+}
+
+#[test]
+fn a_step_without_byte_strings_stays_among_those_that_have_one() {
+    let full = steps(&[&["a"], &["b"]]).repeat(1000);
+    let file = file(&[full, steps(&[&["a"], &[], &["b"]])].concat());
+    let mut records = open(file.path()).unwrap();
+    records.find(&"x".into()).unwrap();
+    let mut scratch = Scratch::default();
+    records.fetch(&[1000], 0, &mut scratch).unwrap();
+    let mut found = Vec::new();
+    let mut visit = |_, value: Value<'_>| match value {
+        Value::List(list) => list.each(&mut |step| {
+            found.push(step.describe());
+            Ok(())
+        }),
+        other => panic!("{other:?}"),
+    };
+    records.read(1000, 0, &mut scratch, &mut visit).unwrap();
+    assert_eq!(found, ["\"a\"", "a list", "\"b\""]);
+}
+
+#[test]
+fn a_feature_that_is_asked_for_by_two_names_goes_to_both() {
+    // {"x": int64_list {5}}
+    let file = file(&framed(b"\x0a\x0c\x0a\x0a\x0a\x01x\x12\x05\x1a\x03\x0a\x01\x05"));
+    for names in [["x", "context/x"], ["context/x", "x"]] {
+        let [one, other] = names.map(|name| Numbers::i64().from(name));
+        let loader = Loader::open(file.path()).unwrap().field("one", one).field("other", other).batch_size(1);
+        let batch = loader.build().unwrap().next().unwrap().unwrap();
+        let number = |name: &str| batch.tensor(name).unwrap().as_slice::<i64>().unwrap()[0];
+        assert_eq!((number("one"), number("other")), (5, 5), "{names:?}");
+    }
+}
+
 #[test]
 fn where_records_begin_is_kept_for_the_next_run_and_never_trusted_with_their_contents() {
     let folder = tempfile::tempdir().unwrap();

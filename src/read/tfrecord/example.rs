@@ -80,6 +80,18 @@ pub(super) enum Values<'a> {
     Integers(&'a [i64]),
 }
 
+impl Values<'_> {
+    /// Whether there is no value, in a list or without one.
+    pub(super) fn is_empty(&self) -> bool {
+        match self {
+            Self::None => true,
+            Self::Bytes(strings) => strings.len() == 0,
+            Self::Floats(numbers) => numbers.is_empty(),
+            Self::Integers(numbers) => numbers.is_empty(),
+        }
+    }
+}
+
 /// Room for the numbers of a feature.
 #[derive(Debug, Default)]
 pub(super) struct Room {

@@ -159,13 +159,25 @@ struct Key {
     is_list: bool,
 }
 
-/// The numbers of the features that are read, and of the lists of features.
+/// The features that are read, and the lists of features.
 #[derive(Debug, Default)]
-struct Wanted([HashMap<Box<[u8]>, usize>; 2]);
+struct Wanted {
+    /// The numbers of features, and of lists of features.
+    numbers: [HashMap<Box<[u8]>, usize>; 2],
+    /// The number of a feature, and another number of the same one under another name.
+    twins: Vec<(usize, usize)>,
+}
 
 impl Wanted {
     fn of(&self, name: &[u8], is_list: bool) -> Option<usize> {
-        self.0[usize::from(is_list)].get(name).copied()
+        self.numbers[usize::from(is_list)].get(name).copied()
+    }
+
+    fn add(&mut self, key: &Key, number: usize) {
+        let first = *self.numbers[usize::from(key.is_list)].entry(key.name.as_bytes().into()).or_insert(number);
+        if first != number && !self.twins.contains(&(first, number)) {
+            self.twins.push((first, number));
+        }
     }
 }
 
@@ -336,8 +348,7 @@ impl Container for TfRecords {
             }
             (None, ColumnRef::Position(_)) => find_field(&self.fields[..self.listed], field)?,
         };
-        let Key { name, is_list } = &self.keys[number];
-        self.wanted.0[usize::from(*is_list)].insert(name.as_bytes().into(), number);
+        self.wanted.add(&self.keys[number], number);
         Ok(number)
     }
 
@@ -432,7 +443,11 @@ impl TfRecords {
             }
             nth += 1;
             Ok(())
-        })
+        })?;
+        for (one, other) in &self.wanted.twins {
+            found[*other] = found[*one].clone();
+        }
+        Ok(())
     }
 }
 
@@ -490,8 +505,7 @@ impl List for Steps<'_> {
         let result = each_step(self.list, |feature| {
             let values = room.values(feature)?;
             // A step without a value must not vanish among those that have one.
-            let is_list = self.are_lists || matches!(values, Values::None | Values::Floats([]) | Values::Integers([]));
-            if is_list { give_list(values, visit) } else { give(values, visit) }
+            if self.are_lists || values.is_empty() { give_list(values, visit) } else { give(values, visit) }
         });
         self.room.set(room);
         result
