@@ -23,6 +23,9 @@ pub struct Files {
     handles: Option<Arc<Handles>>,
 }
 
+/// What tells how a file is compressed.
+const MARK_BYTES: u64 = 4;
+
 /// How many bytes may be requested ahead, unless another limit is given.
 const AHEAD_BYTES: u64 = 256 << 20;
 
@@ -69,13 +72,21 @@ impl Files {
         }
     }
 
-    /// Opens a file for reading from front to back.
+    /// Opens a file for reading from front to back. Of a file in a storage, little is requested before it is known that much
+    /// is read.
     pub(crate) fn stream(&self, path: &Path) -> Result<Bytes> {
+        self.streamed(path, STREAM_BEGIN)
+    }
+
+    /// Opens a file of which everything will be read, from front to back.
+    pub(crate) fn stream_whole(&self, path: &Path) -> Result<Bytes> {
+        self.streamed(path, STREAM_AHEAD)
+    }
+
+    fn streamed(&self, path: &Path, least_ahead: u64) -> Result<Bytes> {
         match &self.ahead {
             None => Ok(Box::new(Local { file: open_file(path)?, at: 0 })),
-            Some(ahead) => {
-                Ok(Box::new(Stream { input: Input::stored(ahead, path)?, at: 0, asked: 0, requested: VecDeque::new() }))
-            }
+            Some(ahead) => Ok(Box::new(Stream::new(Input::stored(ahead, path)?, least_ahead))),
         }
     }
 
@@ -97,8 +108,15 @@ impl Files {
     /// How a file is compressed; `None` if it is not.
     pub(crate) fn packing(&self, path: &Path) -> Result<Option<Packing>> {
         let mut begin = Vec::new();
-        let read = self.stream(path)?.take(4).read_to_end(&mut begin);
-        read.map_err(|error| inflate_error(path, 0, error)).map(|_| Packing::of(&begin))
+        if let Some(ahead) = &self.ahead {
+            let input = Input::stored(ahead, path)?;
+            begin.resize(input.len().min(MARK_BYTES) as usize, 0);
+            input.read_at(0, &mut begin)?;
+        } else {
+            let read = self.stream(path)?.take(MARK_BYTES).read_to_end(&mut begin);
+            read.map_err(|error| inflate_error(path, 0, error))?;
+        }
+        Ok(Packing::of(&begin))
     }
 
     /// The bytes of a file, decompressed if it is compressed.
@@ -187,29 +205,45 @@ impl Read for Local {
     }
 }
 
-/// How far ahead of its reader a stream requests bytes, and in what steps.
+/// How far ahead of its reader a stream requests bytes: at first, and at most; in between as much as twice of what was
+/// read. Many a reader only looks at the first bytes.
+const STREAM_BEGIN: u64 = 64 << 10;
 const STREAM_AHEAD: u64 = 16 << 20;
+/// Longest request of a stream.
 const STREAM_STEP: u64 = 1 << 20;
 
 /// A file of a storage that is read from front to back.
 struct Stream {
     input: Input,
     at: u64,
+    least_ahead: u64,
     /// The end of what was requested.
     asked: u64,
     /// The requests, each with its end.
     requested: VecDeque<(u64, Requested)>,
 }
 
-impl Read for Stream {
-    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
-        while self.asked < self.input.len().min(self.at.saturating_add(STREAM_AHEAD)) {
-            let step: Range<u64> = self.asked..self.input.len().min(self.asked + STREAM_STEP);
-            self.asked = step.end;
+impl Stream {
+    fn new(input: Input, least_ahead: u64) -> Self {
+        Self { input, at: 0, least_ahead, asked: 0, requested: VecDeque::new() }
+    }
+
+    fn ask(&mut self) {
+        let ahead = self.at.saturating_mul(2).clamp(self.least_ahead, STREAM_AHEAD);
+        let step = (ahead / 4).clamp(STREAM_BEGIN, STREAM_STEP);
+        while self.asked < self.input.len().min(self.at.saturating_add(ahead)) {
+            let range: Range<u64> = self.asked..self.input.len().min(self.asked + step);
+            self.asked = range.end;
             let mut needs = Needs::default();
-            self.input.need(step, &mut needs);
+            self.input.need(range, &mut needs);
             self.requested.push_back((self.asked, needs.request()));
         }
+    }
+}
+
+impl Read for Stream {
+    fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
+        self.ask();
         let left = usize::try_from(self.input.len() - self.at).unwrap_or(usize::MAX);
         let count = into.len().min(left);
         self.input.read_at(self.at, &mut into[..count]).map_err(std::io::Error::other)?;
@@ -218,5 +252,59 @@ impl Read for Stream {
             self.requested.pop_front();
         }
         Ok(count)
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::Mutex;
+
+    const LEN: u64 = 40 << 20;
+
+    /// Zeros, and a record of what was read.
+    #[derive(Default)]
+    struct Zeros(Mutex<Vec<Range<u64>>>);
+
+    impl Storage for Zeros {
+        fn file_len(&self, _: &Path) -> Result<u64> {
+            Ok(LEN)
+        }
+
+        fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+            self.0.lock().push(range.clone());
+            into.clear();
+            into.resize((range.end.min(LEN) - range.start) as usize, 0);
+            Ok(LEN)
+        }
+    }
+
+    #[test]
+    fn only_what_is_looked_at_is_requested() {
+        let zeros = Arc::new(Zeros::default());
+        let files = Files::of(zeros.clone(), &MemoryBudget::unlimited());
+        assert_eq!(files.packing(Path::new("x")).unwrap(), None);
+        assert_eq!(*zeros.0.lock(), [0..4]);
+    }
+
+    #[test]
+    fn a_stream_requests_more_the_more_is_read_and_all_at_once_where_all_is_wanted() {
+        let files = Files::of(Arc::new(Zeros::default()), &MemoryBudget::unlimited());
+        let input = || Input::stored(files.ahead.as_ref().unwrap(), Path::new("x")).unwrap();
+        let mut stream = Stream::new(input(), STREAM_BEGIN);
+        let mut buffer = vec![0; 16 << 10];
+        let mut before = 0;
+        while stream.at < LEN {
+            stream.read_exact(&mut buffer).unwrap();
+            let begin = stream.at - buffer.len() as u64;
+            assert!(stream.asked - begin >= STREAM_AHEAD.min(2 * begin).min(LEN - begin), "{begin}");
+            assert!(stream.asked <= (3 * begin + begin / 2).max(2 * STREAM_BEGIN), "{begin}: {}", stream.asked);
+            assert!(stream.asked >= before);
+            before = stream.asked;
+        }
+        assert_eq!((stream.asked, stream.requested.len()), (LEN, 0));
+        let mut whole = Stream::new(input(), STREAM_AHEAD);
+        whole.read_exact(&mut buffer).unwrap();
+        assert_eq!((whole.asked, whole.requested.len()), (STREAM_AHEAD, 16));
     }
 }

@@ -7,10 +7,10 @@ use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Mutex, Ordering};
 
-use super::open_file;
+use super::{open_file, replaced};
 
 /// Keeps some files open: those that were used last.
 #[derive(Debug)]
@@ -85,7 +85,7 @@ impl Lent {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it can't be opened again, or is another one.
+    /// [`ErrorKind::Io`](crate::error::ErrorKind::Io) if it can't be opened again, or is another one.
     pub(super) fn file(&self) -> Result<Arc<File>> {
         if let Some(file) = self.handles.kept(self.number) {
             return Ok(file);
@@ -93,8 +93,7 @@ impl Lent {
         let file = open_file(&self.path)?;
         let metadata = file.metadata().map_err(|error| Error::io(&self.path, error))?;
         if identity_of(&metadata) != self.identity || metadata.len() < self.len {
-            let message = "another file has taken its place since it was opened; it must not change meanwhile";
-            return Err(Error::new(ErrorKind::Io, message).at_path(&self.path));
+            return Err(replaced(&self.path));
         }
         let file = Arc::new(file);
         self.handles.keep(self.number, &file);
@@ -118,6 +117,7 @@ fn identity_of(_: &Metadata) -> Option<(u64, u64)> {
 mod tests {
     use super::super::input::read_at;
     use super::*;
+    use crate::error::ErrorKind;
 
     #[test]
     fn no_more_files_are_open_than_may_be_and_all_can_be_read() {

@@ -279,9 +279,9 @@ impl Input {
         match &self.held {
             Held::File(file, _) => self.read_file_at(file, offset, into),
             Held::Lent(lent) => self.read_file_at(&*lent.file()?, offset, into),
-            Held::Stored(ahead, file, path) => {
-                ahead.read(*file, path, offset, into).map_err(|error| error.at_path(&self.path).at_byte(offset))
-            }
+            Held::Stored(ahead, file, path) => ahead
+                .read(*file, (path, self.len), offset, into)
+                .map_err(|error| error.at_path(&self.path).at_byte(offset)),
             Held::Map(_) | Held::Memory(..) => {
                 let bytes = self.slice().unwrap_or_default();
                 let range = usize::try_from(offset).ok().and_then(|start| bytes.get(start..)?.get(..into.len()));

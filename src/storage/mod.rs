@@ -82,7 +82,8 @@ pub trait Storage: Send + Sync {
     fn file_len(&self, path: &Path) -> Result<u64>;
 
     /// Replaces what `into` holds with the bytes in `range` of the file, as far as the file goes, reusing its memory; gives
-    /// the length of the whole file. It is called with `0..u64::MAX` for a whole file.
+    /// the length of the whole file, by which one that was replaced is noticed. It is called with `0..u64::MAX` for a whole
+    /// file.
     ///
     /// # Errors
     ///
@@ -112,6 +113,13 @@ pub enum Entry {
     File(OsString),
     /// A folder of this name.
     Folder(OsString),
+}
+
+/// The error of a file that is another one than when it was opened.
+#[cold]
+fn replaced(path: &Path) -> Error {
+    let message = "another file has taken its place since it was opened; it must not change meanwhile";
+    Error::new(ErrorKind::Io, message).at_path(path)
 }
 
 /// The error of a file that has become shorter since it was opened.

@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::sync::{Condvar, Mutex};
 
-use super::Storage;
+use super::{Storage, replaced};
 
 use pieces::{Key, State};
 use shared::Shared;
@@ -98,16 +98,19 @@ impl Ahead {
         self.0.state.lock().counts
     }
 
-    /// Fills `into` with the bytes of a file from `offset` on.
-    pub(super) fn read(&self, file: u64, path: &Path, offset: u64, into: &mut [u8]) -> Result<()> {
+    /// Fills `into` with the bytes from `offset` on of a file that had `len` when it was opened.
+    pub(super) fn read(&self, file: u64, (path, len): (&Path, u64), offset: u64, into: &mut [u8]) -> Result<()> {
         let mut done = 0;
         while done < into.len() {
             let at = offset.saturating_add(done as u64);
             let rest = &mut into[done..];
             let piece = self.0.piece(file, at);
+            if piece.as_ref().is_some_and(|(_, piece)| piece.file_len != len) {
+                return Err(replaced(path));
+            }
             let found = piece.as_ref().and_then(|(start, piece)| piece.bytes.get((at - start) as usize..));
             let Some(found) = found.filter(|found| !found.is_empty()) else {
-                return self.0.read_now(path, at, rest);
+                return self.0.read_now((path, len), at, rest);
             };
             let count = found.len().min(rest.len());
             rest[..count].copy_from_slice(&found[..count]);
@@ -264,7 +267,7 @@ mod tests {
 
     fn check(ahead: &Ahead, path: &Path, range: Range<u64>) {
         let mut bytes = vec![0; (range.end - range.start) as usize];
-        ahead.read(0, path, range.start, &mut bytes).expect("the storage has it");
+        ahead.read(0, (path, LEN), range.start, &mut bytes).expect("the storage has it");
         assert!(bytes.iter().zip(range).all(|(byte, at)| *byte == at as u8));
     }
 
@@ -323,6 +326,33 @@ mod tests {
     }
 
     #[test]
+    fn an_object_of_another_length_than_before_is_an_error_that_names_it() {
+        struct Replaced;
+        impl Storage for Replaced {
+            fn file_len(&self, _: &Path) -> Result<u64> {
+                Ok(100)
+            }
+
+            fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+                into.clear();
+                into.resize((range.end.min(120) - range.start) as usize, 7);
+                Ok(120)
+            }
+        }
+        let ahead = Ahead::new(Arc::new(Replaced), 1 << 30, &MemoryBudget::unlimited());
+        let path: Arc<Path> = Path::new("x").into();
+        let read = || ahead.read(0, (&path, 100), 10, &mut [0; 10]).unwrap_err();
+        let refused = |error: Error| {
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Io, Some(&*path)), "{error}");
+            assert!(error.message().contains("another file has taken its place"), "{error}");
+        };
+        refused(read());
+        let held = ask(&ahead, &path, [(0, 100)]);
+        refused(read());
+        drop(held);
+    }
+
+    #[test]
     fn what_was_asked_for_in_vain_is_read_again_by_who_needs_it() {
         struct Broken;
         impl Storage for Broken {
@@ -337,7 +367,7 @@ mod tests {
         let ahead = Ahead::new(Arc::new(Broken), 1 << 30, &MemoryBudget::unlimited());
         let path = Path::new("x").into();
         let held = ask(&ahead, &path, [(0, 100)]);
-        assert_eq!(ahead.read(0, &path, 0, &mut [0; 10]).unwrap_err().message(), "no");
+        assert_eq!(ahead.read(0, (&path, 100), 0, &mut [0; 10]).unwrap_err().message(), "no");
         drop(held);
         assert!(ahead.0.state.lock().pieces.is_empty());
     }

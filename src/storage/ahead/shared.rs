@@ -7,7 +7,7 @@ use std::thread;
 
 use crate::counters::BytesRead;
 use crate::error::{Error, Result};
-use crate::storage::{Storage, shorter_than_before};
+use crate::storage::{Storage, replaced, shorter_than_before};
 use crate::sync::{Condvar, Mutex, MutexGuard};
 
 use super::pieces::{Content, Loaded, State};
@@ -48,17 +48,20 @@ impl Shared {
     }
 
     #[cold]
-    pub(super) fn read_now(&self, path: &Path, offset: u64, into: &mut [u8]) -> Result<()> {
+    pub(super) fn read_now(&self, (path, len): (&Path, u64), offset: u64, into: &mut [u8]) -> Result<()> {
         let mut buffer = {
             let mut state = self.state.lock();
             state.counts.unforeseen += 1;
             state.spare.pop().unwrap_or_default()
         };
         let end = offset.saturating_add(into.len() as u64);
-        let len = self.storage.read(path, offset..end, &mut buffer)?;
+        let found = self.storage.read(path, offset..end, &mut buffer)?;
         let Some(bytes) = buffer.get(..into.len()) else {
-            return Err(shorter_than_before(path, len.max(offset.saturating_add(buffer.len() as u64))));
+            return Err(shorter_than_before(path, found.max(offset.saturating_add(buffer.len() as u64))));
         };
+        if found != len {
+            return Err(replaced(path));
+        }
         into.copy_from_slice(bytes);
         BytesRead::note(into.len());
         self.state.lock().keep(buffer);
