@@ -1,3 +1,4 @@
+use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io::{ErrorKind as IoErrorKind, Read};
 use std::path::{Path, PathBuf};
@@ -21,7 +22,8 @@ pub enum SavedIndex {
     /// Nowhere. The default.
     #[default]
     Off,
-    /// Beside the data: `NAME.ringfeed` next to the file or folder `NAME`.
+    /// Beside the data: `NAME.ringfeed` next to the file or folder `NAME`, and `NAME.KIND.ringfeed` for what else is kept of it,
+    /// such as the tokens of its text (`NAME.tokens.ringfeed`).
     Beside,
     /// In this folder, which must exist, for data in read-only folders.
     In(PathBuf),
@@ -31,7 +33,17 @@ impl SavedIndex {
     /// The file that holds the index of `data`; `None` if none is saved.
     #[must_use]
     pub fn path(&self, data: &Path) -> Option<PathBuf> {
+        self.named(data, data.file_name().unwrap_or_default().to_owned())
+    }
+
+    /// The file that holds something else of `data`, which another reader must not take for its index.
+    pub(crate) fn path_of(&self, data: &Path, kind: &str) -> Option<PathBuf> {
         let mut name = data.file_name().unwrap_or_default().to_owned();
+        name.push(format!(".{kind}"));
+        self.named(data, name)
+    }
+
+    fn named(&self, data: &Path, mut name: OsString) -> Option<PathBuf> {
         match self {
             Self::Off => None,
             Self::Beside => {
@@ -73,11 +85,6 @@ impl Guard {
         guard
     }
 
-    /// As a number, for files that [`save`] does not write.
-    pub(crate) fn number(self) -> u64 {
-        self.0
-    }
-
     /// And made with these options.
     pub(crate) fn and(self, options: &[u8]) -> Self {
         Self(hash(self.0, options))
@@ -114,10 +121,35 @@ impl Kept {
     /// [`ErrorKind::Io`].
     pub(crate) fn of(saved: &SavedIndex, data: &Path, kind: &str, options: &[u8]) -> Result<Option<Self>> {
         let Some(path) = saved.path(data) else { return Ok(None) };
+        Ok(Some(Self::new(path, Guard::new(kind)).and_file(data)?.and(options)))
+    }
+
+    /// An index that is kept at `path`; [`and_file`](Self::and_file) adds the files that it is made of.
+    pub(crate) fn new(path: PathBuf, guard: Guard) -> Self {
+        Self { path, guard, settled: true }
+    }
+
+    /// And made of this file or folder as it is now. To be looked at before it is read, as for [`of`](Self::of).
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`].
+    pub(crate) fn and_file(self, data: &Path) -> Result<Self> {
         let metadata = metadata(data)?;
-        let guard = Guard::new(kind).and_metadata(&metadata).and(options);
         let age = metadata.modified().ok().and_then(|modified| modified.elapsed().ok());
-        Ok(Some(Self { path, guard, settled: age.is_some_and(|age| age >= UNSETTLED) }))
+        let settled = self.settled && age.is_some_and(|age| age >= UNSETTLED);
+        Ok(Self { guard: self.guard.and_metadata(&metadata), settled, ..self })
+    }
+
+    /// And made with these options.
+    pub(crate) fn and(self, options: &[u8]) -> Self {
+        Self { guard: self.guard.and(options), ..self }
+    }
+
+    /// Where it is kept, and the number of the guard, for files that are not written by [`save`](Self::save); `None` if the
+    /// data may still be changing.
+    pub(crate) fn settled(&self) -> Option<(&Path, u64)> {
+        self.settled.then_some((&*self.path, self.guard.0))
     }
 
     /// What was kept; `None` if there is nothing that can be trusted.
@@ -125,14 +157,14 @@ impl Kept {
         load(&self.path, self.guard)
     }
 
-    /// Keeps `contents` for the next run, unless the file may still be changing.
+    /// Keeps `contents` for the next run, unless the data may still be changing.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Io`] if it can't be written, with what to do instead.
     pub(crate) fn save(&self, contents: &[u8]) -> Result<()> {
         if !self.settled {
-            tracing::debug!(path = %self.path.display(), "the file has just been written; its index is saved next time");
+            tracing::debug!(path = %self.path.display(), "the data has just been written; its index is saved next time");
             return Ok(());
         }
         save(&self.path, self.guard, contents)

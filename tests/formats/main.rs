@@ -51,6 +51,7 @@ mod shards;
 #[cfg(unix)]
 mod special_files;
 mod tar;
+mod tar_members;
 #[cfg(feature = "images")]
 mod tfrecord;
 #[cfg(feature = "tokenizers")]

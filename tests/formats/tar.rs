@@ -517,8 +517,13 @@ fn a_changed_byte_never_panics_and_in_a_header_never_goes_unseen() {
 fn a_saved_index_is_used_until_the_archive_or_the_fields_change() {
     let folder = Folder::new();
     let (one, two) = (archive([("a.txt", "1"), ("a.cls", "5")]), archive([("a.txt", "2"), ("a.cls", "6")]));
-    let path = folder.put("set.tar", &one);
-    let time = fs::metadata(&path).unwrap().modified().unwrap();
+    let put = |name: &str, bytes: &[u8], time: std::time::SystemTime| {
+        let path = folder.put(name, bytes);
+        fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+        path
+    };
+    let time = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+    let path = put("set.tar", &one, time);
     let saving = TarOptions { saved_index: SavedIndex::Beside, ..TarOptions::default() };
     let both = [text("txt", 9), class("cls")].concat();
     let open = |path: &PathBuf| TarReader::with_fields(path, &both, &saving).unwrap();
@@ -529,7 +534,7 @@ fn a_saved_index_is_used_until_the_archive_or_the_fields_change() {
     let fingerprint = open(&path).fingerprint();
     // That it is used shows in an index of another archive, made out to be one of this.
     let guard = fs::read(&saved).unwrap()[8..16].to_vec();
-    let other = folder.put("other.tar", &two);
+    let other = put("other.tar", &two, time);
     open(&other);
     let mut forged = fs::read(folder.0.path().join("other.tar.ringfeed")).unwrap();
     forged[8..16].copy_from_slice(&guard);
@@ -539,19 +544,12 @@ fn a_saved_index_is_used_until_the_archive_or_the_fields_change() {
     // That saved another index over it, which does not fit these fields.
     assert_eq!(label(), Some(5));
     // Another archive of the same size, with its time of modification set back.
-    fs::write(&path, &two).unwrap();
-    fs::File::options().write(true).open(&path).unwrap().set_modified(time).unwrap();
+    put("set.tar", &two, time);
     if cfg!(unix) {
         assert_eq!(label(), Some(6));
     }
     assert_ne!(open(&path).fingerprint(), fingerprint);
-    fs::write(&path, &one).unwrap();
-    fs::File::options()
-        .write(true)
-        .open(&path)
-        .unwrap()
-        .set_modified(time + std::time::Duration::from_nanos(50))
-        .unwrap();
+    put("set.tar", &one, time + std::time::Duration::from_nanos(50));
     assert_eq!(label(), Some(5));
     let whole = fs::read(&saved).unwrap();
     for at in 28..whole.len() {

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfeed::field::{Field, Tokenizer};
-use ringfeed::formats::{TextFiles, TextTokens, Tokens};
+use ringfeed::formats::{TextFiles, TextLines, TextTokens, Tokens};
 use ringfeed::order::Shard;
 use ringfeed::settings::{SavedIndex, SourceConfig};
 use ringfeed::storage::{Files, Storage};
@@ -366,13 +366,17 @@ fn tokens_are_kept_for_the_next_run_until_something_changes() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("texts.txt");
     std::fs::write(&path, "the cat\nsat on the mat\n").unwrap();
-    let kept = folder.path().join("texts.txt.ringfeed");
+    let [kept, index] = ["texts.txt.tokens.ringfeed", "texts.txt.ringfeed"].map(|name| folder.path().join(name));
     let read = |special_tokens: bool| {
         let format = Some("text".to_owned());
         let options = TextTokenOptions { format, special_tokens, saved_index: SavedIndex::Beside, ..options(2) };
         rows(&mut *packed(std::slice::from_ref(&path), options).build().unwrap(), "inputs")
     };
     let wanted = read(false);
+    assert!(!kept.exists(), "the text may still be changing");
+    let long_ago = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+    std::fs::File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
+    assert_eq!(read(false), wanted);
     let bytes = std::fs::read(&kept).unwrap();
     assert_eq!(read(false), wanted);
     // What is kept is what is read: with another token in it, that one comes.
@@ -390,9 +394,21 @@ fn tokens_are_kept_for_the_next_run_until_something_changes() {
     std::fs::write(&kept, &bytes[..bytes.len() - 2]).unwrap();
     assert_eq!(read(false), wanted);
     assert_eq!(std::fs::read(&kept).unwrap(), bytes);
+    // What an earlier version kept under another name is used.
+    std::fs::rename(&kept, &index).unwrap();
+    assert_eq!(read(false), wanted);
+    assert!(!kept.exists());
+    // The index of the lines comes in its place, and no longer in that of the tokens.
+    let lines = || Loader::new(SourceConfig::new(TextLines, &path, Default::default())).saved_index(SavedIndex::Beside);
+    for _ in 0..2 {
+        assert_eq!(lines().field("line", ringfeed::field::Text::new(20)).build().unwrap().count(), 1);
+        assert_eq!(read(false), wanted);
+    }
+    assert!(std::fs::read(&index).unwrap().starts_with(b"ringfeed"));
+    assert_eq!(std::fs::read(&kept).unwrap(), bytes);
     std::fs::write(&path, "the cat\nsat on the mat and sat\n").unwrap();
     assert!(read(false).len() > wanted.len());
-    assert!(std::fs::read_dir(folder.path()).unwrap().count() == 2, "nothing else lies there");
+    assert!(std::fs::read_dir(folder.path()).unwrap().count() == 3, "nothing else lies there");
 }
 
 /// Another machine's files.

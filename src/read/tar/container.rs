@@ -4,14 +4,14 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
-use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
+use crate::read::container::{Container, FieldInfo, FieldKind, Value, Visit};
 use crate::read::json::give;
-use crate::read::{ColumnRef, Fingerprint, RecordReader, Scratch, container};
+use crate::read::{ColumnRef, Fingerprint, RecordReader, Scratch};
 use crate::storage::{Files, Needs};
 
 use super::fields::any_fields;
 use super::member::Member;
-use super::value::{Pointer, Value};
+use super::value::Pointer;
 use super::{TarOptions, TarReader, Worker};
 
 /// Samples whose members are bytes, or values in JSON.
@@ -21,6 +21,8 @@ pub(super) struct TarMembers {
     /// The number of the member among those that are read, and a pointer into it.
     found: Vec<(usize, Option<Pointer>)>,
     extensions: Vec<String>,
+    /// For each extension, whether a field is the member itself. Otherwise a sample may lack it, as what is inside it.
+    are_whole: Vec<bool>,
 }
 
 impl TarMembers {
@@ -33,16 +35,19 @@ impl TarMembers {
         wanted: &[ColumnRef],
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let mut extensions: Vec<String> = Vec::new();
+        let (mut extensions, mut are_whole): (Vec<String>, Vec<bool>) = Default::default();
         for field in wanted {
-            let Member { extension, .. } = Member::of(field)?;
-            if !extensions.contains(&extension) {
+            let Member { extension, pointer } = Member::of(field)?;
+            let member = extensions.iter().position(|own| *own == extension).unwrap_or_else(|| {
                 extensions.push(extension);
-            }
+                are_whole.push(false);
+                are_whole.len() - 1
+            });
+            are_whole[member] |= pointer.is_none();
         }
         let reader = TarReader::open_all(files, root, paths, any_fields(&extensions), options, budget)?;
         let fields = extensions.iter().map(|extension| FieldInfo::new(extension, FieldKind::Bytes)).collect();
-        Ok(Self { reader, fields, found: Vec::new(), extensions })
+        Ok(Self { reader, fields, found: Vec::new(), extensions, are_whole })
     }
 }
 
@@ -73,7 +78,13 @@ impl Container for TarMembers {
     }
 
     fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        self.reader.fetch(records, nth, scratch)
+        let members = scratch.of::<Worker>().members_of(nth, self.extensions.len());
+        for (member, buffer) in members.iter_mut().enumerate() {
+            if self.are_whole[member] || !self.reader.lacks(records[nth], member) {
+                self.reader.read_member(records[nth], member, buffer)?;
+            }
+        }
+        Ok(())
     }
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
@@ -82,14 +93,11 @@ impl Container for TarMembers {
         let members = &members[nth * wanted..(nth + 1) * wanted];
         for (number, (member, pointer)) in self.found.iter().enumerate() {
             let given = match pointer {
-                None => visit(number, container::Value::Bytes(&members[*member])),
+                None => visit(number, Value::Bytes(&members[*member])),
+                Some(_) if self.reader.lacks(record, *member) => visit(number, Value::Missing),
                 Some(pointer) => pointer.find(&members[*member]).and_then(|raw| match raw {
-                    Some(list) if list.starts_with('[') => give(list, buffers, &mut |value| visit(number, value)),
-                    raw => match Value::of_json(raw, pointer)? {
-                        Value::Integer(integer) => visit(number, container::Value::I64(integer)),
-                        Value::Float(text) => visit(number, container::Value::Decimal(text)),
-                        Value::Text(text) => visit(number, container::Value::Text(&text)),
-                    },
+                    Some(raw) => give(raw, buffers, &mut |value| visit(number, value)),
+                    None => visit(number, Value::Missing),
                 }),
             };
             given.map_err(|error| self.reader.located(error, record, *member))?;

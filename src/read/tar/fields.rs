@@ -30,9 +30,18 @@ pub(super) struct OwnField {
 #[derive(Clone, Debug)]
 enum Becomes {
     Image(Box<ImageOptions>),
-    Class { names: Option<Vec<String>>, one_hot: bool, dtype: Option<DType> },
-    Text { max_len: usize, longer: Longer },
+    Class {
+        names: Option<Vec<String>>,
+        one_hot: bool,
+        dtype: Option<DType>,
+    },
+    Text {
+        max_len: usize,
+        longer: Longer,
+    },
     Number(DType),
+    /// Nothing: the member is only read.
+    Bytes,
 }
 
 /// Fields by the names of their tensors.
@@ -183,6 +192,7 @@ impl Fields {
                     fields.values.push(ValueField { member, tensor: 0, kind: Kind::Text(*longer) });
                 }
                 Becomes::Number(_) => fields.values.push(ValueField { member, tensor: 0, kind: Kind::Number(pointer) }),
+                Becomes::Bytes => {}
             }
         }
         fields
@@ -230,9 +240,15 @@ impl Fields {
                     values.next().expect("there is one for each such field").tensor = first;
                     tensors.push(TensorSpec::new(name, *role, *dtype, &[]));
                 }
+                Becomes::Bytes => {}
             }
         }
         Ok(tensors)
+    }
+
+    /// Whether nothing is decoded here: members are only read.
+    pub(super) fn are_bytes(&self) -> bool {
+        self.own.iter().all(|field| matches!(field.becomes, Becomes::Bytes))
     }
 
     /// The extension of a wanted member; `None` for an image with any extension.
@@ -271,16 +287,16 @@ pub(super) fn usual_fields(extensions: &[String]) -> Result<Vec<(String, Field)>
     Err(Error::new(ErrorKind::Config, message))
 }
 
-/// Fields that only serve to find and fetch these members; the length of their texts does not matter.
+/// Fields that only serve to find and fetch these members.
 pub(super) fn any_fields(extensions: &[String]) -> Vec<OwnField> {
-    let text = |extension: &String| OwnField {
+    let bytes = |extension: &String| OwnField {
         name: extension.clone(),
         role: Role::Feature,
         extension: Some(extension.clone()),
         pointer: None,
-        becomes: Becomes::Text { max_len: 1, longer: Longer::Cut },
+        becomes: Becomes::Bytes,
     };
-    extensions.iter().map(text).collect()
+    extensions.iter().map(bytes).collect()
 }
 
 impl ValueField {

@@ -28,9 +28,6 @@ impl Wanted {
     }
 }
 
-/// Most bytes of a member that only holds the class. It is read while the archive is indexed.
-const MAX_CLASS_BYTES: u64 = 1 << 20;
-
 /// Where the bytes of a member lie.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
@@ -100,14 +97,14 @@ impl ArchiveIndex {
             + names) as u64
     }
 
-    /// Reads the headers of an archive, and the members that hold a class.
+    /// Reads the headers of an archive, and the members that hold a class, up to `most_bytes` of them.
     ///
     /// # Errors
     ///
     /// Those of walking through it; [`ErrorKind::Format`] where the members of a sample are not neighbours or two have
     /// the same extension, with shard, member and byte.
-    pub(super) fn of(input: &Input, wanted: &[Wanted], class: Option<&ClassField>) -> Result<Self> {
-        let mut building = Building { wanted, class, ..Building::default() };
+    pub(super) fn of(input: &Input, wanted: &[Wanted], class: Option<&ClassField>, most_bytes: u64) -> Result<Self> {
+        let mut building = Building { wanted, class, most_bytes, ..Building::default() };
         let mut walk = Walk::new(input)?;
         while let Some(member) = walk.next()? {
             let added = building.add(&mut walk, member);
@@ -162,6 +159,8 @@ pub(super) fn split(name: &[u8]) -> Option<(&[u8], &str)> {
 struct Building<'a> {
     wanted: &'a [Wanted],
     class: Option<&'a ClassField>,
+    /// A longer class is not read.
+    most_bytes: u64,
     index: ArchiveIndex,
     /// The extensions of the current sample.
     extensions: HashSet<String>,
@@ -197,7 +196,7 @@ impl Building<'_> {
             *place = Place::of(member)?;
             if let Some(class) = self.class.filter(|class| class.member == nth) {
                 index.labels[sample] = NO_CLASS;
-                if member.size <= MAX_CLASS_BYTES && !member.is_link {
+                if member.size <= self.most_bytes && !member.is_link {
                     let bytes = walk.contents(member)?;
                     // What is wrong with it is reported when the sample is read.
                     index.labels[sample] = match class.read(bytes) {

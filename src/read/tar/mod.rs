@@ -45,8 +45,7 @@ pub use options::TarOptions;
 pub(super) use paths::is_tar_name;
 pub use summary::{MemberCount, TarRecord, TarSummary};
 
-/// How many archives are kept open. Others are opened for each read, like the files of a folder. Systems limit the
-/// number of open files per process, often to 1024.
+/// How many archives are kept open at a time. Systems limit the number of open files per process, often to 1024.
 const KEPT_OPEN: usize = 256;
 
 /// Random access to samples in tar archives, which WebDataset calls shards.
@@ -56,10 +55,10 @@ const KEPT_OPEN: usize = 256;
 /// sample `n01/0042`. Keys are unique in an archive; different archives may have the same keys. Members that are not
 /// regular files, have no extension, or describe the set (`__meta__`) are left out and counted.
 ///
-/// Opening reads all headers and the classes, with one thread per core. Archives must end with two blocks of zeros, and
-/// must not be compressed. Formats: ustar, GNU's long names and large sizes, pax. For each sample, the reader holds its
-/// key, 4 bytes, 4 for the class, and 8 for each member that is used; all of this counts against the budget. Reading a
-/// sample takes one read for each of its members.
+/// Opening reads all headers and the classes, with one thread per core. Archives must end with a block of zeros (of the
+/// two that the format has), and must not be compressed. Formats: ustar, GNU's long names and large sizes, pax. For each
+/// sample, the reader holds its key, 4 bytes, 4 for the class, and 8 for each member that is used; all of this counts
+/// against the budget. Reading a sample takes one read for each of its members.
 ///
 /// Its tensors are those of [fields](crate::field): one image, one class, texts and single numbers are decoded here.
 /// Without fields, a sample has its `image` in its own size (`u8`), if it has exactly one, and its `label` if it has a
@@ -77,7 +76,6 @@ pub struct TarReader {
     archives: Vec<Archive>,
     count: u64,
     fields: Fields,
-    files: Files,
     options: TarOptions,
     classes: Classes,
     tensors: Vec<TensorSpec>,
@@ -100,7 +98,7 @@ impl fmt::Debug for TarReader {
 
 struct Archive {
     path: PathBuf,
-    input: Option<Input>,
+    input: Input,
     /// The number of its first sample.
     first: u64,
     index: ArchiveIndex,
@@ -184,15 +182,13 @@ impl TarReader {
         };
         let mut fields = Fields::new(own);
         let mut reservation = budget.reserve(0, "the index of the archives")?;
-        let indexes = saved::indexes(files, root, &paths, &fields, options, &mut reservation)?;
+        let few = (paths.len() > KEPT_OPEN).then(|| files.with_few_open(KEPT_OPEN));
+        let opened = saved::opened(few.as_ref().unwrap_or(files), root, &paths, &fields, options, &mut reservation)?;
         let mut archives = Vec::with_capacity(paths.len());
         let mut count = 0;
-        for (path, index) in paths.into_iter().zip(indexes) {
+        for (path, (input, index)) in paths.into_iter().zip(opened) {
             let first = count;
             count += index.len() as u64;
-            // Archives in a storage have no file descriptor; they are known by their numbers.
-            let keep = options.access != Access::Read || archives.len() < KEPT_OPEN || !files.are_local();
-            let input = keep.then(|| files.open(&path, options.access)).transpose()?;
             archives.push(Archive { path, input, first, index });
         }
         if count == 0 {
@@ -211,7 +207,6 @@ impl TarReader {
             archives,
             count,
             fields,
-            files: files.clone(),
             options: options.clone(),
             classes,
             tensors,
@@ -292,18 +287,22 @@ impl TarReader {
             return Err(Error::new(ErrorKind::Data, "the sample has no such member"));
         }
         let len = u64::from(place.size);
-        check_bytes(len, self.options.max_file_bytes.min(u64::from(u32::MAX) - 1))?;
+        check_bytes(len, self.options.most_bytes())?;
         buffer.resize(len.min(wanted) as usize, 0);
-        let opened;
-        let input = match &archive.input {
-            Some(input) => input,
-            None => {
-                opened = self.files.open(&archive.path, Access::Read)?;
-                &opened
-            }
-        };
-        input.read_at(place.start(), buffer)?;
+        archive.input.read_at(place.start(), buffer)?;
         Ok(len)
+    }
+
+    /// Reads a whole member.
+    fn read_member(&self, sample: u64, member: usize, buffer: &mut Vec<u8>) -> Result<()> {
+        let read = self.read(sample, member, buffer, u64::MAX);
+        read.map(|_| ()).map_err(|error| self.located(error, sample, member))
+    }
+
+    /// Whether the sample has no such member, not even a hard link.
+    fn lacks(&self, sample: u64, member: usize) -> bool {
+        let (archive, nth) = self.find(sample);
+        self.place_of(archive, nth, member) == Place::default()
     }
 
     /// Why a sample has no class.
@@ -349,6 +348,16 @@ struct Worker {
     buffers: Buffers,
 }
 
+impl Worker {
+    /// The buffers for the members of a job's `nth` record.
+    fn members_of(&mut self, nth: usize, wanted: usize) -> &mut [Vec<u8>] {
+        if self.members.len() < (nth + 1) * wanted {
+            self.members.resize_with((nth + 1) * wanted, Vec::new);
+        }
+        &mut self.members[nth * wanted..(nth + 1) * wanted]
+    }
+}
+
 impl RecordReader for TarReader {
     fn len(&self) -> u64 {
         self.count
@@ -361,11 +370,10 @@ impl RecordReader for TarReader {
     fn need(&self, samples: &[u64], needs: &mut Needs) {
         for sample in samples {
             let (archive, nth) = self.find(*sample);
-            let Some(input) = &archive.input else { continue };
             for member in (0..self.fields.wanted.len()).filter(|member| self.fields.is_read[*member]) {
                 let place = self.place_of(archive, nth, member);
-                if place != Place::LINK && place.block != 0 {
-                    input.need(place.start()..place.start() + u64::from(place.size), needs);
+                if place.block != 0 && u64::from(place.size) <= self.options.most_bytes() {
+                    archive.input.need(place.start()..place.start() + u64::from(place.size), needs);
                 }
             }
         }
@@ -382,23 +390,19 @@ impl RecordReader for TarReader {
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        let wanted = self.fields.wanted.len();
-        let members = &mut scratch.of::<Worker>().members;
-        if members.len() < (nth + 1) * wanted {
-            members.resize_with((nth + 1) * wanted, Vec::new);
-        }
+        let members = scratch.of::<Worker>().members_of(nth, self.fields.wanted.len());
         let sample = samples[nth];
         if let Some(class) = &self.fields.class {
             let (archive, index) = self.find(sample);
             if self.class(archive, index).is_none()
-                && let Some(fault) = self.class_fault(sample, &mut members[nth * wanted])
+                && let Some(fault) = self.class_fault(sample, &mut members[0])
             {
                 return Err(self.located(fault, sample, class.member));
             }
         }
-        for member in (0..wanted).filter(|member| self.fields.is_read[*member]) {
-            let buffer = &mut members[nth * wanted + member];
-            self.read(sample, member, buffer, u64::MAX).map_err(|error| self.located(error, sample, member))?;
+        let read = members.iter_mut().enumerate().filter(|(member, _)| self.fields.is_read[*member]);
+        for (member, buffer) in read {
+            self.read_member(sample, member, buffer)?;
         }
         Ok(())
     }

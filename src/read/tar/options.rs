@@ -22,3 +22,10 @@ impl Default for TarOptions {
         Self { max_file_bytes: 256 << 20, saved_index: SavedIndex::Off, access: Access::Read }
     }
 }
+
+impl TarOptions {
+    /// Maximum number of bytes of a member: an index holds sizes of 32 bits, of which the largest stands for all above.
+    pub(super) fn most_bytes(&self) -> u64 {
+        self.max_file_bytes.min(u64::from(u32::MAX) - 1)
+    }
+}

@@ -6,74 +6,88 @@ use crate::error::Result;
 use crate::memory::Reservation;
 use crate::read::packed::{Packer, Unpacker};
 use crate::read::parallel;
-use crate::read::saved::{Guard, load, save};
-use crate::storage::{Access, Files, metadata};
+use crate::read::saved::{Guard, Kept, hash};
+use crate::storage::{Access, Files, Input};
 
 use super::fields::Fields;
 use super::index::{ArchiveIndex, Place};
 use super::options::TarOptions;
 
-/// The saved indexes of these archives; if there are none, new ones, which are then saved.
-pub(super) fn indexes(
+const WHAT: &str = "the index of the archives";
+
+/// These archives, open, with their saved indexes; if there are none, with new ones, which are then saved.
+pub(super) fn opened(
     files: &Files,
     root: &Path,
     paths: &[PathBuf],
     fields: &Fields,
     options: &TarOptions,
     reservation: &mut Reservation,
-) -> Result<Vec<ArchiveIndex>> {
+) -> Result<Vec<(Input, ArchiveIndex)>> {
     // Objects in a storage may change without a modification time that shows it.
-    let Some(file) = options.saved_index.path(root).filter(|_| files.are_local()) else {
-        return index_all(files, paths, fields, reservation);
+    let kept = match files.are_local() {
+        true => kept(root, paths, fields, options)?,
+        false => None,
     };
-    let guard = guard(paths, fields)?;
-    if let Some(indexes) = load(&file, guard).and_then(|bytes| unpack(&bytes, paths.len(), fields)) {
+    let known = kept.as_ref().and_then(Kept::load).and_then(|bytes| unpack(&bytes, paths.len(), fields));
+    if let Some(indexes) = known {
         let bytes = indexes.iter().map(ArchiveIndex::bytes).sum();
-        reservation.grow_to(bytes, "the index of the archives")?;
-        return Ok(indexes);
+        reservation.grow_to(bytes, WHAT)?;
+        return paths.iter().zip(indexes).map(|(path, index)| Ok((files.open(path, options.access)?, index))).collect();
     }
-    let indexes = index_all(files, paths, fields, reservation)?;
-    save(&file, guard, &pack(&indexes))?;
-    Ok(indexes)
+    let opened = index_all(files, paths, fields, options, reservation)?;
+    kept.map_or(Ok(()), |kept| kept.save(&pack(opened.iter().map(|(_, index)| index))))?;
+    Ok(opened)
 }
 
-/// Indexes all archives, each on its own.
+/// Opens and indexes all archives, each on its own.
 fn index_all(
     files: &Files,
     paths: &[PathBuf],
     fields: &Fields,
+    options: &TarOptions,
     reservation: &mut Reservation,
-) -> Result<Vec<ArchiveIndex>> {
-    let mut indexes = Vec::with_capacity(paths.len());
+) -> Result<Vec<(Input, ArchiveIndex)>> {
+    let mut opened = Vec::with_capacity(paths.len());
     parallel::in_order(
         parallel::thread_count(None),
         paths.len() as u64,
         |(): &mut (), nth| {
-            let input = files.open(&paths[nth as usize], Access::Read)?;
-            ArchiveIndex::of(&input, &fields.wanted, fields.class.as_ref())
+            let path = &paths[nth as usize];
+            let input = files.open(path, options.access)?;
+            // Headers are read even if the archive is mapped: a page that is touched brings its neighbours with it.
+            let read = if input.slice().is_some() { Some(files.open(path, Access::Read)?) } else { None };
+            let headers = read.as_ref().unwrap_or(&input);
+            let index = ArchiveIndex::of(headers, &fields.wanted, fields.class.as_ref(), options.most_bytes())?;
+            Ok((input, index))
         },
-        |index| {
-            reservation.grow_to(reservation.bytes() + index.bytes(), "the index of the archives")?;
-            indexes.push(index);
+        |(input, index): (Input, ArchiveIndex)| {
+            reservation.grow_to(reservation.bytes() + index.bytes(), WHAT)?;
+            opened.push((input, index));
             Ok(())
         },
     )?;
-    Ok(indexes)
+    Ok(opened)
 }
 
-/// The current state of the archives, and which of their members are indexed.
-fn guard(paths: &[PathBuf], fields: &Fields) -> Result<Guard> {
-    let mut guard = Guard::new("members of tar archives 3").and(format!("{:?}", fields.wanted).as_bytes());
-    let class = fields.class.as_ref().map(|class| (class.member, &class.pointer));
-    guard = guard.and(format!("{class:?}").as_bytes());
+/// Where the index is kept, for the current state of the archives and the members that are indexed. Those that are only
+/// read, for some fields or for a filter, are indexed by readers of their own: each of these has a file of its own.
+fn kept(root: &Path, paths: &[PathBuf], fields: &Fields, options: &TarOptions) -> Result<Option<Kept>> {
+    let wanted = format!("{:?}", fields.wanted);
+    let file = match fields.are_bytes() {
+        true => options.saved_index.path_of(root, &format!("{:016x}", hash(0, wanted.as_bytes()))),
+        false => options.saved_index.path(root),
+    };
+    let Some(file) = file else { return Ok(None) };
+    let class = fields.class.as_ref().map(|class| (class.member, &class.pointer, options.most_bytes()));
+    let mut guard = Guard::new("members of tar archives 4").and(wanted.as_bytes()).and(format!("{class:?}").as_bytes());
     for path in paths {
-        let metadata = metadata(path)?;
-        guard = guard.and(path.as_os_str().as_encoded_bytes()).and_metadata(&metadata);
+        guard = guard.and(path.as_os_str().as_encoded_bytes());
     }
-    Ok(guard)
+    paths.iter().try_fold(Kept::new(file, guard), |kept, path| kept.and_file(path)).map(Some)
 }
 
-fn pack(indexes: &[ArchiveIndex]) -> Vec<u8> {
+fn pack<'a>(indexes: impl Iterator<Item = &'a ArchiveIndex>) -> Vec<u8> {
     let mut packer = Packer::default();
     for index in indexes {
         packer.bytes(&index.keys);

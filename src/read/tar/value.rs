@@ -38,6 +38,7 @@ impl Pointer {
 /// A number or text.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value<'a> {
+    /// Also true (1) and false (0) in JSON.
     Integer(i64),
     /// A finite number as it is written, so that it is rounded only once.
     Float(&'a str),
@@ -49,24 +50,17 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what is no JSON or UTF-8, where the pointer leads nowhere, and for a value that is neither
-    /// number nor text.
+    /// [`ErrorKind::Data`] for what is no JSON or UTF-8, where the pointer leads nowhere, and for null, lists and objects.
     pub(super) fn of(bytes: &'a [u8], pointer: Option<&Pointer>) -> Result<Self> {
         let Some(pointer) = pointer else {
             let text = text(bytes)?.trim();
             return Ok(Self::number(text).unwrap_or(Self::Text(Cow::Borrowed(text))));
         };
-        Self::of_json(pointer.find(bytes)?, pointer)
-    }
-
-    /// The value that was found by `pointer`.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Data`] as [`of`](Self::of).
-    pub(super) fn of_json(raw: Option<&'a str>, pointer: &Pointer) -> Result<Self> {
+        let raw = pointer.find(bytes)?;
         let problem = match raw.map(|raw| (raw, raw.as_bytes())) {
-            None => "there is nothing there",
+            None | Some(("null", _)) => "there is nothing there",
+            Some(("true", _)) => return Ok(Self::Integer(1)),
+            Some(("false", _)) => return Ok(Self::Integer(0)),
             Some((raw, [b'"', ..])) => {
                 let inner = inner_of(raw);
                 if memchr(b'\\', inner.as_bytes()).is_none() {
@@ -177,7 +171,7 @@ mod tests {
         assert!(error(r#"{"a": 1}"#, "/b").message().contains("nothing there"));
         assert!(error(r#"{"a": 1}"#, "/a/b").message().contains("nothing there"));
         assert!(error(r#"{"a": [1]}"#, "/a").message().contains("neither"));
-        assert!(error(r#"{"a": null}"#, "/a").message().contains("neither"));
+        assert!(error(r#"{"a": null}"#, "/a").message().contains("nothing there"));
         assert!(error(r#"{"a": 1"#, "/a").message().contains("not JSON: expected a comma or }, found the end"));
         assert!(error(r#"{"a": 1} {}"#, "/a").message().contains("not JSON"));
     }
@@ -216,8 +210,11 @@ mod tests {
                     },
                 },
                 Some(serde_json::Value::String(text)) => prop_assert_eq!(found.unwrap(), Value::Text(text.into())),
-                Some(_) => prop_assert!(found.unwrap_err().message().contains("neither")),
-                None => prop_assert!(found.unwrap_err().message().contains("nothing")),
+                Some(serde_json::Value::Bool(flag)) => prop_assert_eq!(found.unwrap(), Value::Integer((*flag).into())),
+                Some(serde_json::Value::Array(_) | serde_json::Value::Object(_)) => {
+                    prop_assert!(found.unwrap_err().message().contains("neither"));
+                }
+                None | Some(serde_json::Value::Null) => prop_assert!(found.unwrap_err().message().contains("nothing")),
             }
         }
     }

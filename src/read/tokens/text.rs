@@ -16,7 +16,7 @@ use crate::read::container::{Container, Value};
 use crate::read::fields::{Field, Text};
 use crate::read::fixed::{Endian, StoredType};
 use crate::read::format::Open;
-use crate::read::saved::Guard;
+use crate::read::saved::{Guard, Kept};
 use crate::read::{ColumnRef, Fingerprint, RecordReader, Sample, SavedIndex, Scratch, parallel};
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
@@ -84,24 +84,19 @@ impl Corpus {
         Ok(Self { container, field: (number, name), tokenizer, end, stored, special_tokens: options.special_tokens })
     }
 
-    /// Whether the sizes and times of these files would show a change of the documents. They do not in a storage, or if
-    /// a folder or an index is named whose documents lie in other files.
-    fn is_told_by(&self, paths: &[PathBuf], files: &Files) -> bool {
+    /// Whether the sizes and times of these files would show a change of the documents. They do not if a folder or an index
+    /// is named whose documents lie in other files.
+    fn is_told_by(&self, paths: &[PathBuf]) -> bool {
         let first = if self.container.is_empty() { None } else { self.container.place(0).path };
-        files.are_local() && first.is_some_and(|first| paths.contains(&first))
+        first.is_some_and(|first| paths.contains(&first))
     }
 
-    /// What the tokens depend on.
-    fn guard(&self, paths: &[PathBuf]) -> Result<u64> {
+    /// What the tokens depend on beside the files.
+    fn guard(&self) -> u64 {
         let Fingerprint { count, names, sizes } = self.container.fingerprint();
-        let mut guard = Guard::new("tokens 1");
-        for path in paths {
-            guard = guard.and_metadata(&path.metadata().map_err(|error| Error::io(path, error))?);
-        }
         let numbers = [count.unwrap_or(u64::MAX), names, sizes, self.tokenizer.hash(), self.end.into()];
         let special = u64::from(self.special_tokens);
-        let own = hash_numbers(numbers.into_iter().chain([special, hash_bytes(self.field.1.as_bytes())]));
-        Ok(guard.and(&own.to_le_bytes()).number())
+        hash_numbers(numbers.into_iter().chain([special, hash_bytes(self.field.1.as_bytes())]))
     }
 
     /// The tokens of one record as they are stored, including the one that ends it.
@@ -164,6 +159,14 @@ impl Corpus {
         write_at(file, &header(guard, self.stored, bytes)).map_err(written)
     }
 
+    /// Writes them to a file of this name, which nobody sees before it is whole.
+    fn write_to(&self, path: &Path, guard: u64, options: &TextTokenOptions) -> Result<()> {
+        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = temporary_in(&options.saved_index, folder)?;
+        self.write(file.as_file(), guard, options)?;
+        file.persist(path).map(|_| ()).map_err(|error| Error::io(path, error.error))
+    }
+
     /// Whether the file at `path` holds these tokens.
     fn is_kept(&self, path: &Path, guard: u64) -> bool {
         let Ok(mut file) = files::open(path) else { return false };
@@ -171,6 +174,14 @@ impl Corpus {
         let mut found = [0; HEADER];
         file.read_exact(&mut found).is_ok() && found == header(guard, self.stored, len.saturating_sub(HEADER as u64))
     }
+}
+
+/// Where tokens are kept, for the current state of these files; `None` if they are not, or in a storage, which tells no
+/// times.
+fn kept(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Option<Kept> {
+    let path = options.saved_index.path_of(at.path, "tokens").filter(|_| at.files.are_local())?;
+    // What is wrong with a file is said when it is opened.
+    paths.iter().try_fold(Kept::new(path, Guard::new("tokens 1")), |kept, path| kept.and_file(path)).ok()
 }
 
 fn header(guard: u64, stored: StoredType, bytes: u64) -> [u8; HEADER] {
@@ -193,20 +204,22 @@ impl TextTokens {
     pub(super) fn open(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Self> {
         // Before any text is read.
         Tensors::of(&options.of_tokens(0), at.fields, None).map_err(|error| error.at_path(at.path))?;
+        let kept = kept(options, paths, at);
         let corpus = Corpus::open(options, paths, at)?;
-        let kept = match options.saved_index.path(at.path).filter(|_| corpus.is_told_by(paths, at.files)) {
-            Some(kept) => Some((kept, corpus.guard(paths)?)),
-            None => None,
-        };
+        let kept = kept.filter(|_| corpus.is_told_by(paths)).map(|kept| kept.and(&corpus.guard().to_le_bytes()));
         let mut temporary = None;
-        let path = match kept {
-            Some((kept, guard)) if corpus.is_kept(&kept, guard) => kept,
+        let path = match kept.as_ref().and_then(Kept::settled) {
             Some((kept, guard)) => {
-                let folder = kept.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-                let file = temporary_in(&options.saved_index, folder)?;
-                corpus.write(file.as_file(), guard, options)?;
-                file.persist(&kept).map_err(|error| Error::io(&kept, error.error))?;
-                kept
+                // Earlier versions kept tokens under the name that now belongs to the index of the text.
+                let old = options.saved_index.path(at.path);
+                let known = old.into_iter().chain([kept.to_owned()]).find(|path| corpus.is_kept(path, guard));
+                match known {
+                    Some(known) => known,
+                    None => {
+                        corpus.write_to(kept, guard, options)?;
+                        kept.to_owned()
+                    }
+                }
             }
             None => {
                 let file = temporary_in(&SavedIndex::Off, &std::env::temp_dir())?;
