@@ -82,6 +82,8 @@ pub(crate) fn order(integer: i128, number: f64) -> Option<Ordering> {
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Name(String),
+    /// A name in backticks, which is no keyword.
+    Quoted(String),
     Literal(Literal),
     Mark(&'static str),
 }
@@ -106,7 +108,7 @@ fn tokens(text: &str) -> Result<Vec<(usize, Token)>> {
         } else if matches!(first, '\'' | '"' | '`') {
             let Some(end) = rest[1..].find(first) else { return Err(fault(at, format!("{first} is never closed"))) };
             let inner = rest[1..1 + end].to_owned();
-            (if first == '`' { Token::Name(inner) } else { Token::Literal(Literal::Text(inner)) }, end + 2)
+            (if first == '`' { Token::Quoted(inner) } else { Token::Literal(Literal::Text(inner)) }, end + 2)
         } else {
             let is_end = |next: char| next.is_whitespace() || "=!<>()[],'\"`".contains(next);
             let word = &rest[..rest.find(is_end).unwrap_or(rest.len())];
@@ -223,7 +225,7 @@ impl Parser {
     }
 
     fn name(&mut self) -> Result<String> {
-        let Some(Token::Name(name)) = self.peek().cloned() else {
+        let Some(Token::Name(name) | Token::Quoted(name)) = self.peek().cloned() else {
             return Err(fault(self.at(), "the name of a field is missing"));
         };
         self.next += 1;
@@ -274,7 +276,9 @@ impl Parser {
                 self.next += 1;
                 Ok(Literal::Number(if name == "inf" { f64::INFINITY } else { f64::NEG_INFINITY }))
             }
-            Some(Token::Name(name)) => Err(fault(at, format!("{name} is no value: a number, or a text in quotes"))),
+            Some(Token::Name(name) | Token::Quoted(name)) => {
+                Err(fault(at, format!("{name} is no value: a number, or a text in quotes")))
+            }
             _ => Err(fault(at, "a value is missing: a number, or a text in quotes")),
         }
     }
@@ -394,7 +398,10 @@ mod tests {
 
     #[test]
     fn conditions_mean_what_they_say() {
-        let fields = [("a", Known::Number(3.0)), ("kind", Known::Text("cat")), ("my width", Known::Number(-2.5))];
+        let known = [("a", Known::Number(3.0)), ("kind", Known::Text("cat")), ("my width", Known::Number(-2.5))];
+        let keywords = [("not", 5.0), ("and", 6.0), ("or", 7.0), ("in", 9.0)];
+        let keywords = keywords.map(|(name, number)| (name, Known::Number(number)));
+        let fields = [&known[..], &keywords].concat();
         for (text, expected) in [
             ("a == 3", true),
             ("a != 3", false),
@@ -416,6 +423,9 @@ mod tests {
             ("b == 1", false),
             ("b != 1", false),
             ("not b == 1", true),
+            ("`not` == 5 and not `not` == 4", true),
+            ("not `not` == missing", true),
+            ("`and` in [6] and `or` not in [6, 8] and `in` == 9", true),
         ] {
             assert_eq!(keeps(text, &fields), expected, "{text}");
         }
@@ -497,6 +507,9 @@ mod tests {
             ("a", "a comparison is missing"),
             ("a = 3", "means nothing here"),
             ("a == b", "b is no value"),
+            ("a == `missing`", "missing is no value"),
+            ("a == `inf`", "inf is no value"),
+            ("a == 1 `and` b == 2", "`and` or `or` is missing"),
             ("a == 'x", "' is never closed"),
             ("(a == 3", "a bracket is never closed"),
             ("a == 3 b == 4", "character 8: `and` or `or` is missing"),
