@@ -235,8 +235,9 @@ impl Served {
     }
 
     /// Makes the tensors of a record that is a line of CSV with these columns in `header`, both separated by commas,
-    /// semicolons, tabs or bars. Missing values are recognised as in files by default. The header is parsed once per row,
-    /// as long as it stays the same.
+    /// semicolons, tabs or bars. Missing values are recognised as in files by default, whatever the options of the source
+    /// say; a field says itself what they become. To texts they are text. The header is parsed once per row, as long as it
+    /// stays the same.
     ///
     /// # Errors
     ///
@@ -247,7 +248,7 @@ impl Served {
     /// As [`apply`](Self::apply).
     pub fn apply_csv(&self, header: &str, line: &str, row: &mut ServedRow) -> Result<()> {
         let mut csv = std::mem::take(&mut row.csv);
-        let applied = self.apply_read(row, &mut |visit| csv.read(header, self.field_names(), line, visit));
+        let applied = self.apply_read(row, &mut |visit| csv.read_given(header, &self.0.fields, line, visit));
         row.csv = csv;
         applied
     }

@@ -92,8 +92,10 @@ impl ServedWindow {
     /// As [`Served::apply_csv`]. The window is then as it was.
     pub fn push_csv(&mut self, header: &str, line: &str) -> Result<bool> {
         let Self { rolling, row: ServedRow { served, scratch, csv, .. }, is_made } = self;
-        let (fields, names) = (&served.0.fields, served.field_names());
-        pushed(is_made, rolling.push(|row| fields.decode(|visit| csv.read(header, names, line, visit), scratch, row)))
+        let fields = &served.0.fields;
+        let pushed_row =
+            rolling.push(|row| fields.decode(|visit| csv.read_given(header, fields, line, visit), scratch, row));
+        pushed(is_made, pushed_row)
     }
 
     /// Adds a record given by its values, as for [`Served::apply`]. Returns whether the window is full.

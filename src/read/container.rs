@@ -50,6 +50,16 @@ pub trait Container: Send + Sync {
         find_field(self.fields(), field)
     }
 
+    /// The same for a field that becomes text. What stands for a missing value among others, such as `NA` in CSV, is then text,
+    /// too. By default the same as [`find`](Self::find).
+    ///
+    /// # Errors
+    ///
+    /// As [`find`](Self::find).
+    fn find_text(&mut self, field: &ColumnRef) -> Result<usize> {
+        self.find(field)
+    }
+
     /// Forgets the fields that were [found](Self::find), because other fields will be read.
     fn forget(&mut self) {}
 

@@ -145,27 +145,20 @@ fn other_fields(first: &[FieldInfo], own: &[FieldInfo], path: &Path) -> Error {
     Error::new(ErrorKind::Schema, message)
 }
 
-impl Container for Many {
-    fn len(&self) -> u64 {
-        self.starts.last().copied().unwrap_or(0)
-    }
-
-    fn fields(&self) -> &[FieldInfo] {
-        &self.infos
-    }
-
-    fn fields_vary(&self) -> bool {
-        self.parts.iter().any(|part| part.container.fields_vary())
-    }
-
-    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+impl Many {
+    /// The number of a field that `find` finds in each file.
+    fn find_by(
+        &mut self,
+        field: &ColumnRef,
+        find: impl Fn(&mut dyn Container, &ColumnRef) -> Result<usize>,
+    ) -> Result<usize> {
         let Some(field) = self.named(field) else {
             return super::find_field(&self.infos[..self.listed], field);
         };
         let mut numbers = Vec::with_capacity(self.parts.len());
         let mut missing = None;
         for (part, path) in self.parts.iter_mut().zip(&self.paths) {
-            match part.container.find(&field) {
+            match find(&mut *part.container, &field) {
                 Ok(number) => numbers.push(Some(number)),
                 // A field that one file lacks may be in another one.
                 Err(error) if error.kind() == ErrorKind::NotFound && part.container.fields_vary() => {
@@ -200,6 +193,28 @@ impl Container for Many {
         }
         self.found.push(numbers);
         Ok(own)
+    }
+}
+
+impl Container for Many {
+    fn len(&self) -> u64 {
+        self.starts.last().copied().unwrap_or(0)
+    }
+
+    fn fields(&self) -> &[FieldInfo] {
+        &self.infos
+    }
+
+    fn fields_vary(&self) -> bool {
+        self.parts.iter().any(|part| part.container.fields_vary())
+    }
+
+    fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        self.find_by(field, |container, field| container.find(field))
+    }
+
+    fn find_text(&mut self, field: &ColumnRef) -> Result<usize> {
+        self.find_by(field, |container, field| container.find_text(field))
     }
 
     fn forget(&mut self) {

@@ -6,6 +6,7 @@ use crate::error::{Error, ErrorKind, Result, nearest};
 
 use super::container::{Value, Visit};
 use super::csv::{CsvLine, CsvOptions};
+use super::field_reader::GivenFields;
 use super::json::{Buffers, Found, Wanted, give, steps_to};
 
 /// Fields of a JSON value, by key or pointer.
@@ -84,6 +85,35 @@ impl CsvMemory {
         line: &str,
         visit: &mut Visit<'_>,
     ) -> Result<()> {
+        self.read_words(header, names, line, &mut |number, value, _| visit(number, value))
+    }
+
+    /// The same for [fields](GivenFields), of which texts get the words for missing values as they are.
+    ///
+    /// # Errors
+    ///
+    /// As [`read`](Self::read).
+    pub(crate) fn read_given(
+        &mut self,
+        header: &str,
+        fields: &GivenFields,
+        line: &str,
+        visit: &mut Visit<'_>,
+    ) -> Result<()> {
+        let names = fields.names().iter().map(String::as_str);
+        self.read_words(header, names, line, &mut |number, value, word| {
+            visit(number, value)?;
+            word.map_or(Ok(()), |word| visit(fields.number_of_text(number), Value::Bytes(word)))
+        })
+    }
+
+    fn read_words<'n>(
+        &mut self,
+        header: &str,
+        names: impl Iterator<Item = &'n str>,
+        line: &str,
+        visit: &mut dyn FnMut(usize, Value<'_>, Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
         let known = match &mut self.known {
             Some((known, columns)) if known == header => columns,
             known => &mut known.insert((header.to_owned(), OneCsv::new(header, names)?)).1,
@@ -110,7 +140,7 @@ impl OneCsv {
         let header = header.trim_start_matches('\u{feff}');
         let mut columns = Vec::new();
         // A word for a missing value may also be a name.
-        CsvLine::of_header(header, &[]).read(header.as_bytes(), &mut Vec::new(), &mut |_, value| {
+        CsvLine::of_header(header, &[]).read(header.as_bytes(), &mut Vec::new(), |_, value, _| {
             columns.push(match value {
                 Value::Bytes(bytes) => String::from_utf8_lossy(bytes.trim_ascii()).into_owned(),
                 _ => String::new(),
@@ -130,17 +160,22 @@ impl OneCsv {
         Ok(Self { line, fields })
     }
 
-    /// Gives the fields.
+    /// Gives the fields, with the words for missing values.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Data`] for another number of fields than in the header, and those of `visit`.
-    fn read(&self, line: &str, unquoted: &mut Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
+    fn read(
+        &self,
+        line: &str,
+        unquoted: &mut Vec<u8>,
+        visit: &mut dyn FnMut(usize, Value<'_>, Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
         let mut count = 0;
-        self.line.read(line.as_bytes(), unquoted, &mut |column, value| {
+        self.line.read(line.as_bytes(), unquoted, |column, value, word| {
             count = column + 1;
             match self.fields.get(column) {
-                Some(Some(nth)) => visit(*nth, value),
+                Some(Some(nth)) => visit(*nth, value, word),
                 _ => Ok(()),
             }
         })?;

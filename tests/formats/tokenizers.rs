@@ -89,6 +89,24 @@ fn samples_are_chosen_by_the_number_of_their_tokens() {
 }
 
 #[test]
+fn a_word_for_a_missing_value_is_a_text_of_a_table_as_of_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = ["None", "null", "a text", "NA", ""];
+    let quoted = words.map(|word| format!("{{\"text\": \"{word}\"}}\n")).concat();
+    let tokens =
+        [("x.csv", format!("n,text\n{}", words.map(|word| format!("1,{word}\n")).concat())), ("x.jsonl", quoted)].map(
+            |(name, text)| {
+                let path = folder.path().join(name);
+                std::fs::write(&path, text).unwrap();
+                let field = Tokenizer::new(fixture("bpe.json")).special_tokens(false).from("text");
+                rows(&mut *loaded(&path, field), "ids_mask")
+            },
+        );
+    assert_eq!(tokens[0], tokens[1]);
+    assert!(tokens[0][0].contains(&1) && !tokens[0][4].contains(&1));
+}
+
+#[test]
 fn tokens_are_those_of_the_python_package() {
     let folder = tempfile::tempdir().unwrap();
     let path = lines(folder.path());

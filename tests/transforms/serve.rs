@@ -352,6 +352,28 @@ fn a_line_of_csv_and_a_struct_are_served_as_the_table_is_loaded() {
     assert_eq!(error.kind(), ErrorKind::Data, "{error}");
 }
 
+#[test]
+fn a_word_for_a_missing_value_is_served_as_text_where_the_table_has_it_as_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("notes.csv");
+    let lines = ["None,1", "x,2", "NA,3", " null ,NA", ",5"];
+    std::fs::write(&path, format!("note,n\n{}\n", lines.join("\n"))).unwrap();
+    let loader = Loader::open(&path)
+        .unwrap()
+        .field("note", Text::new(8))
+        .field("kind", Category::new().names([vec!["x".into()]]).missing(-1).from("note"))
+        .field("n", Numbers::f32().missing(Missing::Nan))
+        .field("number", Text::new(4).from("n"));
+    let served = loader.serve().unwrap();
+    let mut row = served.row();
+    for (line, expected) in lines.iter().zip(loaded(&loader, &[])) {
+        served.apply_csv("note,n", line, &mut row).unwrap();
+        assert_eq!(tensors(&row), expected, "{line}");
+    }
+    served.apply_json(r#"{"note": "x", "n": null}"#, &mut row).unwrap();
+    assert_eq!((row.get::<i64>("note_len").unwrap(), row.get::<i64>("number_len").unwrap()), (&[1][..], &[0][..]));
+}
+
 /// Whatever the data show: lists of one length, single numbers, nothing.
 #[test]
 fn a_field_that_says_it_holds_lists_is_loaded_and_served_so() {

@@ -71,6 +71,16 @@ pub(super) fn make(
     made.map_err(|error| error.at_column(name))
 }
 
+/// Whether a codec makes something of text.
+pub(super) fn reads_text(field: &Field) -> bool {
+    match &field.codec {
+        Codec::Text { .. } => true,
+        #[cfg(feature = "formats")]
+        Codec::Tokenizer(_) => true,
+        _ => false,
+    }
+}
+
 /// Whether a codec needs to know the names in all records.
 pub(super) fn needs_names(field: &Field) -> bool {
     matches!(field.codec, Codec::Class { names: None, .. } | Codec::Category { names: None, .. })

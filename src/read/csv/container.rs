@@ -25,6 +25,8 @@ pub(super) struct CsvTable {
     fields: Vec<FieldInfo>,
     /// Which columns were asked for.
     found: Vec<bool>,
+    /// Which of them as text: their numbers are those behind the last column.
+    texts: Vec<bool>,
     stored_bytes: u64,
 }
 
@@ -39,8 +41,8 @@ impl CsvTable {
         let Beginning { text, format, missings } = Beginning::of(files, path, options, budget)?;
         let rows = open_rows(&text, &format, options, budget, None)?;
         let fields: Vec<FieldInfo> = format.names.iter().map(|name| FieldInfo::new(name, FieldKind::Text)).collect();
-        let found = vec![false; fields.len()];
-        Ok(Self { rows, format, missings, fields, found, stored_bytes: text.stored_bytes() })
+        let [found, texts] = [(); 2].map(|()| vec![false; fields.len()]);
+        Ok(Self { rows, format, missings, fields, found, texts, stored_bytes: text.stored_bytes() })
     }
 }
 
@@ -59,8 +61,15 @@ impl Container for CsvTable {
         Ok(column)
     }
 
+    fn find_text(&mut self, field: &ColumnRef) -> Result<usize> {
+        let column = self.format.column(field)?;
+        self.texts[column] = true;
+        Ok(self.texts.len() + column)
+    }
+
     fn forget(&mut self) {
         self.found.fill(false);
+        self.texts.fill(false);
     }
 
     fn need(&self, records: &[u64], needs: &mut Needs) {
@@ -78,12 +87,16 @@ impl Container for CsvTable {
         let found = self.rows.dialect().record(bytes);
         let mut fields = Fields::new(&bytes[..found.len], found.quoted, self.rows.dialect());
         let mut read = || {
-            for (column, is_found) in self.found.iter().enumerate() {
-                let field = if *is_found { fields.next(buffer) } else { fields.skip().then_some(&b""[..]) };
+            for (column, (is_found, is_text)) in self.found.iter().zip(&self.texts).enumerate() {
+                let is_wanted = *is_found || *is_text;
+                let field = if is_wanted { fields.next(buffer) } else { fields.skip().then_some(&b""[..]) };
                 let Some(field) = field else {
                     let message = format!("{column} fields; the first record has {}", self.found.len());
                     return Err(Error::new(ErrorKind::Data, message));
                 };
+                if *is_text {
+                    visit(self.texts.len() + column, Value::Bytes(field))?;
+                }
                 if *is_found {
                     let is_missing = self.missings.contains(field.trim_ascii());
                     visit(column, if is_missing { Value::Missing } else { Value::Bytes(field) })?;

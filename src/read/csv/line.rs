@@ -1,7 +1,7 @@
 //! One line in memory.
 
 use crate::error::Result;
-use crate::read::container::{Value, Visit};
+use crate::read::container::Value;
 
 use super::dialect::{Blanks, Dialect};
 use super::fields::Fields;
@@ -31,18 +31,26 @@ impl CsvLine {
         Self { dialect, missings: Missings::new(missing_tokens) }
     }
 
-    /// Gives the fields of `line`, with which it ends.
+    /// Gives the fields of `line`, with which it ends. With a missing value comes the word that stands for it.
     ///
     /// # Errors
     ///
     /// Those of `visit`.
-    pub(in crate::read) fn read(&self, line: &[u8], unquoted: &mut Vec<u8>, visit: &mut Visit<'_>) -> Result<()> {
+    pub(in crate::read) fn read(
+        &self,
+        line: &[u8],
+        unquoted: &mut Vec<u8>,
+        mut visit: impl FnMut(usize, Value<'_>, Option<&[u8]>) -> Result<()>,
+    ) -> Result<()> {
         let found = self.dialect.record(line);
         let mut fields = Fields::new(&line[..found.len], found.quoted, &self.dialect);
         let mut column = 0;
         while let Some(field) = fields.next(unquoted) {
             let is_missing = self.missings.contains(field.trim_ascii());
-            visit(column, if is_missing { Value::Missing } else { Value::Bytes(field) })?;
+            match is_missing {
+                true => visit(column, Value::Missing, Some(field))?,
+                false => visit(column, Value::Bytes(field), None)?,
+            }
             column += 1;
         }
         Ok(())

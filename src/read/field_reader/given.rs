@@ -46,6 +46,11 @@ impl Container for Named {
             .ok_or_else(|| Error::new(ErrorKind::Config, "values are given by name; name the field that it comes from"))
     }
 
+    /// Texts have numbers of their own, behind the others.
+    fn find_text(&mut self, field: &ColumnRef) -> Result<usize> {
+        self.find(field).map(|number| self.names.len() + number)
+    }
+
     fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> Result<()> {
         Ok(())
     }
@@ -130,7 +135,7 @@ impl GivenFields {
     ///
     /// As [`decode`](Self::decode).
     pub(crate) fn measure(&self, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<Extents> {
-        self.reader.measure_values(read)
+        self.reader.measure_values(|visit| read(&mut |number, value| self.visit_both(number, value, visit)))
     }
 
     /// Writes the tensors of a record whose values `read` gives, by the places of their [names](Self::names); a field without one
@@ -148,10 +153,21 @@ impl GivenFields {
         let read = |_: &mut Scratch, visit: &mut Visit<'_>| {
             read(&mut |number, value| match self.singles.get(number) {
                 Some(Some(tensor)) if is_list(&value) => Err(no_list(tensor)),
-                _ => visit(number, value),
+                _ => self.visit_both(number, value, visit),
             })
         };
         self.reader.decode_values(RandomKey::new(0), scratch, row, &Targets::default(), read)
+    }
+
+    /// The number of a name's field as text, under which words for missing values are given once more.
+    pub(crate) fn number_of_text(&self, number: usize) -> usize {
+        self.names.len() + number
+    }
+
+    /// Gives the value of a field to what is made of it, and to what is made of its text.
+    fn visit_both(&self, number: usize, value: Value<'_>, visit: &mut Visit<'_>) -> Result<()> {
+        visit(number, value)?;
+        if number < self.names.len() { visit(self.number_of_text(number), value) } else { Ok(()) }
     }
 
     /// Gives values by their names to `visit`.

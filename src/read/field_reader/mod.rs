@@ -24,7 +24,7 @@ use super::fields::{Field, with_others};
 
 pub(crate) use given::GivenFields;
 use lengths::Lengths;
-use scan::{find, first_values, names_in};
+use scan::{find_for, first_values, names_in};
 
 /// Most fields that a sample's tensors are made of.
 const MAX_SOURCES: usize = 4096;
@@ -107,7 +107,7 @@ impl FieldReader {
             let columns = field.columns(name);
             let mut numbers = Vec::with_capacity(columns.len());
             for column in &columns {
-                numbers.push(find(&mut *container, column, name)?);
+                numbers.push(find_for(field, &mut *container, column, name)?);
             }
             let infos: Vec<Option<&FieldInfo>> =
                 columns.iter().map(|column| info_of(container.fields(), column)).collect();

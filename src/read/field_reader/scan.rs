@@ -1,7 +1,7 @@
 //! What is searched in all records, or in the first ones, when a reader is made.
 
-use crate::error::{ErrorKind, Result};
-use crate::read::codec::{Names, needs_first, needs_names};
+use crate::error::{Error, ErrorKind, Result};
+use crate::read::codec::{Names, needs_first, needs_names, reads_text};
 use crate::read::container::{Container, Value};
 use crate::read::fields::{Codec, Field};
 use crate::read::{ColumnRef, Scratch, parallel};
@@ -10,16 +10,27 @@ use crate::read::{ColumnRef, Scratch, parallel};
 const RECORDS_AT_ONCE: u64 = 128;
 
 pub(super) fn find(container: &mut dyn Container, column: &ColumnRef, name: &str) -> Result<usize> {
-    container.find(column).map_err(|error| {
-        let error = error.at_column(name);
-        match (container.is_empty(), error.path()) {
-            (false, None) => match container.place(0).path {
-                Some(path) => error.at_path(path),
-                None => error,
-            },
-            _ => error,
-        }
-    })
+    container.find(column).map_err(|error| no_field(container, error, name))
+}
+
+/// The same for the codec of `field`.
+pub(super) fn find_for(field: &Field, container: &mut dyn Container, column: &ColumnRef, name: &str) -> Result<usize> {
+    if !reads_text(field) {
+        return find(container, column, name);
+    }
+    container.find_text(column).map_err(|error| no_field(container, error, name))
+}
+
+#[cold]
+fn no_field(container: &dyn Container, error: Error, name: &str) -> Error {
+    let error = error.at_column(name);
+    match (container.is_empty(), error.path()) {
+        (false, None) => match container.place(0).path {
+            Some(path) => error.at_path(path),
+            None => error,
+        },
+        _ => error,
+    }
 }
 
 /// Gives the values of these fields in every record to `visit`, by their positions in `numbers`. Several threads each
