@@ -256,6 +256,8 @@ fn delimiters_are_detected() {
         ("a.csv", "x;y\n1,5;2\n3;4,5\n", ';'),
         ("a.csv", "x,1;y,2\n3,a;b,4\n", ','),
         ("a.csv", "id,tags\n1,2;3\n2,4;5\n", ','),
+        ("a.tsv", "a\tb\tc,d\n1\t2\t3,4\n5\t6\n", '\t'),
+        ("a.TSV.zst", "a\tb\tc,d\n1\t2\t3,4\n5\t6\n", '\t'),
     ] {
         let (_folder, path) = named(name, text);
         match CsvSummary::of(&path, &CsvOptions::default()) {
@@ -1072,6 +1074,57 @@ fn categories_have_codes_of_their_own_in_each_column() {
     assert!(error.to_string().contains("has 3 columns; `names` must hold a list for each"), "{error}");
     let error = open(text, Category::new().missing(-1).dtype(DType::U8)).err().unwrap();
     assert!(error.to_string().contains("code -1 does not fit u8"), "{error}");
+}
+
+#[test]
+fn a_number_that_stands_for_a_missing_value_is_no_index() {
+    let options = CsvOptions { missing_tokens: vec![String::new(), "0".into()], ..CsvOptions::default() };
+    let text = "kind,y\nred,1\n0,2\nblue,1\n";
+    let category = Category::new().missing(-1).from("kind");
+    let reader = open_as(text, &one("x", category), &options).unwrap();
+    assert_eq!(decode_all(&reader).unwrap().values::<i64>("x"), [1, -1, 0]);
+    let reader = open_as("y,x\n1,1\n2,2\n0.0,3\n0,4\n", &one("y", Class), &options).unwrap();
+    assert_eq!(decode(&reader, &[0, 1]).unwrap().values::<i64>("y"), [1, 2]);
+    for record in [2, 3] {
+        let error = decode(&reader, &[record]).err().unwrap();
+        assert!(error.message().ends_with(", which stands for a missing value"), "{error}");
+    }
+    let reader = open_as(text, &one("x", Class::of(["0", "red", "blue"]).from("kind")), &options).unwrap();
+    assert_eq!(decode_all(&reader).unwrap().values::<i64>("x"), [1, 0, 2], "a name of a class");
+}
+
+#[test]
+fn tensors_of_the_same_columns_are_read_alike_in_any_order() {
+    let text: String = (0..5).map(|row| format!("{row},{},\"{}\",x{row}\n", row + 10, row + 20)).collect();
+    let names = |from: u64| (0..5).map(move |row| (row + from).to_string()).collect::<Vec<_>>();
+    let category = || Category::new().names([names(0), names(10), names(20)]).from([0, 1, 2]);
+    let fields: Fields = [
+        one("a", category()),
+        one("numbers", Numbers::i64().from([1, 0, 2])),
+        one("b", category()),
+        one("last", Text::new(2).from(3usize)),
+        one("c", Numbers::f32().from([0, 1, 2])),
+    ]
+    .concat();
+    let options = CsvOptions { header: Header::No, ..CsvOptions::default() };
+    let batch = decode_all(&open_as(text, &fields, &options).unwrap()).unwrap();
+    let codes: Vec<i64> = (0..5).flat_map(|row| [row; 3]).collect();
+    assert_eq!((batch.values::<i64>("a"), batch.values::<i64>("b")), (codes.clone(), codes));
+    let numbers: Vec<i64> = (0..5).flat_map(|row| [row + 10, row, row + 20]).collect();
+    assert_eq!(batch.values::<i64>("numbers"), numbers);
+    let floats: Vec<f32> = (0..5u8).flat_map(|row| [row, row + 10, row + 20].map(f32::from)).collect();
+    assert_eq!(batch.values::<f32>("c"), floats);
+    assert_eq!(batch.values::<u8>("last"), b"x0x1x2x3x4");
+}
+
+#[test]
+fn a_line_end_in_two_halves_is_one() {
+    for (before, end) in [(65_534, "\r\n"), (65_535, "\r\n"), (65_536, "\r\n"), (65_534, "\r"), (65_535, "\r")] {
+        let name = "a".repeat(before - 2);
+        let (_folder, path) = file(format!("{name},b{end}1,2{end}3,4{end}"));
+        let reader = CsvReader::open(&path, &CsvOptions::default()).unwrap();
+        assert_eq!(decode_all(&reader).unwrap().values::<f32>("features"), [1.0, 2.0, 3.0, 4.0], "{before}");
+    }
 }
 
 #[test]

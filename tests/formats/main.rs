@@ -15,6 +15,7 @@ mod records;
 #[path = "../common/formats.rs"]
 mod samples;
 
+mod alike;
 mod array_sets;
 mod arrays;
 mod audio;

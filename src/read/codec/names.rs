@@ -15,7 +15,7 @@ use super::number::{whole, write_number};
 use super::text::text_of;
 use crate::read::Missing;
 use crate::read::container::Value;
-use crate::read::csv::{FieldElement, holds_integer, with_element};
+use crate::read::csv::{FieldElement, holds_integer, is_decimal, with_element};
 
 /// Most distinct names of one field.
 const MAX_NAMES: usize = 1 << 16;
@@ -144,7 +144,7 @@ impl Codes {
         if codes.len() < names.len() {
             return Err(Error::new(ErrorKind::Config, "a name is listed twice among the classes"));
         }
-        let has_indices = !of_category && !names.iter().any(|name| name.parse::<i64>().is_ok());
+        let has_indices = !of_category && !names.iter().any(|name| is_decimal(name.trim().as_bytes()));
         Ok(Self { codes, names: names.into(), has_indices })
     }
 
@@ -267,15 +267,19 @@ impl Decode for ClassCodec {
         let Some(width) = self.one_hot else {
             return write_number(&mut tensor, nth, Value::I64(index), Missing::Error);
         };
-        let place = usize::try_from(index).ok();
-        let is_class = with_element!(tensor.dtype(), T => {
-            let numbers = &mut tensor.as_mut_slice::<T>()?[nth * width..][..width];
-            one_hot(numbers, place, [0, 1].map(<T as FieldElement>::from_index))
-        });
-        match is_class {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::Data, format!("the class is {index}, which is more than there are"))),
+        let Some(place) = usize::try_from(index).ok().filter(|place| *place < width) else {
+            return Err(Error::new(ErrorKind::Data, format!("the class is {index}, which is more than there are")));
+        };
+        if tensor.affine().is_some() {
+            let number = |at| Value::I64((place == at).into());
+            return (0..width)
+                .try_for_each(|at| write_number(&mut tensor, nth * width + at, number(at), Missing::Error));
         }
+        with_element!(tensor.dtype(), T => {
+            let numbers = &mut tensor.as_mut_slice::<T>()?[nth * width..][..width];
+            one_hot(numbers, Some(place), [0, 1].map(<T as FieldElement>::from_index));
+        });
+        Ok(())
     }
 }
 

@@ -226,12 +226,16 @@ fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()
             Some(number) => write_finite(tensor, at, Numbers::F64(&[number])),
             None => Err(refused(text, dtype)),
         },
+        DType::F16 | DType::Bf16 if tensor.affine().is_some() => {
+            match parsed::<f32>(text).filter(|number| number.is_finite()) {
+                Some(number) => write_finite(tensor, at, Numbers::F32(&[number])),
+                None => Err(refused(text, dtype)),
+            }
+        }
         DType::F16 | DType::Bf16 => match parsed::<BeforeHalf>(text).map(f32::from) {
+            // `number` may not be what the file says, so the error names the text.
             Some(number) if number.is_finite() => {
-                let is_plain = tensor.affine().is_none();
-                // `number` may not be what the file says, so the error names the text.
-                write_finite(tensor, at, Numbers::F32(&[number]))
-                    .map_err(|error| if is_plain { refused(text, dtype) } else { error })
+                write_finite(tensor, at, Numbers::F32(&[number])).map_err(|_| refused(text, dtype))
             }
             _ => Err(refused(text, dtype)),
         },

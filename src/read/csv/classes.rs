@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::random::mix;
 
-use super::value::FieldNumber;
+use super::value::{FieldNumber, is_decimal};
 
 /// Class names and their indices.
 #[derive(Clone, Debug)]
@@ -20,21 +20,28 @@ pub(crate) struct Classes {
 impl Classes {
     pub(crate) fn named(names: Vec<String>) -> Self {
         let indices = (0u32..).zip(&names).map(|(index, name)| (name.as_bytes().into(), index)).collect();
-        let by_index = names.iter().all(|name| name.trim().parse::<i64>().is_err());
+        let by_index = names.iter().all(|name| !is_decimal(name.trim().as_bytes()));
         Self { count: names.len() as u32, names, indices, by_index }
+    }
+
+    /// Those of a category, where a number is a name like others.
+    pub(crate) fn of_category(names: Vec<String>) -> Self {
+        Self { by_index: false, ..Self::named(names) }
     }
 
     pub(crate) fn counted(count: u32) -> Self {
         Self { names: Vec::new(), indices: HashMap::default(), count, by_index: true }
     }
 
-    /// The class of a field: by name, or else by index.
+    /// The class of a field: by name, or else by index, unless the index `is_missing`.
     #[inline]
-    pub(crate) fn index(&self, field: &[u8]) -> Option<u32> {
+    pub(crate) fn index(&self, field: &[u8], is_missing: impl FnOnce(&[u8]) -> bool) -> Option<u32> {
         if let Some(index) = self.indices.get(field) {
             return Some(*index);
         }
-        u32::exact(field.trim_ascii()).filter(|index| self.by_index && *index < self.count)
+        let trimmed = field.trim_ascii();
+        let index = u32::exact(trimmed).filter(|index| self.by_index && *index < self.count);
+        index.filter(|_| !is_missing(trimmed))
     }
 }
 
@@ -106,11 +113,20 @@ mod tests {
 
     #[test]
     fn a_class_is_found_by_name_before_index() {
-        let classes = Classes::named(vec!["setosa".into(), "versicolor".into()]);
-        assert_eq!(classes.index(b"versicolor"), Some(1));
-        assert_eq!((classes.index(b"0"), classes.index(b"2"), classes.index(b"Setosa")), (Some(0), None, None));
-        let digits = Classes::named(vec!["7".into(), "3".into()]);
-        assert_eq!((digits.index(b"3"), digits.index(b"0")), (Some(1), None));
+        let index = |classes: &Classes, field: &str| classes.index(field.as_bytes(), |_| false);
+        let named = |names: &[&str]| Classes::named(names.iter().map(|name| (*name).to_owned()).collect());
+        let classes = named(&["setosa", "versicolor"]);
+        assert_eq!(index(&classes, "versicolor"), Some(1));
+        assert_eq!(["0", "2", "Setosa"].map(|field| index(&classes, field)), [Some(0), None, None]);
+        assert_eq!(classes.index(b" 0", |field| field == b"0"), None);
+        for names in [["7", "3"], ["0.5", " 1.5"], ["1e3", "x"], ["18446744073709551616", "x"]] {
+            let numbers = named(&names);
+            assert_eq!(index(&numbers, names[1]), Some(1));
+            assert_eq!(["0", "1"].map(|field| index(&numbers, field)), [None; 2], "{names:?}");
+        }
+        assert_eq!(index(&named(&["nan", "inf"]), "1"), Some(1), "words");
+        let category = Classes::of_category(vec!["setosa".into(), "versicolor".into()]);
+        assert_eq!(["versicolor", "0"].map(|field| index(&category, field)), [Some(1), None]);
     }
 
     #[test]
@@ -119,8 +135,8 @@ mod tests {
         let names: Vec<String> = names.into_iter().collect::<std::collections::BTreeSet<_>>().into_iter().collect();
         let classes = Classes::named(names.clone());
         for (index, name) in (0u32..).zip(&names) {
-            assert_eq!(classes.index(name.as_bytes()), Some(index));
-            assert_eq!(classes.index(format!("{name}x").as_bytes()), None);
+            assert_eq!(classes.index(name.as_bytes(), |_| false), Some(index));
+            assert_eq!(classes.index(format!("{name}x").as_bytes(), |_| false), None);
         }
     }
 }

@@ -174,7 +174,7 @@ impl Plan {
             }
             ColumnValues::Classes { names: list, one_hot } => {
                 let table = Arc::new(match list {
-                    Some(list) => given_classes(list)?,
+                    Some(list) => Classes::named(given_names(list)?),
                     None => inferred_classes(columns, inference, &self.names, *one_hot)?,
                 });
                 let width = if *one_hot { table.count as usize } else { 1 };
@@ -195,10 +195,11 @@ impl Plan {
                 }
                 let dtype = tensor.dtype.unwrap_or(DType::I64);
                 let table = |(nth, column): (usize, &usize)| match lists {
-                    Some(lists) => given_classes(&lists[nth]),
+                    Some(lists) => given_names(&lists[nth]),
                     None => inferred_names(std::slice::from_ref(column), inference, &self.names),
                 };
-                let tables = columns.iter().enumerate().map(table).collect::<Result<Vec<_>>>()?;
+                let tables = columns.iter().enumerate().map(|column| table(column).map(Classes::of_category));
+                let tables = tables.collect::<Result<Vec<_>>>()?;
                 let codes = tables.iter().map(|table| i64::from(table.count) - 1).chain(*missing);
                 if let Some(code) = codes.into_iter().find(|code| !holds_integer(dtype, *code)) {
                     return config(format!("code {code} does not fit {dtype}"));
@@ -275,7 +276,7 @@ fn no_numbers(format: &Format) -> Error {
     Error::new(ErrorKind::Schema, message)
 }
 
-fn given_classes(names: &[String]) -> Result<Classes> {
+fn given_names(names: &[String]) -> Result<Vec<String>> {
     if names.is_empty() {
         return Err(Error::new(ErrorKind::Config, "the list of classes is empty"));
     }
@@ -283,7 +284,7 @@ fn given_classes(names: &[String]) -> Result<Classes> {
     if let Some(name) = names.iter().find(|name| !seen.insert(*name)) {
         return Err(Error::new(ErrorKind::Config, format!("class {name:?} is listed twice")));
     }
-    Ok(Classes::named(names.to_vec()))
+    Ok(names.to_vec())
 }
 
 /// The sorted texts of the columns, or the indices in them.
@@ -303,11 +304,11 @@ fn inferred_classes(
         }
         return Ok(Classes::counted(u32::try_from(high).unwrap_or(u32::MAX) + 1));
     }
-    inferred_names(columns, inference, names)
+    inferred_names(columns, inference, names).map(Classes::named)
 }
 
 /// The sorted texts of the columns.
-fn inferred_names(columns: &[usize], inference: Option<&Inference>, names: &[String]) -> Result<Classes> {
+fn inferred_names(columns: &[usize], inference: Option<&Inference>, names: &[String]) -> Result<Vec<String>> {
     let mut texts = Vec::new();
     for column in columns {
         let Some(distinct) = inference.and_then(|inference| inference.kind(*column)?.classes()) else {
@@ -328,5 +329,5 @@ fn inferred_names(columns: &[usize], inference: Option<&Inference>, names: &[Str
     if texts.is_empty() {
         return Err(Error::new(ErrorKind::Config, "there are no values to infer the classes from; list the classes"));
     }
-    Ok(Classes::named(texts))
+    Ok(texts)
 }

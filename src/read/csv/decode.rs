@@ -82,22 +82,21 @@ impl Plan {
         row: &mut RowMut<'_>,
         place: impl Fn(usize) -> Option<(usize, usize)>,
     ) -> Result<usize, (Stop, usize)> {
-        let (begin, mut column) = (fields.clone(), 0);
+        let (mut begin, mut column) = ((fields.clone(), 0), 0);
         for run in &self.runs {
             let placed = place(run.tensor);
             if run.column < column {
-                // An earlier run used them, too.
-                *fields = begin.clone();
-                column = 0;
+                // The run before this one, which began no later, used them, too.
+                (*fields, column) = begin.clone();
             }
-            let skipped = if placed.is_some() { run.column } else { run.column + run.count };
-            for _ in column..skipped {
-                if !fields.skip() {
-                    return Err((Stop::Short, run.tensor));
-                }
-            }
+            let short = |is_there: bool| if is_there { Ok(()) } else { Err((Stop::Short, run.tensor)) };
+            (column..run.column).try_for_each(|_| short(fields.skip()))?;
+            begin = (fields.clone(), run.column);
             column = run.column + run.count;
-            let Some((index, base)) = placed else { continue };
+            let Some((index, base)) = placed else {
+                (0..run.count).try_for_each(|_| short(fields.skip()))?;
+                continue;
+            };
             let tensor = row.tensor(index);
             let written = match &run.values {
                 RunValues::Numbers(_) if matches!(tensor.dtype(), DType::F16 | DType::Bf16) => match tensor.affine() {
@@ -240,7 +239,9 @@ impl Plan {
         for (nth, target) in target.chunks_exact_mut(width).enumerate() {
             let at = fields.at();
             let field = fields.next(buffer).ok_or(Stop::Short)?;
-            let Some(index) = classes.classes.index(field) else {
+            // Only a number stands for the same number as an index.
+            let is_missing = |field: &[u8]| self.missings.has_numbers() && self.missings.contains(field);
+            let Some(index) = classes.classes.index(field, is_missing) else {
                 let code = classes.missing.filter(|_| self.missings.contains(field.trim_ascii()));
                 if let Some(code) = code.and_then(T::from_i64) {
                     target[0] = code;
@@ -320,7 +321,8 @@ impl Plan {
     #[cold]
     fn no_class(&self, field: &[u8], classes: &RunClasses) -> Error {
         let names = &classes.classes.names;
-        let found = shown(field);
+        let is_missing = self.missings.contains(field.trim_ascii());
+        let found = shown(field) + if is_missing { ", which stands for a missing value" } else { "" };
         let message = match std::str::from_utf8(field) {
             Err(_) => format!("expected a class, found {found}, which is not valid UTF-8; set encoding"),
             Ok(_) if names.is_empty() => {

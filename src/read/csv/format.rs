@@ -1,7 +1,6 @@
 //! What a file's first records say: delimiter, line end, header and the names of the columns.
 
 use std::collections::{HashMap, HashSet};
-use std::ffi::OsStr;
 use std::hash::{BuildHasher, RandomState};
 use std::io::Read;
 use std::path::Path;
@@ -9,6 +8,7 @@ use std::path::Path;
 use memchr::memchr;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::read::names::plain_name;
 use crate::storage::inflate_error;
 use crate::tree::no_faults;
 
@@ -58,8 +58,16 @@ impl Format {
     ) -> Result<Self> {
         no_faults(options.faults())?;
         let mut head = Vec::new();
-        open()?.take(HEAD_BYTES).read_to_end(&mut head).map_err(|error| inflate_error(path, 0, error))?;
+        let mut text = open()?;
+        let mut more = |most, head: &mut _| {
+            text.by_ref().take(most).read_to_end(head).map_err(|error| inflate_error(path, 0, error))
+        };
+        more(HEAD_BYTES, &mut head)?;
         let whole = (head.len() as u64) < HEAD_BYTES;
+        if head.ends_with(b"\r") {
+            // It may be the first half of a line end.
+            more(1, &mut head)?;
+        }
         let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
         if head.is_empty() {
             return Err(Error::new(ErrorKind::Format, "the file is empty").at_path(path));
@@ -264,14 +272,8 @@ fn has_decimal_commas(head: &[u8], whole: bool, dialect: Dialect) -> bool {
 
 /// The delimiter that gives the most fields, with the same number in every record.
 fn most_telling(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
-    let stem = match path.extension() {
-        Some(extension) if extension == "gz" => Path::new(path.file_stem().unwrap_or_default()),
-        _ => path,
-    };
-    let tabs_first = stem
-        .extension()
-        .and_then(OsStr::to_str)
-        .is_some_and(|extension| ["tsv", "tab"].iter().any(|tabbed| extension.eq_ignore_ascii_case(tabbed)));
+    let name = plain_name(path);
+    let tabs_first = [".tsv", ".tab"].iter().any(|ending| name.ends_with(ending));
     let mut best = (if tabs_first { b'\t' } else { b',' }, 1);
     let usual = b"\t,;|".iter().copied();
     for delimiter in usual.filter(|mark| *mark != dialect.quote && Some(*mark) != dialect.comment) {

@@ -74,7 +74,7 @@ pub use stream::{CsvDecoder, CsvStream};
 pub use summary::CsvSummary;
 pub(crate) use summary::Figures;
 pub(crate) use text::Text;
-pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, holds_integer, with_element};
+pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, holds_integer, is_decimal, with_element};
 
 /// The records of a CSV file at random.
 ///

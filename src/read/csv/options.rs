@@ -150,7 +150,8 @@ impl FromStr for Header {
     }
 }
 
-/// What to do with a missing value in a column of numbers. A missing class is always an error.
+/// What to do with a missing value in a column of numbers. A missing class is always an error, unless its text is one of the
+/// listed names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

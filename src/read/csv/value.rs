@@ -104,8 +104,8 @@ impl Missings {
     }
 }
 
-/// Whether a token or field is a number with digits that the standard library can parse.
-fn is_decimal(text: &[u8]) -> bool {
+/// Whether a token, field or name is a number with digits that the standard library can parse.
+pub(crate) fn is_decimal(text: &[u8]) -> bool {
     text.iter().any(u8::is_ascii_digit) && f64::exact(text).is_some()
 }
 

@@ -163,8 +163,9 @@ pub(crate) enum Codec {
 /// with as many elements. Lists of numbers all have the same shape, or are [padded](Numbers::max_len), or [stored one
 /// after another](Numbers::ragged).
 ///
-/// An integer type takes whole numbers in its range, exactly. A floating point type rounds once, to the nearest number;
-/// a number that is too large for it makes the record bad. True and false are 1 and 0.
+/// An integer type takes whole numbers in its range, exactly; in the columns of CSV only as digits with a sign, elsewhere also as
+/// `3.0` or `3e0`. A floating point type rounds once, to the nearest number; a number that is too large for it makes the
+/// record bad. True and false are 1 and 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {
     pub(crate) dtype: DType,
