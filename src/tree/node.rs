@@ -29,6 +29,9 @@ pub(crate) enum Node {
     Table(Vec<(String, Self)>),
 }
 
+/// The key under which the parser of TOML hands over a date or time, as text.
+const TOML_DATE: &str = "$__toml_private_datetime";
+
 /// The keys that give the kind of a table.
 pub(crate) const TAGS: [&str; 2] = ["format", "kind"];
 
@@ -88,6 +91,15 @@ impl<'de> Deserialize<'de> for Node {
                 Ok(u64::try_from(value).map_or(Node::Signed(value), Node::Unsigned))
             }
 
+            /// Beyond 64 bits: no setting is as large, and each says what it may be.
+            fn visit_i128<E>(self, value: i128) -> Result<Node, E> {
+                Ok(Node::Fraction(value as f64))
+            }
+
+            fn visit_u128<E>(self, value: u128) -> Result<Node, E> {
+                Ok(Node::Fraction(value as f64))
+            }
+
             fn visit_f64<E>(self, value: f64) -> Result<Node, E> {
                 Ok(Node::Fraction(value))
             }
@@ -112,7 +124,10 @@ impl<'de> Deserialize<'de> for Node {
                     }
                     entries.push((key, value));
                 }
-                Ok(Node::Table(entries))
+                match entries.as_mut_slice() {
+                    [(key, date @ Node::Text(_))] if key == TOML_DATE => Ok(std::mem::replace(date, Node::Null)),
+                    _ => Ok(Node::Table(entries)),
+                }
             }
         }
 

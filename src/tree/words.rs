@@ -109,9 +109,12 @@ fn expected_words(expected: &dyn Expected) -> String {
         return format!("a list of {len}");
     }
     match words.as_str() {
-        "usize" | "u64" | "u32" | "u16" => "a whole number, 0 or more",
+        "usize" | "u64" => "a whole number, 0 or more",
+        "u32" => "a whole number from 0 to 4294967295",
+        "u16" => "a whole number from 0 to 65535",
         "u8" => "a whole number from 0 to 255",
-        "isize" | "i64" | "i32" => "a whole number",
+        "isize" | "i64" => "a whole number",
+        "i32" => "a whole number from -2147483648 to 2147483647",
         "f64" | "f32" => "a number",
         "a boolean" => "true or false",
         "a string" => "a text",

@@ -16,8 +16,12 @@ pub(super) enum Language {
     Json,
 }
 
+/// What some editors begin a text with.
+const BYTE_ORDER_MARK: char = '\u{feff}';
+
 /// The settings in `text`.
 pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Result<T> {
+    let text = text.trim_start_matches(BYTE_ORDER_MARK);
     let mut node = match language {
         Language::Json => serde_json::from_str(text).map_err(|error| {
             let message = format!("is not JSON: {error}");
@@ -69,6 +73,7 @@ pub(super) fn in_line(error: Error, text: &str, language: Language) -> Error {
 
 /// The line of a key, or of the longest part of its path that is in the file.
 fn find_line(text: &str, language: Language, key: &str) -> Option<u64> {
+    let text = text.trim_start_matches(BYTE_ORDER_MARK);
     let find = |path: &[Step]| match language {
         Language::Toml => lines::in_toml(text, path),
         Language::Json => lines::in_json(text, path),
@@ -103,36 +108,45 @@ fn name(path: &[Step]) -> String {
 
 /// Replaces short forms by long ones: an operation of `augment` that is only a name, and `cut = "contiguous"`.
 fn lengthen(node: &mut Node) {
-    fn operations(node: &mut Node) {
-        match node {
-            Node::List(list) => list.iter_mut().for_each(|operation| {
-                if let Node::Text(_) = operation {
-                    let kind = std::mem::replace(operation, Node::Null);
-                    *operation = Node::Table(vec![("kind".to_owned(), kind)]);
-                }
-            }),
-            // By tensor name.
-            Node::Table(entries) => entries.iter_mut().for_each(|(_, list)| operations(list)),
-            _ => {}
-        }
-    }
     if let Node::Table(entries) = node {
         split_shuffle(entries);
+        for (key, value) in &mut *entries {
+            // By tensor name.
+            if let ("augment", Node::Table(tensors)) = (key.as_str(), value) {
+                tensors.iter_mut().for_each(|(_, list)| lengthen_operations(list));
+            }
+        }
     }
+    lengthen_inside(node);
+}
+
+/// An operation that is only a name is one with its defaults.
+fn lengthen_operations(list: &mut Node) {
+    let Node::List(operations) = list else { return };
+    for operation in operations {
+        if let Node::Text(_) = operation {
+            let kind = std::mem::replace(operation, Node::Null);
+            *operation = Node::Table(vec![("kind".to_owned(), kind)]);
+        }
+    }
+}
+
+fn lengthen_inside(node: &mut Node) {
     match node {
         Node::Table(entries) => {
             for (key, value) in entries {
                 match (key.as_str(), &mut *value) {
-                    ("augment", value) => operations(value),
+                    // A table is a field or a column with this name.
+                    ("augment", Node::List(_)) => lengthen_operations(value),
                     ("cut", Node::Text(text)) if text == "contiguous" => {
                         let name = std::mem::take(text);
                         *value = Node::Table(vec![(name, Node::Table(Vec::new()))]);
                     }
-                    (_, value) => lengthen(value),
+                    (_, value) => lengthen_inside(value),
                 }
             }
         }
-        Node::List(list) => list.iter_mut().for_each(lengthen),
+        Node::List(list) => list.iter_mut().for_each(lengthen_inside),
         _ => {}
     }
 }
@@ -373,6 +387,48 @@ mod tests {
     }
 
     #[test]
+    fn what_is_called_as_a_setting_is_left_as_it_is() {
+        for text in [
+            "[fields]\naugment = { from = [\"a\", \"b\"], numbers = \"f32\" }",
+            "[[sources]]\nformat = \"csv\"\npath = \"x\"\nfields = { augment = { from = [\"a\"], numbers = \"f32\" } }",
+        ] {
+            let config: LoaderConfig = parse(text, Language::Toml).unwrap();
+            assert_eq!(config, toml::from_str(text).unwrap());
+        }
+    }
+
+    #[test]
+    fn what_no_setting_can_be_is_said_in_the_words_of_settings() {
+        let big = "99999999999999999999";
+        let shuffle = "shuffle: expected a whole number, 0 or more, found 1e20; it is the seed of the order";
+        let bounds = "bucket.bounds[0]: expected a whole number from 0 to 4294967295, found 5000000000";
+        let cases = [
+            (format!("shuffle = {big}"), shuffle),
+            ("memory = 2024-01-01".to_owned(), "memory: expected a table, found \"2024-01-01\""),
+            ("batch_size = 12:30:00".to_owned(), "batch_size: expected a whole number, 0 or more, found \"12:30:00\""),
+            ("[bucket]\nby = \"x\"\nbounds = [5000000000]".to_owned(), bounds),
+        ];
+        for (text, told) in cases {
+            let message = fault(&text, Language::Toml).1;
+            assert!(message.contains(told), "{message}");
+        }
+        let message = fault(&format!("{{\"shuffle\": {big}}}"), Language::Json).1;
+        assert!(message.contains(shuffle), "{message}");
+    }
+
+    #[test]
+    fn a_mark_at_the_beginning_is_no_part_of_the_settings() {
+        for (language, text) in [(Language::Json, "{\n\"shuffle\": 3}"), (Language::Toml, "\nshuffle = 3")] {
+            let config: LoaderConfig = parse(&format!("\u{feff}{text}"), language).unwrap();
+            assert_eq!(config.shuffle, Some(3));
+            let text = format!("\u{feff}{}", text.replace("shuffle", "shufle"));
+            assert_eq!(fault(&text, language).0, 2);
+            let error = Error::new(ErrorKind::Config, "shufle: wrong");
+            assert_eq!(in_line(error, &text, language).location().line, Some(2));
+        }
+    }
+
+    #[test]
     fn short_forms_mean_the_same_as_long_ones() {
         let pairs = [
             ("bad_records = \"skip\"", "bad_records = { skip = {} }"),
@@ -385,6 +441,11 @@ mod tests {
                 "[source]\npath = \"x\"\n[fields]\nx = { image = [], augment = [{ kind = \"horizontal_flip\" }] }",
             ),
             ("shuffle = { seed = 3, blocks = 4 }", "shuffle = 3\nshuffle_blocks = 4"),
+            (
+                "[fields]\naugment = { image = [8, 8], augment = [\"horizontal_flip\"] }",
+                "[fields]\naugment = { image = [8, 8], augment = [{ kind = \"horizontal_flip\" }] }",
+            ),
+            ("[augment]\naugment = []", "augment = { augment = [] }"),
             (
                 "[[sources]]\nformat = \"tokens\"\npath = \"x\"\noptions.cut = \"contiguous\"",
                 "[[sources]]\nformat = \"tokens\"\npath = \"x\"\noptions.cut = { contiguous = {} }",
