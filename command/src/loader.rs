@@ -1,4 +1,5 @@
 use ringfeed::formats::Formats;
+use ringfeed::settings::OnlySource;
 use ringfeed::storage::{Access, Mapping};
 use ringfeed::{Loader, LoaderConfig};
 
@@ -7,7 +8,11 @@ use crate::table::one_line;
 
 /// The loader of these settings, which says what it maps: files must not change meanwhile.
 pub(crate) fn loader(config: LoaderConfig, formats: &Formats) -> Loader {
-    for source in config.sources.iter().filter(|source| source.access() != Access::Read) {
+    let only = match &config.source {
+        Some(OnlySource::Named(source)) => Some(source),
+        _ => None,
+    };
+    for source in config.sources.iter().chain(only).filter(|source| source.access() != Access::Read) {
         let path = one_line(&lossy(source.path()));
         complain(&format!("{path} is mapped, as the settings ask: do not change or truncate it meanwhile"));
     }

@@ -7,11 +7,12 @@ use crate::files;
 use crate::normalise::NormaliserConfig;
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::format::with_formats;
-use crate::read::{Formats, Paths, SourceConfig};
+use crate::read::{Formats, Paths, SavedIndex, SourceConfig, is_at, is_below};
+use crate::storage::Files;
 use crate::transform::Operation;
 use crate::tree::any;
 
-use super::config::{LoaderConfig, OnlySource};
+use super::config::{LoaderConfig, MemoryKind, OnlySource};
 use super::settings::{self, Language};
 
 /// Most bytes of a settings file: enough for lists of some hundred thousand names.
@@ -31,9 +32,10 @@ impl LoaderConfig {
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let mut config = self.clone();
-        for own in config.paths_mut() {
+        config.change_paths(|own| {
             *own = std::path::absolute(&*own).map_err(|error| Error::io(&*own, error))?;
-        }
+            Ok(())
+        })?;
         let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
         let text = match is_json {
             true => serde_json::to_string_pretty(any(&config)).map_err(|error| error.to_string()),
@@ -72,7 +74,10 @@ impl LoaderConfig {
         });
         let mut config = checked.map_err(|error| error.at_path(path))?;
         if let Some(folder) = path.parent() {
-            config.paths_mut().for_each(|path| *path = folder.join(&*path));
+            config.change_paths(|path| {
+                *path = folder.join(&*path);
+                Ok(())
+            })?;
         }
         Ok(config)
     }
@@ -103,23 +108,140 @@ impl LoaderConfig {
         settings::parse(text, Language::Json)
     }
 
-    fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+    /// Whether loading with these settings reads this file: one of its sources, which may be a folder or a pattern, or a file of
+    /// its fields, its normalisers or its recipe. What [`trace`](Self::trace) and saved indexes write is not read, and a file
+    /// that does not exist is not either. Files that records name are not looked for.
+    ///
+    /// ```
+    /// use ringfeed::LoaderConfig;
+    ///
+    /// let config = LoaderConfig::for_path("fixtures/iris.csv")?;
+    /// assert!(config.reads("fixtures/../fixtures/iris.csv") && !config.reads("fixtures/iris-species.csv"));
+    /// # Ok::<(), ringfeed::Error>(())
+    /// ```
+    pub fn reads(&self, file: impl AsRef<Path>) -> bool {
+        self.reads_among(&Files::local(), file.as_ref())
+    }
+
+    /// As [`reads`](Self::reads), where the sources are among these files.
+    pub(super) fn reads_among(&self, files: &Files, file: &Path) -> bool {
+        let Ok(file) = file.canonicalize() else { return false };
+        let mut config = self.clone();
+        config.beside_mut().any(|own| is_at(own, &file))
+            || config.sources_mut().into_iter().any(|source| source.reads(files, &file))
+            // Of a path whose format is not known yet, everything may be read.
+            || files.are_local() && config.only_paths_mut().any(|path| is_below(files, path, &file))
+    }
+
+    /// Changes each path among the settings.
+    fn change_paths(&mut self, mut change: impl FnMut(&mut PathBuf) -> Result<()>) -> Result<()> {
+        self.sources_mut().into_iter().flat_map(SourceConfig::paths_mut).try_for_each(&mut change)?;
+        self.only_paths_mut().try_for_each(&mut change)?;
+        self.beside_mut().try_for_each(&mut change)?;
+        self.written_mut().try_for_each(change)
+    }
+
+    /// The sources whose format is named.
+    pub(super) fn sources_mut(&mut self) -> Vec<&mut SourceConfig> {
+        let named = match &mut self.source {
+            Some(OnlySource::Named(source)) => Some(source),
+            _ => None,
+        };
+        self.sources.iter_mut().chain(named).collect()
+    }
+
+    /// The paths of sources whose format is not known yet.
+    fn only_paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let only = match &mut self.source {
+            Some(OnlySource::Path(source)) => Some(&mut source.path),
+            _ => None,
+        };
+        only.into_iter().flat_map(Paths::iter_mut).chain(self.mix.paths_mut())
+    }
+
+    /// The files that are read beside the sources.
+    fn beside_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         let files = self.normalise.values_mut().filter_map(|normaliser| match normaliser {
             NormaliserConfig::File(path) => Some(path),
             NormaliserConfig::Inline(_) => None,
         });
-        let files = files.chain(self.trace.as_mut());
         let files = files.chain(self.transforms.iter_mut().filter_map(Operation::path_mut));
         let files = files.chain(self.fields.iter_mut().filter_map(|(_, field)| field.path_mut()));
         let files = files.chain(self.prepared.as_mut().and_then(PreparedConfig::path_mut));
-        let files = files.chain(self.prepare.iter_mut().flat_map(Recipe::paths_mut));
-        let files = files.chain(self.mix.paths_mut());
-        let (path, named) = match &mut self.source {
-            Some(OnlySource::Path(source)) => (Some(&mut source.path), None),
-            Some(OnlySource::Named(source)) => (None, Some(source)),
-            None => (None, None),
+        files.chain(self.prepare.iter_mut().flat_map(Recipe::paths_mut))
+    }
+
+    /// The files, and the folders for files, that are written.
+    fn written_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
+        let folder = match &mut self.memory.kind {
+            MemoryKind::TempFile { folder, .. } => folder.as_mut(),
+            _ => None,
         };
-        let sources = self.sources.iter_mut().chain(named);
-        sources.flat_map(SourceConfig::paths_mut).chain(path.into_iter().flat_map(Paths::iter_mut)).chain(files)
+        let named = match &mut self.source {
+            Some(OnlySource::Named(source)) => Some(source),
+            _ => None,
+        };
+        let saved = self.sources.iter_mut().chain(named).filter_map(SourceConfig::saved_index_mut);
+        let folders = saved.filter_map(|saved| match saved {
+            SavedIndex::In(folder) => Some(folder),
+            _ => None,
+        });
+        self.trace.as_mut().into_iter().chain(folder).chain(folders)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::*;
+
+    #[test]
+    fn every_relative_path_begins_at_the_folder_of_the_settings() {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = folder.path().join("loader.toml");
+        let text = "trace = \"run.json\"\nmemory.kind = { temp_file = { limit_bytes = 1, folder = \"scratch\" } }\n\
+                    normalise.x = \"scale.json\"\n[source]\nformat = \"csv\"\npath = \"x.csv\"\n\
+                    options = { saved_index = { in = \"idx\" } }\n";
+        fs::write(&settings, text).unwrap();
+        let config = LoaderConfig::load(&settings).unwrap();
+        let mut own = config.clone();
+        let mut found = Vec::new();
+        own.change_paths(|path| {
+            found.push(path.clone());
+            Ok(())
+        })
+        .unwrap();
+        assert_eq!(found, ["x.csv", "scale.json", "run.json", "scratch", "idx"].map(|name| folder.path().join(name)));
+        let copy = folder.path().join("copy.json");
+        config.save(&copy).unwrap();
+        assert_eq!(LoaderConfig::load(&copy).unwrap(), config);
+    }
+
+    #[test]
+    fn what_is_read_is_found_behind_patterns_folders_and_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::create_dir(path("data")).unwrap();
+        for name in ["data/a.csv", "data/b.csv", "data/run.json", "c.csv", "scale.json"] {
+            fs::write(path(name), "x\n1\n").unwrap();
+        }
+        let config = |text: &str| {
+            fs::write(path("loader.toml"), text).unwrap();
+            LoaderConfig::load(path("loader.toml")).unwrap()
+        };
+        let named = config("[[sources]]\nformat = \"csv\"\npath = \"data\"\n[normalise]\nx = \"scale.json\"\n");
+        let read = ["data/a.csv", "data/../data/b.csv", "scale.json"];
+        assert!(read.iter().all(|name| named.reads(path(name))));
+        assert!(["data/run.json", "c.csv", "data/new.csv", "data"].iter().all(|name| !named.reads(path(name))));
+        for source in ["source = \"data/*.csv\"", "source = [\"c.csv\", \"data/{a,b}.csv\"]", "mix = { data = 1.0 }"] {
+            assert!(config(source).reads(path("data/a.csv")), "{source}");
+        }
+        assert!(!config("source = \"data/a*.csv\"\ntrace = \"c.csv\"\n").reads(path("c.csv")));
+        #[cfg(unix)]
+        {
+            std::os::unix::fs::symlink(path("data/a.csv"), path("link.csv")).unwrap();
+            assert!(named.reads(path("link.csv")));
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! From a loader's settings to a workspace, readers and batches.
 
 use std::borrow::Cow;
+use std::path::Path;
 use std::time::Duration;
 
 use crate::dataset::{DataSetIterator, ReaderSource, Source, StreamSource};
@@ -12,7 +13,7 @@ use crate::read::{RecordReader, Streamed};
 use crate::stats::{Trace, serve_metrics};
 
 use super::Loader;
-use super::config::MemoryKind;
+use super::config::{LoaderConfig, MemoryKind};
 use super::own::Own;
 use super::weights::Mix;
 
@@ -55,6 +56,7 @@ impl Loader {
             builder = builder.fetch_limit(limit);
         }
         if let Some(path) = &self.config.trace {
+            self.check_unread(path)?;
             builder = builder.trace(Trace::to_file(path)?);
         }
         if let Some(bytes) = memory.budget_bytes {
@@ -67,6 +69,20 @@ impl Loader {
             }
             MemoryKind::PageLocked { device } => builder.pages(device.pages()?),
         })
+    }
+
+    /// Refuses a file for a trace that is read: writing begins at once.
+    fn check_unread(&self, trace: &Path) -> Result<()> {
+        if !trace.exists() {
+            return Ok(());
+        }
+        let prepared = self.config.prepared.clone();
+        let config = LoaderConfig { prepared, ..self.resolved()?.into_owned().config };
+        if !config.reads_among(&self.files, trace) {
+            return Ok(());
+        }
+        let message = format!("trace: {} is read with the same settings; write to another file", trace.display());
+        Err(Error::new(ErrorKind::Config, message))
     }
 
     /// Opens the sources and makes the iterator, in a workspace of its own. Workers begin to make batches at once,

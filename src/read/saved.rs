@@ -29,6 +29,9 @@ pub enum SavedIndex {
     In(PathBuf),
 }
 
+/// How to say that an index is to be kept in another place.
+pub(crate) const ELSEWHERE: &str = "in another folder (saved_index = { in = \"FOLDER\" }, in Rust `SavedIndex::In`)";
+
 impl SavedIndex {
     /// The file that holds the index of `data`; `None` if none is saved.
     #[must_use]
@@ -228,8 +231,7 @@ pub(crate) fn save(path: &Path, guard: Guard, contents: &[u8]) -> Result<()> {
             tracing::warn!(path = %path.display(), %error, "the saved index is out of date, and can't be replaced");
             return Ok(());
         }
-        let message =
-            format!("the index can't be saved: {error}; keep it in another folder (`SavedIndex::In`) or don't save it");
+        let message = format!("the index can't be saved: {error}; keep it {ELSEWHERE} or don't save it");
         Err(Error::new(ErrorKind::Io, message).with_source(error).at_path(path))
     })
 }
@@ -279,7 +281,7 @@ mod tests {
         assert_eq!(SavedIndex::Off.path(Path::new("a")), None);
         let missing = SavedIndex::In(folder.path().join("missing")).path(Path::new("a")).unwrap();
         let error = save(&missing, Guard::new("x"), b"").unwrap_err();
-        assert!(error.to_string().contains("SavedIndex::In"), "{error}");
+        assert!(error.to_string().contains("(saved_index = { in = "), "{error}");
     }
 
     #[cfg(unix)]

@@ -14,7 +14,7 @@ use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::memory::MemoryBudget;
 use crate::read::fields::{self, Field, field_faults};
 use crate::read::names::without_packing;
-use crate::read::paths::{Found, Paths, files_at};
+use crate::read::paths::{Found, Paths, files_at, is_at};
 use crate::read::saved::SavedIndex;
 use crate::read::{Container, RecordReader};
 use crate::storage::{Access, Files};
@@ -141,6 +141,23 @@ impl SourceConfig {
         paths.extend(self.format.paths(&mut *self.options));
         paths.extend(self.fields.iter_mut().filter_map(|(_, field)| field.path_mut()));
         paths
+    }
+
+    /// Whether the file with this canonical path is read: one of its own, as far as that is known without opening them, or one
+    /// among its options and fields.
+    pub(crate) fn reads(&self, files: &Files, file: &Path) -> bool {
+        let own = |path: &PathBuf| self.paths.iter().any(|own| own == path);
+        let beside = self.clone().paths_mut().into_iter().any(|path| !own(path) && is_at(path, file));
+        beside || files.are_local() && self.paths.iter().any(|path| self.reads_at(files, path, file))
+    }
+
+    fn reads_at(&self, files: &Files, path: &Path, file: &Path) -> bool {
+        if path.is_dir() && self.format.takes_whole(files, path) {
+            let is_other = BY_NAME.contains(&self.format()) && !self.format.is_in_folder(file, None);
+            return !is_other && is_at(path, file);
+        }
+        let found = files_at(files, path, &|name| self.is_named(name)).unwrap_or_default();
+        found.files.iter().any(|own| is_at(own, file))
     }
 
     /// How its files are read.
@@ -313,6 +330,9 @@ impl SourceConfig {
         }
     }
 }
+
+/// Formats that read, of a folder that they take whole, only the files with their own names.
+const BY_NAME: &[&str] = &["audio", "csv_sequences", "images", "tar"];
 
 /// Options that say how bytes are reached and what is kept of them, and nothing of what the records are.
 const REACHED_BY: &[&str] = &["access", "cache_bytes", "saved_index", "threads"];

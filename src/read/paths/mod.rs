@@ -154,6 +154,19 @@ pub(crate) fn files_at(files: &Files, path: &Path, is_data: &dyn Fn(&str) -> boo
     }
 }
 
+/// Whether `path` is the file with this canonical path, or a folder that it lies in.
+pub(crate) fn is_at(path: &Path, file: &Path) -> bool {
+    path.canonicalize().is_ok_and(|own| file.starts_with(own))
+}
+
+/// Whether the file with this canonical path is one that `path` may stand for, whatever its format.
+pub(crate) fn is_below(files: &Files, path: &Path, file: &Path) -> bool {
+    match is_pattern(files, path) {
+        true => files_at(files, path, &|_| true).unwrap_or_default().files.iter().any(|own| is_at(own, file)),
+        false => is_at(path, file),
+    }
+}
+
 /// The first file of a pattern; the path itself if it is not a pattern.
 pub(crate) fn first_of_pattern(files: &Files, path: &Path) -> Result<PathBuf> {
     let found = files_at(files, path, &|_| true)?;

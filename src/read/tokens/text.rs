@@ -16,7 +16,7 @@ use crate::read::container::{Container, Value};
 use crate::read::fields::{Field, Text};
 use crate::read::fixed::{Endian, StoredType};
 use crate::read::format::Open;
-use crate::read::saved::{Guard, Kept};
+use crate::read::saved::{ELSEWHERE, Guard, Kept};
 use crate::read::{ColumnRef, Fingerprint, RecordReader, Sample, SavedIndex, Scratch, parallel};
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
@@ -256,8 +256,8 @@ impl TextTokens {
 fn temporary_in(saved: &SavedIndex, folder: &Path) -> Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".ringfeed-").tempfile_in(folder).map_err(|error| {
         let advice = match saved {
-            SavedIndex::Off => "the tokens of the text are kept in a temporary file",
-            _ => "the tokens can't be saved; keep them in another folder (`SavedIndex::In`) or don't save them",
+            SavedIndex::Off => "the tokens of the text are kept in a temporary file".to_owned(),
+            _ => format!("the tokens can't be saved; keep them {ELSEWHERE} or don't save them"),
         };
         Error::new(ErrorKind::Io, format!("{advice}: {error}")).with_source(error).at_path(folder)
     })
