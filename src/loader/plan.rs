@@ -1,8 +1,8 @@
 use std::borrow::Cow;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::dataset::{BadRecords, Buckets, LastBatch, batches};
 use crate::device::{DeviceName, split, uploaded};
@@ -148,13 +148,24 @@ pub struct PlannedSource {
     /// Name of its format in settings.
     pub format: &'static str,
     /// Its path.
+    #[serde(serialize_with = "lossy")]
     pub path: PathBuf,
     /// Number of records.
     pub records: Option<u64>,
     /// Number of files that are read as one; 0 for a single file, and for formats that take several files themselves.
     pub files: u64,
     /// Files beside them that are not read.
+    #[serde(serialize_with = "all_lossy")]
     pub passed_over: Vec<PathBuf>,
+}
+
+/// JSON has no other text than Unicode.
+fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
+}
+
+fn all_lossy<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(paths.iter().map(|path| path.to_string_lossy()))
 }
 
 /// One tensor of a [`RunPlan`].
@@ -226,10 +237,7 @@ impl Loader {
         let batches_per_epoch = samples_per_shard.map(|samples| batches(samples, config.batch_size, config.last_batch));
         let batches_per_epoch = batches_per_epoch.filter(|_| config.bucket.is_none());
         let mut unknown: Vec<String> = outlines.iter().filter_map(|outline| outline.unknown.clone()).collect();
-        if samples.is_none() && (config.split.is_some() || config.folds.is_some() || config.filter.is_some()) {
-            unknown
-                .push("samples: a split needs the names of the samples, which are found only by reading them".into());
-        }
+        unknown.extend(self.unknown_choice().filter(|_| samples.is_none()).map(str::to_owned));
         if config.bucket.is_some() {
             unknown.push("batches: the number of samples per bucket depends on their lengths".into());
         }
@@ -340,6 +348,17 @@ impl Loader {
             _ => None,
         };
         Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
+    }
+
+    /// Why it is not known which samples are taken, if only some of them are.
+    fn unknown_choice(&self) -> Option<&'static str> {
+        match () {
+            () if self.config.split.is_some() || self.config.folds.is_some() => {
+                Some("samples: a split needs the names of the samples, which are found only by reading them")
+            }
+            () if self.selects() => Some("samples: which of them are taken is found only by reading them"),
+            () => None,
+        }
     }
 
     /// Whether only some of the samples are taken.

@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::dataset::{Proceed, ReaderSource, StreamSource, VerifiedPart, VerifyProgress, VerifyReport, verify_known};
-use crate::error::{ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::format::{Checked, batch_size};
 use crate::read::{Check, Checks, Csv, Formats, SourceConfig, Streamed};
@@ -31,9 +31,13 @@ use super::Loader;
 /// damaged gzip data) is in [`VerifyReport::ended_by`], next to the bad samples before it. Within the first 64 KiB,
 /// from which delimiter and header are detected, such damage is an error.
 ///
+/// Of several files that are read as one, such as those of a pattern, one that can't be opened, or not be read to its end, is
+/// in [`VerifyReport::bad`], and the others are read.
+///
 /// # Errors
 ///
-/// If it can't be opened at all: the errors of [`Formats::detect`], and those of the format's reader.
+/// If it can't be opened at all: the errors of [`Formats::detect`], and those of the format's reader. For several files,
+/// [`ErrorKind::Schema`] if their records have not the same fields.
 pub fn verify<G: Proceed>(
     path: impl AsRef<Path>,
     workers: usize,
@@ -66,15 +70,39 @@ pub fn verify_with<G: Proceed>(
     let checked = if is_table { VerifiedPart::Form } else { VerifiedPart::Values };
     let mut all = VerifyReport { checked, ..VerifyReport::default() };
     for source in &sources {
-        let Checks { parts, refused } = source.checks(&Files::local(), &MemoryBudget::unlimited())?;
-        all.add(VerifyReport { bad_samples: refused.len() as u64, bad: refused, ..VerifyReport::default() });
-        let is_single = sources.len() == 1 && parts.len() == 1;
-        verify_parts(parts, workers, is_single, &mut all, &on_progress)?;
-        if all.ended_by.is_some() {
-            break;
+        let checked = verify_file(source, workers, sources.len() == 1, &mut all, &on_progress);
+        match (checked, all.ended_by.take()) {
+            (Err(error), _) if sources.len() == 1 => return Err(error),
+            (Err(error), _) => all.add(one_bad(error, source)),
+            (Ok(()), Some(error)) if sources.len() == 1 || error.kind() == ErrorKind::Interrupted => {
+                all.ended_by = Some(error);
+                break;
+            }
+            (Ok(()), Some(error)) => all.add(one_bad(error, source)),
+            (Ok(()), None) => {}
         }
     }
     Ok(all)
+}
+
+/// The report on a file of several that can't be read, or not to its end.
+fn one_bad(error: Error, file: &SourceConfig) -> VerifyReport {
+    let error = if error.path().is_some() { error } else { error.at_path(file.path()) };
+    VerifyReport { bad_samples: 1, bad: vec![error], ..VerifyReport::default() }
+}
+
+/// Adds what is bad in a file to `all`.
+fn verify_file<G: Proceed>(
+    file: &SourceConfig,
+    workers: usize,
+    is_alone: bool,
+    all: &mut VerifyReport,
+    on_progress: &(impl Fn(VerifyProgress) -> G + Sync),
+) -> Result<()> {
+    let Checks { parts, refused } = file.checks(&Files::local(), &MemoryBudget::unlimited())?;
+    all.add(VerifyReport { bad_samples: refused.len() as u64, bad: refused, ..VerifyReport::default() });
+    let is_single = is_alone && parts.len() == 1;
+    verify_parts(parts, workers, is_single, all, on_progress)
 }
 
 /// Adds what is bad in the parts of a file to `all`.
