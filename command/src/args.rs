@@ -218,12 +218,14 @@ same meaning as for bench. Files with `access = \"map\"` are mapped: do not chan
 
 The report lists the first 100,000 bad samples and counts the rest. A quote that is never closed, a record above the \
 size limit or damaged gzip data make the rest of a CSV file unreadable: the report has this as `ended_by`, in addition to the bad \
-samples before it. A file that can't be opened, or is damaged in its first 64 KiB, is an error; with --config, so is everything that \
-a loader with these settings refuses before its first batch.
+samples before it. A file that can't be opened, or is damaged in its first 64 KiB, is an error. If PATH stands for several files, \
+both are listed among the bad samples, and the other files are read. With --config, everything that a loader with these settings \
+refuses before its first batch is an error.
 
-Exit status: 0 if nothing is bad, 130 after Ctrl-C, 1 otherwise. With --json, standard output always holds {path, format, \
+Exit status: 0 if nothing is bad, 130 after Ctrl-C, 1 otherwise. With --json, standard output holds {path, format, \
 checked (`values`, or `form` for a table without --config), samples, bad_samples, \
-bad: [{kind, path, record, line, member, column, byte, message}], damaged, damage: [{kind, images}], ended_by, ok, seconds}.";
+bad: [{kind, path, record, line, member, column, byte, message}], damaged, damage: [{kind, images}], ended_by, ok, seconds}, or \
+{error: {...}}.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = VERIFY_EXAMPLES, allow_negative_numbers = true)]
@@ -387,9 +389,10 @@ Examples:
   ringfeed bench --stored u16 --window 1024 --batch-size 64 train.bin    # tokens, in random windows
 
 With --config, the settings of the file are used unless a flag changes them. If the file names one source, PATH replaces its path. \
-If it names several, PATH is the folder of those that are not in the folder of the settings file. If it names none, PATH is read as \
-without --config. PATH can be left out if the file names a source. Without a source in a settings file, missing values of CSV files \
-become NaN, images are resized to 224 x 224, and a folder of IDX files means the largest one and its labels. Files with \
+If it names several, also as a mix, PATH is the folder of those that are not in the folder of the settings file. If it names none, \
+PATH is read as without --config. PATH can be left out if the file names a source. Without a source and without fields in a settings \
+file, missing values of CSV files become NaN and images are resized to 224 x 224. A folder of IDX files means the largest one and \
+its labels. Files with \
 `access = \"map\"` are mapped: do not change or truncate them while this runs, because that could end the command by a signal.";
 
 #[derive(Debug, clap::Args)]
@@ -541,17 +544,20 @@ fn amount(text: &str, least: usize) -> Result<Amount, String> {
 fn whole<T: TryFrom<u64>>(least: u64, most: u64) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static {
     move |text| {
         let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+        let is_too_large = || text.bytes().all(|digit| digit.is_ascii_digit()) && text.parse::<u64>().is_err();
         number.and_then(|number| T::try_from(number).ok()).ok_or_else(|| match most {
-            0..=0xffff_fffe => format!("give a whole number from {least} to {most}"),
-            _ => format!("give a whole number, {least} or more"),
+            u64::MAX if text.is_empty() || !is_too_large() => format!("give a whole number, {least} or more"),
+            _ => format!("give a whole number from {least} to {most}"),
         })
     }
 }
 
+/// A day is longer than any step, and keeps the sum of many within what a clock can hold.
+const MAX_STEP_MS: f64 = 86_400_000.0;
+
 fn milliseconds(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        // A day is longer than any step, and keeps the sum of many within what a clock can hold.
-        Ok(number) if (0.0..=86_400_000.0).contains(&number) => Ok(number),
-        _ => Err("give a number of milliseconds, 0 or more".to_owned()),
+        Ok(number) if (0.0..=MAX_STEP_MS).contains(&number) => Ok(number),
+        _ => Err(format!("give a number of milliseconds from 0 to {MAX_STEP_MS}")),
     }
 }

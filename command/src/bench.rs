@@ -5,7 +5,7 @@ use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
 use ringfeed::field::{Image, Numbers};
 use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, Tokens};
-use ringfeed::settings::{BadLimits, BadRecords, OnlySource, Paths, SourceConfig};
+use ringfeed::settings::{BadLimits, BadRecords, Mix, OnlySource, Paths, SourceConfig};
 use ringfeed::source::Headspace;
 use ringfeed::stats::{
     DamageStats, QueueStats, RingStats, SlowSample, StageStats, Stats, Trace, TrainerStats, Tuning, Verdict,
@@ -19,7 +19,7 @@ use serde::Serialize;
 use crate::args::BenchArgs;
 use crate::ending::Ending;
 use crate::loader::loader;
-use crate::names::Names;
+use crate::names::{Names, STANDARD_INPUT};
 use crate::output::{Report, lossy, plain, while_working};
 use crate::table::{count, damages, figure, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
@@ -105,19 +105,13 @@ const IMAGE_SIZE: u32 = 224;
 
 /// Reads the data set epoch by epoch.
 pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names: &Names) -> Result<Measurement> {
-    let mut config = settings(args, formats)?;
-    let endings = [(&args.report, &["html", "json"][..]), (&args.write_settings, &[]), (&args.trace, &[])];
-    for (file, endings) in endings {
-        let read = written::inputs(&config).chain(args.config.as_deref()).chain(args.path.as_deref());
-        file.as_deref().map_or(Ok(()), |file| written::check(file, endings, read))?;
-    }
+    let config = settings(args, formats)?;
+    check_written(args, &config, names)?;
     let trace = args.trace.as_ref().map(Trace::to_file).transpose()?;
-    if trace.is_some() {
-        config.trace = None;
-    }
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
     let called = Instant::now();
-    let loader = loader(config.clone(), formats);
+    let own_trace = config.trace.clone().filter(|_| trace.is_none());
+    let loader = loader(LoaderConfig { trace: own_trace, ..config.clone() }, formats);
     let mut batches =
         while_working("opening", || upload::batches(&loader, args.device, args.convert(), trace.as_ref()))?;
     #[cfg(feature = "metrics")]
@@ -185,7 +179,7 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
         let report = report.about("epochs", args.epochs).about("path", lossy(path_of(args, &config)));
         let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.1}")).collect();
         let report = report.about(crate::compare::BY_EPOCH, rates.join(" "));
-        report.about("step", format!("{} ms", args.step_ms)).save(file)?;
+        save(&report.about("step", format!("{} ms", args.step_ms)), file, names)?;
     }
     let trace = trace.map(|trace| trace.finish().map(|()| trace.counts())).transpose()?;
     if let Some(file) = &args.write_settings {
@@ -243,16 +237,48 @@ fn path_of<'a>(args: &'a BenchArgs, config: &'a LoaderConfig) -> &'a Path {
     args.path.as_deref().or_else(|| Some(config.sources.first()?.path())).unwrap_or(Path::new(""))
 }
 
+/// Refuses files that can't be written when the run is over, or that must not be.
+fn check_written(args: &BenchArgs, config: &LoaderConfig, names: &Names) -> Result<()> {
+    if let (Some(file), true) = (&args.write_settings, names.are_some()) {
+        let message =
+            format!("settings name the files that they are for, and {STANDARD_INPUT} is none; save it to a file");
+        return Err(Error::new(ErrorKind::Config, message).at_path(file));
+    }
+    let endings = [(&args.report, &["html", "json"][..]), (&args.write_settings, &[]), (&args.trace, &[])];
+    for (file, endings) in &endings {
+        file.as_deref().map_or(Ok(()), |file| written::check(file, endings, config, args.config.as_deref()))?;
+    }
+    let own_trace = config.trace.as_deref().filter(|_| args.trace.is_none());
+    written::check_apart(endings.iter().filter_map(|(file, _)| file.as_deref()).chain(own_trace))
+}
+
+/// Saves the report with the names that people know.
+fn save(report: &ringfeed::report::Report, file: &Path, names: &Names) -> Result<()> {
+    if !names.are_some() {
+        return report.save(file);
+    }
+    let text = match file.extension().is_some_and(|ending| ending == "html") {
+        true => report.to_html(),
+        false => serde_json::to_string(report).map_err(|error| Error::io(file, error.into()))?,
+    };
+    std::fs::write(file, names.put_into(text)).map_err(|error| Error::io(file, error))
+}
+
 /// What the config file says, then what the flags say.
 fn settings(args: &BenchArgs, formats: &Formats) -> Result<LoaderConfig> {
     let config = match &args.config {
         Some(file) => LoaderConfig::load_with(file, formats)?,
         None => LoaderConfig::default(),
     };
-    let detect = |path: &Path| told(path, args).map_or_else(|| detected(path, formats), |source| Ok(vec![source]));
+    let has_fields = !config.fields.is_empty() || config.prepared.is_some();
+    let detect = |path: &Path| match told(path, args) {
+        Some(source) => Ok(vec![source]),
+        None if has_fields => LoaderConfig::for_path_with(path, formats).map(|detected| detected.sources),
+        None => detected(path, formats),
+    };
     let mut config = at_path(config, args.path.as_deref(), formats, detect)?;
     for source in &mut config.sources {
-        adjust(source, args)?;
+        adjust(source, args, has_fields)?;
     }
     config.batch_size = args.batch_size.unwrap_or(config.batch_size);
     config.workers = args.workers.or(config.workers);
@@ -273,20 +299,23 @@ pub(crate) fn at_path(
     formats: &Formats,
     detect: impl FnOnce(&Path) -> Result<Vec<SourceConfig>>,
 ) -> Result<LoaderConfig> {
-    let Some(path) = path else { return config.resolved_with(formats) };
+    let Some(path) = path else { return resolved(config, formats) };
     match (&mut config.source, config.sources.as_mut_slice()) {
         (Some(OnlySource::Path(source)), []) => source.path = path.into(),
         (Some(OnlySource::Named(source)), []) => source.set_paths(path),
         (None, [source]) => source.set_paths(path),
         (None, []) if config.mix.is_empty() => config.sources = detect(path)?,
-        _ => {
-            let mut config = config.resolved_with(formats)?;
-            find_in(path, &mut config.sources)?;
-            return Ok(config);
-        }
+        _ => find_in(path, &mut config)?,
     }
     // Without a source, there is nothing that fields could be of.
-    if config.source.is_none() && config.sources.is_empty() { Ok(config) } else { config.resolved_with(formats) }
+    let is_empty = config.source.is_none() && config.sources.is_empty() && config.mix.is_empty();
+    if is_empty { Ok(config) } else { resolved(config, formats) }
+}
+
+/// The settings with their formats detected, and with the names of files that they are read with: what was fitted is still in its own.
+fn resolved(mut config: LoaderConfig, formats: &Formats) -> Result<LoaderConfig> {
+    let (prepared, prepare) = (config.prepared.take(), config.prepare.take());
+    Ok(LoaderConfig { prepared, prepare, ..config.resolved_with(formats)? })
 }
 
 /// The source that the flags describe, if they do.
@@ -315,13 +344,14 @@ fn detected(path: &Path, formats: &Formats) -> Result<Vec<SourceConfig>> {
         if let Some(options) = source.options_mut::<CsvSequences>() {
             options.csv.missing = Missing::Nan;
         }
-        change_images(source, |image| image.size(IMAGE_SIZE, IMAGE_SIZE))?;
+        name_usual_fields(source)?;
+        change_images(source, |image| image.size(IMAGE_SIZE, IMAGE_SIZE));
     }
     Ok(sources)
 }
 
 /// Several sources have paths of their own; those that are not there are looked for in `folder` by their names.
-pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()> {
+fn find_in(folder: &Path, config: &mut LoaderConfig) -> Result<()> {
     if !folder.is_dir() {
         let message = "the --config file has several sources, so PATH may only be the folder that holds them";
         return Err(Error::new(ErrorKind::Config, message).at_path(folder));
@@ -330,41 +360,52 @@ pub(crate) fn find_in(folder: &Path, sources: &mut [SourceConfig]) -> Result<()>
         (false, Some(name)) => folder.join(name),
         _ => path.to_owned(),
     };
-    for source in sources {
+    if let Mix::Paths(paths) = &mut config.mix {
+        paths.iter_mut().for_each(|(path, _)| *path = found(path));
+    }
+    for source in &mut config.sources {
         source.set_paths(source.paths().iter().map(found).collect::<Paths>());
     }
     Ok(())
 }
 
-/// Changes the images that a source gives, by its fields or by itself; says whether there are any.
-fn change_images(source: &mut SourceConfig, change: impl Fn(Image) -> Image) -> Result<bool> {
+/// The fields that are the usual ones of a source take their place, so that they can be changed.
+fn name_usual_fields(source: &mut SourceConfig) -> Result<()> {
     if source.fields.is_empty() {
         source.fields = source.usual_fields(&Files::local())?;
     }
+    Ok(())
+}
+
+/// Changes the images among the fields of a source; says whether there are any.
+fn change_images(source: &mut SourceConfig, change: impl Fn(Image) -> Image) -> bool {
     let mut any = false;
     for image in source.fields.iter_mut().filter_map(|(_, field)| field.image_mut()) {
         *image = change(image.clone());
         any = true;
     }
-    Ok(any)
+    any
 }
 
-/// What the flags for images and arrays say.
-fn adjust(source: &mut SourceConfig, args: &BenchArgs) -> Result<()> {
+/// What the flags for images and arrays say. With `has_fields`, the settings say what tensors there are.
+fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool) -> Result<()> {
     if args.size.is_none() && args.dtype().is_none() && args.layout().is_none() {
         return Ok(());
+    }
+    if !has_fields {
+        name_usual_fields(source)?;
     }
     let has_images = change_images(source, |image| {
         let image = if let Some(size) = args.size { image.size(size, size) } else { image };
         let image = if let Some(dtype) = args.dtype() { image.dtype(dtype) } else { image };
         if let Some(order) = args.layout() { image.order(order) } else { image }
-    })?;
+    });
     if has_images {
         return Ok(());
     }
     if source.is::<Idx>() || source.is::<Npy>() || source.is::<Raw>() {
         // Fields say it already, as those of labels do.
-        if let (Some(dtype), true) = (args.dtype(), source.fields.is_empty()) {
+        if let (Some(dtype), true) = (args.dtype(), source.fields.is_empty() && !has_fields) {
             source.fields = vec![("features".to_owned(), Numbers::of(dtype).into())];
         }
     // Number columns are f32 anyway.

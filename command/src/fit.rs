@@ -44,15 +44,15 @@ struct Codes {
 pub(crate) fn fit(args: &FitArgs, formats: &Formats) -> Result<Fitted> {
     let mut config = LoaderConfig::load_with(&args.config, formats)?;
     let refused = |message: &str| Error::new(ErrorKind::Config, message.to_owned()).at_path(&args.config);
-    let Some(recipe) = config.prepare.take() else {
+    let Some(recipe) = config.prepare.clone() else {
         return Err(refused("prepare: there is no recipe; say in [prepare.columns] how each column is prepared"));
     };
     let path: PathBuf = match config.prepared.take() {
         Some(PreparedConfig::File(path)) => path,
         _ => return Err(refused("prepared: say in which file it is to be saved")),
     };
-    let resolved = config.clone().resolved()?;
-    written::check(&path, &[], written::inputs(&resolved).chain([args.config.as_path()]))?;
+    let read = LoaderConfig { prepare: config.prepare.take(), ..config.clone().resolved_with(formats)? };
+    written::check(&path, &[], &read, Some(&args.config))?;
     let prepared = while_working("fitting", || recipe.fit(&loader(config, formats)))?;
     prepared.save(&path)?;
     Ok(Fitted::new(Some(&args.config), &path, &prepared))

@@ -18,6 +18,11 @@ impl Names {
         Self(vec![path, quoted.trim_matches('"').to_owned()])
     }
 
+    /// Whether there is such a file.
+    pub(crate) fn are_some(&self) -> bool {
+        !self.0.is_empty()
+    }
+
     /// The text with the names that people know.
     pub(crate) fn put_into(&self, text: String) -> String {
         self.0.iter().filter(|path| !path.is_empty()).fold(text, |text, path| text.replace(path, STANDARD_INPUT))

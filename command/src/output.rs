@@ -32,9 +32,9 @@ pub(crate) fn finish<R: Report>(result: Result<R>, as_json: bool, names: &Names)
     let (text, status) = match result {
         Ok(report) => {
             let status = report.status();
-            (if as_json { to_json(&report) } else { report.text(width()) }, status)
+            if as_json { to_json(&report, status) } else { (report.text(width()), status) }
         }
-        Err(error) if as_json => (to_json(&ErrorReport { error: ErrorParts::of(&error) }), FAILURE),
+        Err(error) if as_json => to_json(&ErrorReport { error: ErrorParts::of(&error) }, FAILURE),
         Err(error) => {
             complain(&names.put_into(person(&error)));
             return FAILURE;
@@ -68,11 +68,14 @@ fn width() -> usize {
     terminal.map_or(120, |(width, _)| usize::from(width.0).max(40))
 }
 
-fn to_json(value: &impl Serialize) -> String {
+/// A report with its status; an error where it can't be written.
+fn to_json(value: &impl Serialize, status: u8) -> (String, u8) {
     // Reports hold only text, numbers, lists and maps whose keys are text.
-    let text = serde_json::to_string(value)
-        .unwrap_or_else(|error| json!({ "error": { "kind": "io", "message": error.to_string() } }).to_string());
-    text + "\n"
+    let (text, status) = match serde_json::to_string(value) {
+        Ok(text) => (text, status),
+        Err(error) => (json!({ "error": { "kind": "io", "message": error.to_string() } }).to_string(), FAILURE),
+    };
+    (text + "\n", status)
 }
 
 #[derive(Serialize)]
@@ -116,7 +119,8 @@ pub(crate) fn lossy(path: &Path) -> String {
 
 /// The error, and what to do next where its message does not say so itself.
 fn person(error: &Error) -> String {
-    let is_table = error.location().line.is_some();
+    // A file of settings has lines, too, but no records.
+    let is_table = error.location().line.is_some() && error.location().record.is_some();
     let advice = match error.kind() {
         ErrorKind::Data | ErrorKind::Format if is_table => {
             "correct the record, or leave bad ones out (--skip-bad, or `bad_records = \"skip\"` in settings); if it is a \
@@ -197,6 +201,20 @@ pub(crate) fn plain(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_cannot_be_written_as_json_is_an_error() {
+        struct Unwritable;
+
+        impl Serialize for Unwritable {
+            fn serialize<S: serde::Serializer>(&self, _: S) -> std::result::Result<S::Ok, S::Error> {
+                Err(serde::ser::Error::custom("no"))
+            }
+        }
+
+        let (text, status) = to_json(&Unwritable, SUCCESS);
+        assert_eq!((text.contains("\"message\":\"no\""), status), (true, FAILURE));
+    }
 
     #[test]
     fn what_the_system_refuses_comes_with_its_own_advice() {

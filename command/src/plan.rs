@@ -1,10 +1,14 @@
+use std::fs::File;
+use std::io::BufReader;
 use std::path::Path;
 
-use ringfeed::formats::Formats;
+use ringfeed::formats::{Formats, Jsonl};
 use ringfeed::inspect::RunPlan;
 use ringfeed::order::{LastBatch, Remainder, Shard};
+use ringfeed::settings::SourceConfig;
 use ringfeed::{LoaderConfig, Result};
 use serde::Serialize;
+use serde::de::IgnoredAny;
 use serde_json::{Map, Value};
 
 use crate::args::PlanArgs;
@@ -12,23 +16,31 @@ use crate::loader::loader;
 use crate::output::{Report, lossy, while_working};
 use crate::table::{Column, Table, count, one_line, shorten, things};
 
+/// A setting by its name, as a value.
+type Step = (&'static str, fn(&LoaderConfig) -> Value);
+
 /// Settings that choose samples, order them, or say what becomes of them, beyond those that the plan names.
-const STEPS: [&str; 14] = [
-    "mix",
-    "windows",
-    "split",
-    "folds",
-    "stratify",
-    "group",
-    "class_balanced",
-    "weight_by",
-    "samples_per_epoch",
-    "bucket",
-    "prepared",
-    "normalise",
-    "augment",
-    "transforms",
+const STEPS: [Step; 14] = [
+    ("mix", |config| value(&config.mix)),
+    ("windows", |config| value(&config.windows)),
+    ("split", |config| value(&config.split)),
+    ("folds", |config| value(&config.folds)),
+    ("stratify", |config| value(&config.stratify)),
+    ("group", |config| value(&config.group)),
+    ("class_balanced", |config| value(config.class_balanced)),
+    ("weight_by", |config| value(&config.weight_by)),
+    ("samples_per_epoch", |config| value(config.samples_per_epoch)),
+    ("bucket", |config| value(&config.bucket)),
+    ("prepared", |config| value(&config.prepared)),
+    ("normalise", |config| value(&config.normalise)),
+    ("augment", |config| value(&config.augment)),
+    ("transforms", |config| value(&config.transforms)),
 ];
+
+/// Only the names of files may be no text.
+fn value(setting: impl Serialize) -> Value {
+    serde_json::to_value(setting).unwrap_or_else(|_| "with a file whose name is not UTF-8".into())
+}
 
 /// What a run will do.
 #[derive(Serialize)]
@@ -42,10 +54,9 @@ pub(crate) struct Planned {
 
 /// What the settings say of [`STEPS`].
 fn steps(config: &LoaderConfig) -> Map<String, Value> {
-    let value = |config: &LoaderConfig| serde_json::to_value(config).unwrap_or_default();
-    let (set, usual) = (value(config), value(&LoaderConfig::default()));
-    let changed = STEPS.into_iter().filter(|key| set.get(key) != usual.get(key));
-    changed.map(|key| (key.to_owned(), set[key].clone())).collect()
+    let usual = LoaderConfig::default();
+    let set = STEPS.into_iter().map(|(key, value)| (key, value(config), value(&usual)));
+    set.filter(|(_, set, usual)| set != usual).map(|(key, set, _)| (key.to_owned(), set)).collect()
 }
 
 /// The file of settings that is named, if it is not data.
@@ -54,11 +65,25 @@ pub(crate) fn settings_file(args: &PlanArgs) -> Option<&Path> {
     (extension == "toml" || extension == "json").then_some(&args.config)
 }
 
+/// Settings, or those of data, whose file may have the name of settings.
+fn settings(args: &PlanArgs, formats: &Formats) -> Result<LoaderConfig> {
+    let path = &args.config;
+    let Some(file) = settings_file(args) else { return LoaderConfig::for_path_with(path, formats) };
+    LoaderConfig::load_with(file, formats).or_else(|error| match formats.whole(path) {
+        Ok(source) if is_data(&source) => LoaderConfig::for_path_with(path, formats),
+        _ => Err(error),
+    })
+}
+
+/// Whether a file that is not settings is data: a single record of JSON Lines, or one that is cut off, may be settings with a fault.
+fn is_data(source: &SourceConfig) -> bool {
+    let Ok(file) = File::open(source.path()) else { return false };
+    let mut records = serde_json::Deserializer::from_reader(BufReader::new(file)).into_iter::<IgnoredAny>();
+    !source.is::<Jsonl>() || records.next().is_some_and(|record| record.is_ok()) && records.next().is_some()
+}
+
 pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {
-    let mut config = match settings_file(args).is_some() {
-        true => LoaderConfig::load_with(&args.config, formats)?,
-        false => LoaderConfig::for_path_with(&args.config, formats)?,
-    };
+    let mut config = settings(args, formats)?;
     if let Some(count) = args.shards {
         // All shards have the same numbers.
         config.shard = Shard { index: 0, count };
@@ -67,7 +92,7 @@ pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {
     let plan = while_working("opening", || loader(config, formats).plan())?;
     if let Some(windows) = &plan.windows {
         // They may be those of the fitted recipe.
-        steps.insert("windows".to_owned(), serde_json::to_value(windows).unwrap_or_default());
+        steps.insert("windows".to_owned(), value(windows));
     }
     Ok(Planned { config: lossy(&args.config), plan, steps })
 }
@@ -144,10 +169,10 @@ impl Report for Planned {
         let blocks = plan.shuffle_blocks.map_or(String::new(), |chunks| format!(", {chunks} chunks together"));
         let shuffled = |seed| format!("shuffled with seed {seed}{blocks}");
         line("order", plan.seed.map_or("the source's own".to_owned(), shuffled));
-        for (key, value) in STEPS.into_iter().filter_map(|key| Some((key, self.steps.get(key)?))) {
+        for (key, value) in STEPS.into_iter().filter_map(|(key, _)| Some((key, self.steps.get(key)?))) {
             line(key, shorten(&one_line(&words(value)), width.saturating_sub(KEYS)));
         }
-        line("bad records", words(&serde_json::to_value(plan.bad_records).unwrap_or_default()));
+        line("bad records", words(&value(plan.bad_records)));
         line(
             "workers",
             match plan.shield {

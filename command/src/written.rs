@@ -1,15 +1,16 @@
 //! Files that a command writes when its work is done: what stands in the way is said before.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 
-/// Refuses a file that can't be written, that is read by the same run, or whose name does not end in one of `endings`.
+/// Refuses a file that can't be written, that is read by a run of these settings or is `other`, or whose name does not end in one
+/// of `endings`.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Config`], and [`ErrorKind::Io`] as writing would give it.
-pub(crate) fn check<'p>(file: &Path, endings: &[&str], read: impl IntoIterator<Item = &'p Path>) -> Result<()> {
+pub(crate) fn check(file: &Path, endings: &[&str], read: &LoaderConfig, other: Option<&Path>) -> Result<()> {
     let refused = |message: String| Err(Error::new(ErrorKind::Config, message).at_path(file));
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     if !endings.is_empty() && !endings.contains(&ending) {
@@ -18,19 +19,40 @@ pub(crate) fn check<'p>(file: &Path, endings: &[&str], read: impl IntoIterator<I
     if file.is_dir() {
         return refused("this is a folder; name a file in it".to_owned());
     }
-    if let (Ok(own), true) = (file.canonicalize(), file.exists())
-        && read.into_iter().any(|other| other.canonicalize().is_ok_and(|other| other == own))
-    {
+    if read.reads(file) || other.is_some_and(|other| file.exists() && place(other) == place(file)) {
         return refused("this file is read by the same command; write to another".to_owned());
     }
-    let folder = match file.parent() {
-        Some(folder) if folder != Path::new("") => folder,
-        _ => Path::new("."),
-    };
+    let folder = folder_of(file);
     tempfile::Builder::new().prefix(".ringfeed-").tempfile_in(folder).map(drop).map_err(|error| Error::io(file, error))
 }
 
-/// The files that a run of these settings reads.
-pub(crate) fn inputs(config: &LoaderConfig) -> impl Iterator<Item = &Path> {
-    config.sources.iter().flat_map(|source| source.paths().iter())
+/// Refuses two files that are one.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`].
+pub(crate) fn check_apart<'p>(files: impl IntoIterator<Item = &'p Path>) -> Result<()> {
+    let mut places = Vec::new();
+    for file in files {
+        let place = place(file);
+        if places.contains(&place) {
+            let message = "two things are to be written to this file; write each to a file of its own";
+            return Err(Error::new(ErrorKind::Config, message).at_path(file));
+        }
+        places.push(place);
+    }
+    Ok(())
+}
+
+/// Where a file is, or would be.
+fn place(file: &Path) -> PathBuf {
+    let beside = || Some(folder_of(file).canonicalize().ok()?.join(file.file_name()?));
+    file.canonicalize().ok().or_else(beside).unwrap_or_else(|| file.to_owned())
+}
+
+fn folder_of(file: &Path) -> &Path {
+    match file.parent() {
+        Some(folder) if folder != Path::new("") => folder,
+        _ => Path::new("."),
+    }
 }

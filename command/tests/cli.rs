@@ -1075,12 +1075,16 @@ fn a_number_that_is_not_allowed_is_told_which_are() {
         ("--prefetch", "5000", "give a whole number from 0 to 4096, or auto"),
         ("--size", "1e3", "give a whole number from 1 to 16384"),
         ("--shuffle", "-7", "give a whole number, 0 or more"),
+        ("--shuffle", "18446744073709551616", "give a whole number from 0 to 18446744073709551615"),
+        ("--step-ms", "100000000", "give a number of milliseconds from 0 to 86400000"),
     ] {
         let output = run(&["bench", &fixture("iris.csv"), flag, value]);
         let told = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{told}");
         assert!(told.contains(&format!("'{value}' for '{flag} <")) && told.contains(says), "{told}");
     }
+    let told = String::from_utf8(run(&["plan", &fixture("iris.csv"), "--shards", "4294967296"]).stderr).unwrap();
+    assert!(told.contains("give a whole number from 1 to 4294967295"), "{told}");
     let scratch = Scratch::new();
     let settings = scratch.write("loader.toml", "shuffle = 1\nbatch_size = 0\nsource = { path = \"iris.csv\" }\n");
     for command in ["bench", "verify"] {

@@ -64,9 +64,11 @@ fn every_subcommand_knows_the_format() {
         assert_eq!(found["manifest"]["records"], json!(60));
     }
     let recipe = "[prepare.columns]\nvalue = { number = { scale = \"standardise\" } }\n";
-    std::fs::write(at("fit.toml"), format!("prepared = \"prepared.json\"\n{config}{recipe}")).unwrap();
-    assert_eq!(object(&["fit", &at("fit.toml")], 0)["records"], json!(60));
-    assert!(Path::new(&at("prepared.json")).exists());
+    for source in [config, "source = \"train.pairs\"\n"] {
+        std::fs::write(at("fit.toml"), format!("prepared = \"prepared.json\"\n{source}{recipe}")).unwrap();
+        assert_eq!(object(&["fit", &at("fit.toml")], 0)["records"], json!(60));
+        assert!(Path::new(&at("prepared.json")).exists());
+    }
     // The program that Ringfeed brings along does not know it.
     let output = Command::new(env!("CARGO_BIN_EXE_ringfeed")).args(["plan", &settings]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{output:?}");

@@ -346,6 +346,22 @@ fn every_damaged_array_of_a_folder_is_listed_and_one_alone_is_an_error() {
 }
 
 #[test]
+fn files_that_can_not_be_read_are_listed_and_the_others_are_read() {
+    let scratch = Scratch::new();
+    scratch.write("t/1.csv", "a,b\n1,2\n");
+    let cut = scratch.write("t/2.csv.gz", &gzip(&table())[..40]);
+    let open = scratch.write("t/3.csv", format!("a,b\n{}1,\"2\n", "1,2\n".repeat(50_000)));
+    scratch.write("t/4.csv", "a,b\n1,2\n3\n");
+    let report = bad(&[&scratch.path("t/*")]);
+    assert_eq!((&report["bad_samples"], &report["ended_by"]), (&json!(3), &Value::Null), "{report}");
+    let paths: Vec<_> = report["bad"].as_array().unwrap().iter().map(|bad| bad["path"].clone()).collect();
+    assert_eq!(paths, [json!(cut), json!(open), json!(scratch.path("t/4.csv"))]);
+    assert_eq!(report["samples"], json!(1 + 50_000 + 2), "{report}");
+    let text = String::from_utf8(run(&["verify", &scratch.path("t/*")]).stdout).unwrap();
+    assert_eq!(text.lines().count(), 4, "{text}");
+}
+
+#[test]
 fn what_is_not_there_is_an_error_and_no_path_is_wrong_usage() {
     let error = error(&["verify", &fixture("iris.cvs")]);
     assert_eq!(error["kind"], json!("not_found"));

@@ -8,7 +8,7 @@ use crate::decode::{ImageOptions, LabelFormat};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Class, Codec, Field, Image, fault_of};
-use crate::read::folder::{is_by_class, no_classes};
+use crate::read::folder::{has_class_folders, is_by_class, no_classes};
 use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
 use crate::read::{Container, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
@@ -167,8 +167,9 @@ impl Format for Images {
         fault_of(of_fields(options, fields))
     }
 
-    fn usual_fields(&self, _: &FolderOptions, _: &Open<'_>) -> Result<Vec<(String, Field)>> {
-        Ok(usual_fields())
+    fn usual_fields(&self, _: &FolderOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
+        let has_classes = !at.files.are_local() || at.path.is_dir() && has_class_folders(at.path, IMAGES)?;
+        Ok(usual_fields().into_iter().take(if has_classes { 2 } else { 1 }).collect())
     }
 
     format_has!(saved_index);
