@@ -7,7 +7,7 @@ use serde::Serialize;
 use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::read::Scratch;
+use crate::read::{Job, Scratch};
 use crate::row::RowMut;
 use crate::schema::Extents;
 use crate::stats::DamageStats;
