@@ -64,6 +64,9 @@ impl StructMemory {
     }
 }
 
+/// Receives the fields of a line of CSV, by their numbers: values, and the words where they stand for missing ones.
+type VisitWords<'a> = dyn FnMut(usize, Value<'_>, Option<&[u8]>) -> Result<()> + 'a;
+
 /// What is kept from one line of CSV to the next.
 #[derive(Debug, Default)]
 pub(crate) struct CsvMemory {
@@ -112,7 +115,7 @@ impl CsvMemory {
         header: &str,
         names: impl Iterator<Item = &'n str>,
         line: &str,
-        visit: &mut dyn FnMut(usize, Value<'_>, Option<&[u8]>) -> Result<()>,
+        visit: &mut VisitWords<'_>,
     ) -> Result<()> {
         let known = match &mut self.known {
             Some((known, columns)) if known == header => columns,
@@ -165,12 +168,7 @@ impl OneCsv {
     /// # Errors
     ///
     /// [`ErrorKind::Data`] for another number of fields than in the header, and those of `visit`.
-    fn read(
-        &self,
-        line: &str,
-        unquoted: &mut Vec<u8>,
-        visit: &mut dyn FnMut(usize, Value<'_>, Option<&[u8]>) -> Result<()>,
-    ) -> Result<()> {
+    fn read(&self, line: &str, unquoted: &mut Vec<u8>, visit: &mut VisitWords<'_>) -> Result<()> {
         let mut count = 0;
         self.line.read(line.as_bytes(), unquoted, |column, value, word| {
             count = column + 1;
