@@ -460,7 +460,8 @@ fn an_integer_in_a_list_is_rounded_alike_among_integers_and_beside_a_fraction() 
     // No f32 holds the first number; what is left of it after the transform tells how it was rounded.
     std::fs::write(&path, "{\"x\": [16777217, 16777219, 16777215]}\n{\"x\": [16777217, 16777216.5, 16777215]}\n")
         .unwrap();
-    for (dtype, expected) in [(DType::F16, 2.0), (DType::Bf16, 2.0), (DType::F32, 0.0), (DType::F64, 1.0)] {
+    // 16 bits are rounded after the transform, which is one of f32.
+    for (dtype, expected) in [(DType::F16, 0.0), (DType::Bf16, 0.0), (DType::F32, 0.0), (DType::F64, 1.0)] {
         let near = Normaliser::Linear { scale: 1.0, bias: -16_777_216.0 };
         let loader = Loader::open(&path).unwrap().field("x", Numbers::of(dtype).shape(&[3])).normalise("x", near);
         let batch = loader.batch_size(2).build().unwrap().next().unwrap().unwrap();
