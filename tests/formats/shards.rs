@@ -267,7 +267,7 @@ fn column(encoding: &str, numbers: &[&[u8]], root: &Path) {
 fn integers_of_shards_keep_all_of_their_digits() {
     let folder = tempfile::tempdir().unwrap();
     let large = [(1 << 53) + 1, u64::MAX];
-    column("uint64", &large.each_ref().map(|number| bytemuck::bytes_of(number)), folder.path());
+    column("uint64", &large.each_ref().map(bytemuck::bytes_of), folder.path());
     let loader = Loader::open(folder.path()).unwrap().field("x", Numbers::of(ringfeed::DType::U64)).batch_size(2);
     let batch = loader.build().unwrap().next().unwrap().unwrap();
     assert_eq!(batch.tensor("x").unwrap().as_slice::<u64>().unwrap(), large);
