@@ -47,7 +47,7 @@ impl DateUnit {
             Self::Seconds => number,
             // The remainder is exact, and has the number's sign.
             _ if number % per_second < 0.0 => in_second(
-                ((number - number % per_second) / per_second) as i64 - 1,
+                (((number - number % per_second) / per_second) as i64).saturating_sub(1),
                 number % per_second / per_second + 1.0,
             ),
             _ => in_second(((number - number % per_second) / per_second) as i64, number % per_second / per_second),
@@ -95,6 +95,7 @@ mod tests {
             assert_eq!((unit.seconds_of(3 * each / 2), unit.seconds(1.5 * each as f64)), (1.5, 1.5));
             assert_eq!((unit.seconds_of(-each / 2), unit.seconds(-0.5 * each as f64)), (-0.5, -0.5));
             assert!(unit.seconds(f64::NAN).is_nan());
+            assert!(unit.seconds(-1e35).is_finite() && unit.seconds(1e35).is_finite());
         }
         assert_eq!((DateUnit::Days.seconds_of(2), DateUnit::Days.seconds(0.5)), (172_800.0, 43_200.0));
         assert_eq!((DateUnit::Seconds.seconds_of(-7), DateUnit::Seconds.seconds(2.25)), (-7.0, 2.25));

@@ -147,8 +147,8 @@ impl JsonLines {
         Ok(jsonl)
     }
 
-    /// Gives those lines of the sample that are UTF-8.
-    fn each_of_sample(&self, visit: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {
+    /// Gives those lines of the sample that are UTF-8. Returns whether these are all records.
+    fn each_of_sample(&self, visit: &mut dyn FnMut(&str) -> Result<()>) -> Result<bool> {
         let first = self.lines.start(0);
         let is_near = |record: &u64| *record == 0 || self.lines.start(record + 1) - first <= SAMPLE_BYTES;
         let records: Vec<u64> = (0..self.len().min(SAMPLE_RECORDS)).take_while(is_near).collect();
@@ -159,7 +159,7 @@ impl JsonLines {
                 visit(text)?;
             }
         }
-        Ok(())
+        Ok(records.len() as u64 == self.len())
     }
 
     /// What a pointer leads to: in the sample, or in the first record that has such a value. `None` if no record has.
@@ -168,13 +168,13 @@ impl JsonLines {
         wanted.add(steps, 0);
         let look = |text: &str| wanted.find_one(text).ok().flatten().map(Seen::of);
         let mut seen: Option<Seen> = None;
-        self.each_of_sample(&mut |text| {
+        let is_all = self.each_of_sample(&mut |text| {
             if let Some(more) = look(text) {
                 seen = Some(seen.take().unwrap_or_default().and(&more));
             }
             Ok(())
         })?;
-        if seen.is_some() || self.len() <= SAMPLE_RECORDS {
+        if seen.is_some() || is_all {
             return Ok(seen);
         }
         parallel::first_found(self.len(), |lines: &mut LineBytes, record| {

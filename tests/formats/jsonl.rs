@@ -255,6 +255,20 @@ fn a_list_of_nulls_among_lists_of_lists_makes_a_bad_record() {
 }
 
 /// Whether the last of the records in a text can be read.
+#[test]
+fn a_field_behind_the_bytes_that_are_looked_at_is_found_in_few_long_lines() {
+    let filler = "x".repeat(100_000);
+    let line = |nth: usize| match nth {
+        100 => format!("{{\"text\": \"{filler}\", \"mask\": 1}}\n"),
+        _ => format!("{{\"text\": \"{filler}\"}}\n"),
+    };
+    let (_file, mut lines) = lines((0..110).map(line).collect::<String>());
+    assert_eq!(lines.fields().len(), 1);
+    let mask = lines.find(&"mask".into()).unwrap();
+    assert_eq!(lines.fields()[mask].kind, FieldKind::Numbers(DType::I64));
+    assert_eq!(lines.find(&"mast".into()).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
 fn last_of(text: &str, field: Numbers) -> Result<()> {
     let file = tempfile::Builder::new().suffix(".jsonl").tempfile().unwrap();
     std::fs::write(file.path(), text).unwrap();

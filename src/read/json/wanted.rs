@@ -15,6 +15,12 @@ pub(in crate::read) fn steps_to(name: &str) -> Vec<String> {
     if name.is_empty() || name.starts_with('/') { steps(name) } else { vec![name.to_owned()] }
 }
 
+/// A step as a position in an array, if it can be one.
+fn position_of(step: &str) -> Option<usize> {
+    let is_position = step.bytes().all(|byte| byte.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
+    if is_position { step.parse().ok() } else { None }
+}
+
 /// The values that are wanted from each text, by number.
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::read) struct Wanted {
@@ -29,13 +35,13 @@ struct Node {
     numbers: Vec<usize>,
     /// The next steps, sorted.
     ways: Vec<Way>,
+    /// Those that can be positions in an array, sorted, each with its node.
+    positions: Vec<(usize, usize)>,
 }
 
 #[derive(Clone, Debug, PartialEq)]
 struct Way {
     step: String,
-    /// The step as a position in an array, if it can be one.
-    position: Option<usize>,
     node: usize,
 }
 
@@ -86,13 +92,15 @@ impl Wanted {
             at = match self.nodes[at].ways.binary_search_by(|way| way.step.as_str().cmp(step)) {
                 Ok(way) => self.nodes[at].ways[way].node,
                 Err(place) => {
-                    let is_position =
-                        step.bytes().all(|byte| byte.is_ascii_digit()) && (step == "0" || !step.starts_with('0'));
-                    let position = Some(step).filter(|_| is_position).and_then(|step| step.parse().ok());
-                    let way = Way { step: step.clone(), position, node: self.nodes.len() };
-                    self.nodes[at].ways.insert(place, way);
+                    let node = self.nodes.len();
+                    let Node { ways, positions, .. } = &mut self.nodes[at];
+                    ways.insert(place, Way { step: step.clone(), node });
+                    if let Some(position) = position_of(step) {
+                        let place = positions.partition_point(|(other, _)| *other < position);
+                        positions.insert(place, (position, node));
+                    }
                     self.nodes.push(Node::default());
-                    self.nodes.len() - 1
+                    node
                 }
             };
         }
@@ -139,10 +147,10 @@ impl Search<'_> {
     fn value(&mut self, node: usize, depth: usize) -> Result<(), Fault> {
         let first = self.cursor.next();
         let start = self.cursor.at;
-        let Node { numbers, ways } = &self.wanted.nodes[node];
+        let Node { numbers, ways, positions } = &self.wanted.nodes[node];
         match first {
             Some(b'{') if !ways.is_empty() => self.object(ways, depth)?,
-            Some(b'[') if !ways.is_empty() => self.array(ways, depth)?,
+            Some(b'[') if !positions.is_empty() => self.array(positions, depth)?,
             _ => self.cursor.skip(depth)?,
         }
         numbers.iter().for_each(|number| self.found[*number] = Span(start, self.cursor.at));
@@ -166,13 +174,16 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn array(&mut self, ways: &[Way], depth: usize) -> Result<(), Fault> {
+    fn array(&mut self, mut positions: &[(usize, usize)], depth: usize) -> Result<(), Fault> {
         let mut more = self.cursor.enter(depth, b']')?;
         let mut at = 0;
         while more {
-            match ways.iter().find(|way| way.position == Some(at)) {
-                Some(way) => self.value(way.node, depth + 1)?,
-                None => self.cursor.skip(depth + 1)?,
+            match positions.split_first() {
+                Some(((position, node), rest)) if *position == at => {
+                    positions = rest;
+                    self.value(*node, depth + 1)?;
+                }
+                _ => self.cursor.skip(depth + 1)?,
             }
             at += 1;
             more = self.cursor.more(b']')?;
@@ -194,8 +205,33 @@ impl Search<'_> {
     }
 
     fn forget(&mut self, node: usize) {
-        let Node { numbers, ways } = &self.wanted.nodes[node];
+        let Node { numbers, ways, .. } = &self.wanted.nodes[node];
         numbers.iter().for_each(|number| self.found[*number] = Span::NONE);
         ways.iter().for_each(|way| self.forget(way.node));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_found_by_their_positions_whatever_the_order_of_the_steps() {
+        let mut wanted = Wanted::default();
+        for (number, pointer) in
+            ["/10", "/2/a", "/0", "/02", "/9", "/a", "/2/b", "/18446744073709551616"].iter().enumerate()
+        {
+            wanted.add(&steps(pointer), number);
+        }
+        let mut found = Found::default();
+        let mut of = |text: &'static str| {
+            wanted.find(text, &mut found).unwrap();
+            found.spans().iter().map(|span| span.of(text)).collect::<Vec<_>>()
+        };
+        let elements = [Some("110"), Some("7"), Some("100"), None, Some("109"), None, Some("8"), None];
+        assert_eq!(of(r#"[100, 101, {"b": 8, "a": 7}, 103, 104, 105, 106, 107, 108, 109, 110, 111]"#), elements);
+        let members = [None, None, Some("0"), Some("2"), None, Some("5"), None, None];
+        assert_eq!(of(r#"{"a": 5, "02": 2, "0": 0}"#), members);
+        assert_eq!(of("[1]"), [None, None, Some("1"), None, None, None, None, None]);
     }
 }
