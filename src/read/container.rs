@@ -304,6 +304,21 @@ pub enum Value<'a> {
     List(&'a dyn List),
 }
 
+/// Reads a single record; an error says which.
+///
+/// # Errors
+///
+/// Those of reading, and of `visit`.
+pub(crate) fn read_one(
+    container: &dyn Container,
+    record: u64,
+    scratch: &mut Scratch,
+    visit: &mut Visit<'_>,
+) -> Result<()> {
+    let read = container.fetch(&[record], 0, scratch).and_then(|()| container.read(record, 0, scratch, visit));
+    read.map_err(|error| error.at(container.place(record)))
+}
+
 /// A list of values, which may be lists again.
 pub trait List {
     /// Calls `visit` with each value in order. If `visit` fails, stop and return its error.

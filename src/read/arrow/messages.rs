@@ -105,12 +105,16 @@ fn of_file(input: &Arc<Input>, budget: &MemoryBudget) -> Result<(Schema, Metadat
     let mut found = Vec::new();
     let blocks = footer.dictionaries().into_iter().flatten().chain(footer.recordBatches().into_iter().flatten());
     let mut version = footer.version();
+    let mut left = start;
     for (nth, block) in blocks.enumerate() {
         let number = |value: i64| u64::try_from(value).ok().filter(|value| *value <= start);
         let place = number(block.offset()).zip(number(block.metaDataLength().into())).zip(number(block.bodyLength()));
         let place = place.map(|((start, header_len), body_len)| Place { start, header_len, body_len });
         let place = place.filter(|place| place.end() <= start && place.start >= 8);
         let place = place.ok_or_else(|| damaged(&format!("message {nth} lies outside of the file")))?;
+        let len = place.header_len + place.body_len;
+        let rest = left.checked_sub(len).filter(|_| place.header_len <= MAX_HEADER);
+        left = rest.ok_or_else(|| damaged(&format!("message {nth} is longer than what others leave of the file")))?;
         let header = bytes_at(input, place.start, place.header_len)?;
         let (message, own_version) = kind(&header, place, &schema)?;
         // The footers of some old files have no version.

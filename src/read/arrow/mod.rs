@@ -3,16 +3,15 @@
 //! A file (Feather version 2) begins with `ARROW1` and ends with a list of its batches; a stream, often called `.arrow` as well,
 //! has one message after another and an end marker. Both are read by the places of their messages.
 
+mod dictionaries;
 mod entry;
 mod lengths;
 mod messages;
 mod table;
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use arrow_array::ArrayRef;
 use arrow_ipc::reader::{RecordBatchDecoder, read_dictionary};
 use arrow_schema::Schema;
 
@@ -22,17 +21,16 @@ use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, m
 use crate::storage::{Access, Files, Input, Needs};
 use crate::tree::no_faults;
 
+use dictionaries::{Dictionaries, Growing};
 pub use entry::Arrow;
 use lengths::broken;
 use messages::{Body, Message, Place, messages};
 pub use table::ArrowTable;
 
-type Dictionaries = HashMap<i64, ArrayRef>;
-
 struct Batch {
     place: Place,
     records: u64,
-    /// The state of the dictionaries when it was written.
+    /// The state of the dictionaries that it needs.
     dictionaries: usize,
 }
 
@@ -41,7 +39,7 @@ struct File {
     schema: Arc<Schema>,
     version: arrow_ipc::MetadataVersion,
     batches: Vec<Batch>,
-    /// The state of the dictionaries, each time that it changed before a batch of records.
+    /// The states of the dictionaries.
     dictionaries: Vec<Arc<Dictionaries>>,
     records: u64,
     reservation: Reservation,
@@ -98,43 +96,34 @@ impl File {
             records: 0,
             reservation: budget.empty_reservation(),
         };
-        let mut dictionaries = Dictionaries::new();
-        let mut is_changed = true;
+        let mut dictionaries = Growing::new(&file.schema);
         for message in found {
             match message {
                 Message::Dictionary(place) => {
-                    file.add_dictionary(&place, max_bytes, &mut dictionaries)?;
-                    is_changed = true;
+                    file.add_dictionary(&place, max_bytes, &mut dictionaries)
+                        .map_err(|error| error.at_byte(place.start))?;
                 }
                 Message::Records(place, records) => {
-                    if is_changed {
-                        file.dictionaries.push(Arc::new(dictionaries.clone()));
-                        is_changed = false;
-                    }
                     let total = file.records.checked_add(records).filter(|total| *total <= 1 << 40);
                     let message = format!("a batch of {records} records is impossible");
                     file.records = total.ok_or_else(|| broken(message).at_byte(place.start))?;
-                    file.batches.push(Batch { place, records, dictionaries: file.dictionaries.len() - 1 });
+                    file.batches.push(Batch { place, records, dictionaries: dictionaries.of_batch() });
                 }
             }
         }
+        file.dictionaries = dictionaries.finish(&mut file.reservation)?;
         let bytes = (file.batches.len() * size_of::<Batch>()) as u64;
         file.reservation.grow_to(file.reservation.bytes() + bytes, "the places of record batches")?;
         Ok(file)
     }
 
-    fn add_dictionary(&mut self, place: &Place, max_bytes: u64, dictionaries: &mut Dictionaries) -> Result<()> {
-        let at_place = |error: Error| error.at_byte(place.start);
-        let body = Body::read(&self.input, place, max_bytes).map_err(at_place)?;
-        let message = body.message().map_err(at_place)?;
-        let batch = message.header_as_dictionary_batch().ok_or_else(|| at_place(broken("this is not a dictionary")))?;
-        let before = dictionaries.get(&batch.id()).map_or(0, |array| memory_of([array]));
-        let read = read_dictionary(&body.bytes, batch, &self.schema, dictionaries, &self.version);
-        read.map_err(|error| at_place(broken(format!("a dictionary is damaged: {error}"))))?;
-        // A replacement is added to the dictionary, because earlier batches need the old values.
-        let after = dictionaries.get(&batch.id()).map_or(0, |array| memory_of([array]));
-        let more = if batch.isDelta() { after.saturating_sub(before) } else { after };
-        self.reservation.grow_to(self.reservation.bytes() + more, "the dictionaries of an Arrow file")
+    fn add_dictionary(&mut self, place: &Place, max_bytes: u64, dictionaries: &mut Growing) -> Result<()> {
+        let body = Body::read(&self.input, place, max_bytes)?;
+        let message = body.message()?;
+        let batch = message.header_as_dictionary_batch().ok_or_else(|| broken("this is not a dictionary"))?;
+        dictionaries.add((batch.id(), batch.isDelta()), &mut self.reservation, |known| {
+            read_dictionary(&body.bytes, batch, &self.schema, known, &self.version)
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::codec::{Names, needs_first, needs_names, reads_text};
-use crate::read::container::{Container, Value};
+use crate::read::container::{Container, Value, read_one};
 use crate::read::fields::{Codec, Field};
 use crate::read::{ColumnRef, Scratch, parallel};
 
@@ -71,7 +71,9 @@ pub(super) fn scan<T: Send>(
                 });
                 match (stopped, read) {
                     (Some(error), _) => return Err(error),
-                    (None, Err(error)) if error.kind() != ErrorKind::Data => return Err(error),
+                    (None, Err(error)) if error.kind() != ErrorKind::Data => {
+                        return Err(error.at(container.place(*record)));
+                    }
                     _ => {}
                 }
                 let absent = (0..numbers.len()).filter(|nth| !given[*nth]);
@@ -119,9 +121,7 @@ pub(super) fn first_values(container: &mut dyn Container, fields: &[(String, Fie
             continue;
         }
         let number = find(container, &field.columns(name)[0], name)?;
-        let mut scratch = Scratch::default();
-        container.fetch(&[0], 0, &mut scratch)?;
-        container.read(0, 0, &mut scratch, &mut |found, value| {
+        read_one(&*container, 0, &mut Scratch::default(), &mut |found, value| {
             if let (true, Value::Bytes(bytes)) = (found == number, value) {
                 *first = Some(bytes.to_vec());
             }

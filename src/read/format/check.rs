@@ -115,12 +115,13 @@ impl RecordReader for Whole {
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        self.container.fetch(samples, nth, scratch)
+        self.container.fetch(samples, nth, scratch).map_err(|error| error.at(self.place(samples[nth])))
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         row.zero();
-        self.container.read(sample.id, nth, scratch, &mut |_, value| read_all(value))
+        let read = self.container.read(sample.id, nth, scratch, &mut |_, value| read_all(value));
+        read.map_err(|error| error.at(self.place(sample.id)))
     }
 
     fn place(&self, sample: u64) -> Location {

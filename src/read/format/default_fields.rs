@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
-use crate::read::container::{Container, FieldInfo, FieldKind};
+use crate::read::container::{Container, FieldInfo, FieldKind, read_one};
 use crate::read::fields::{Field, Numbers, example};
 
 /// A tensor for each field of numbers, called as the field. Text, bytes and what else there is becomes nothing by itself: how
@@ -27,9 +27,7 @@ pub(crate) fn default_fields(container: &dyn Container) -> Result<Vec<(String, F
             return Err(Error::new(ErrorKind::Format, message));
         }
         // A file of another format shows in its first record.
-        let mut scratch = Scratch::default();
-        container.fetch(&[0], 0, &mut scratch)?;
-        container.read(0, 0, &mut scratch, &mut |_, _| Ok(()))?;
+        read_one(container, 0, &mut Scratch::default(), &mut |_, _| Ok(()))?;
         return Err(Error::new(ErrorKind::Format, "the records that were looked at have no fields"));
     }
     let fields: Vec<_> = infos.iter().filter_map(field).collect();

@@ -8,7 +8,7 @@ use serde::{Serialize, Serializer};
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::read::container::{Container, FieldInfo, FieldKind, Value, doubled_names, find_all};
+use crate::read::container::{Container, FieldInfo, FieldKind, Value, doubled_names, find_all, read_one};
 use crate::read::summary::{FieldSummary, Figure, Tally};
 #[cfg(feature = "formats")]
 use crate::read::{ArraySummary, ClassCount, FormatCount, IgnoredFiles, MemberCount};
@@ -278,8 +278,7 @@ impl Inspection {
             |scratch: &mut Scratch, job| {
                 let mut found = vec![Sums::default(); numbers.len()];
                 for record in job * RECORDS_AT_ONCE..records.min((job + 1) * RECORDS_AT_ONCE) {
-                    container.fetch(&[record], 0, scratch)?;
-                    container.read(record, 0, scratch, &mut |number, value| {
+                    read_one(container, record, scratch, &mut |number, value| {
                         match places.of(number) {
                             // As in CSV and NPY files, and as pandas has it.
                             Some((place, true)) if is_single(place) && is_nan(value) => {}
@@ -323,9 +322,7 @@ impl Inspection {
         });
         let entry = |record: u64| -> Result<Entry> {
             let mut columns = Vec::new();
-            let mut scratch = Scratch::default();
-            container.fetch(&[record], 0, &mut scratch)?;
-            container.read(record, 0, &mut scratch, &mut |number, value| {
+            read_one(container, record, &mut Scratch::default(), &mut |number, value| {
                 if let Some((at, true)) = places.of(number) {
                     let mut text = shown(value);
                     if let Some((end, _)) = text.char_indices().nth(SHOWN) {
