@@ -218,6 +218,7 @@ fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(V
         Value::List(list) => {
             if let Some(shape) = list.shape() {
                 shape.iter().zip(depth..).for_each(|(len, depth)| dims.see(depth, *len));
+                dims.lists = dims.lists.max((depth + shape.len()).checked_sub(1));
                 return match list.numbers() {
                     Some(numbers) => visit(Value::Numbers(numbers)),
                     None => list.each(&mut |value| walk(value, 0, &mut Dims::default(), visit)),

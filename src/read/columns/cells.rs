@@ -17,10 +17,13 @@ use arrow_schema::DataType;
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::f16;
-use crate::read::{DateUnit, List, Value};
+use crate::read::{DateUnit, List, Shaped, Value};
 
 use super::decimal::decimal;
 use super::kinds::{date_unit, unsupported};
+
+/// Most dimensions of lists that are given as an array.
+const MOST_DEEP: usize = 8;
 
 /// The values of some neighbouring records. Copies share them.
 #[derive(Clone)]
@@ -400,8 +403,18 @@ impl Cells {
             }
             Data::List { ranges, items } => {
                 let range = ranges.at(at);
-                match items.numbers(&range) {
-                    Some(numbers) => visit(Value::Numbers(numbers)),
+                let rank = match ranges {
+                    // The shape is that of the field.
+                    Ranges::Fixed(_) => Some(1),
+                    _ => items.rank(),
+                };
+                match rank.and_then(|rank| Some((rank, items.numbers(&range)?))) {
+                    Some((1, numbers)) => visit(Value::Numbers(numbers)),
+                    Some((rank, numbers)) => {
+                        let mut shape = [range.len() as u64; MOST_DEEP];
+                        items.lens(&mut shape[1..]);
+                        visit(Value::List(&Shaped::new(numbers, &shape[..rank])?))
+                    }
                     None => visit(Value::List(&Items { cells: items, range })),
                 }
             }
@@ -434,6 +447,31 @@ impl Cells {
     /// The numbers of one field, from the numbers of several.
     pub(super) fn stepped(numbers: Plain, first: usize, step: usize, len: usize) -> Self {
         Self { len, nulls: None, data: Data::Stepped { numbers, first, step } }
+    }
+
+    /// How many dimensions a list of these has, if they are numbers, or lists that are all of the same length; `None` if there
+    /// are more than anybody needs.
+    fn rank(&self) -> Option<usize> {
+        match &self.data {
+            Data::Inner(cells) => cells.rank(),
+            Data::List { ranges: Ranges::Fixed(_), items } => items.rank().map(|rank| rank + 1),
+            _ => Some(1),
+        }
+        .filter(|rank| *rank <= MOST_DEEP)
+    }
+
+    /// The lengths of these lists, and of the lists in them.
+    fn lens(&self, into: &mut [u64]) {
+        match &self.data {
+            Data::Inner(cells) => cells.lens(into),
+            Data::List { ranges: Ranges::Fixed(len), items } => {
+                if let Some((first, rest)) = into.split_first_mut() {
+                    *first = *len as u64;
+                    items.lens(rest);
+                }
+            }
+            _ => {}
+        }
     }
 
     /// The numbers in a range, if none is missing; also those in nested lists of equal length.

@@ -54,6 +54,11 @@ impl FieldReader {
             return written;
         }
         let good = (0..count).filter(|nth| !job.is_bad(*nth)).count();
+        // Also records that are bad elsewhere may be held here.
+        let good_of = |places: &[(usize, usize)]| match good == count {
+            true => places.len(),
+            false => places.iter().filter(|(nth, _)| !job.is_bad(*nth)).count(),
+        };
         // A field may come in several pieces, one after another.
         let (mut current, mut rows_of_current) = (usize::MAX, 0);
         self.container.columns(scratch, &mut |number, numbers, places| {
@@ -65,7 +70,7 @@ impl FieldReader {
             let is_written = parts.all(|(target, part)| {
                 part.codec.write_column(target.nth, numbers, places, &mut rows.part(part.first, part.count))
             });
-            rows_of_current += if is_written { places.len() } else { 0 };
+            rows_of_current += if is_written { good_of(places) } else { 0 };
             if rows_of_current == good {
                 targets.iter().for_each(|target| written.add(target.number));
             }
