@@ -25,6 +25,8 @@ mod audio_packed;
 mod columns;
 #[cfg(feature = "parquet")]
 mod columns_hostile;
+#[cfg(feature = "parquet")]
+mod columns_parts;
 mod csv;
 mod csv_numbers;
 mod every_format;

@@ -4,7 +4,10 @@
 //! because a damaged page must neither take much memory nor pass as a good one.
 
 mod entry;
+mod footer;
+mod levels;
 mod pages;
+mod positions;
 mod schema;
 mod thrift;
 mod unpack;
@@ -21,6 +24,7 @@ use parquet::column::page::PageIterator;
 use parquet::file::metadata::{
     ColumnChunkMetaData, ParquetMetaData, ParquetMetaDataOptions, ParquetMetaDataReader, RowGroupMetaData,
 };
+use parquet::schema::types::ColumnDescriptor;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation};
@@ -30,9 +34,10 @@ use crate::sync::Mutex;
 use crate::tree::no_faults;
 
 pub use entry::Parquet;
-use pages::{Chunk, OneChunk, Pages};
-use schema::{leaf_count, project};
-use values::Levels;
+use levels::Levels;
+use pages::{Chunk, OneChunk, Pages, Part};
+use positions::Positions;
+use schema::{FixedLens, leaf_count, project};
 
 const MAGIC: [u8; 4] = *b"PAR1";
 const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
@@ -56,6 +61,7 @@ struct File {
     input: Arc<Input>,
     metadata: ParquetMetaData,
     columns: schema::Columns,
+    positions: Arc<Positions>,
 }
 
 struct ParquetFiles {
@@ -151,14 +157,14 @@ impl File {
         let _reservation = budget.reserve(u64::from(footer_len) * 8, what)?;
         let mut footer = vec![0; footer_len as usize];
         input.read_at(start, &mut footer)?;
-        if !thrift::is_sane_schema(&footer) {
+        if !footer::is_sane_schema(&footer) {
             return Err(broken("the footer is damaged: its schema is not a tree").at_byte(start));
         }
         let options = ParquetMetaDataOptions::new();
         let decoded = ParquetMetaDataReader::decode_metadata_with_options(&footer, Some(&options));
         let metadata = decoded.map_err(|error| broken(format!("the footer is damaged: {error}")).at_byte(start))?;
         check(&metadata)?;
-        if thrift::names_encryption(&footer) {
+        if footer::names_encryption(&footer) {
             return Err(encrypted("columns of the file are"));
         }
         let columns = schema::Columns::new(&metadata)?;
@@ -166,7 +172,7 @@ impl File {
         if leaf_columns != columns.schema.num_columns() {
             return Err(schema::not_understood("its columns can't be told apart"));
         }
-        Ok(Self { input, metadata, columns })
+        Ok(Self { input, metadata, columns, positions: Arc::default() })
     }
 
     /// Where the pages of column `leaf` of a row group are.
@@ -197,17 +203,24 @@ impl File {
             );
             return Err(broken(message));
         }
-        let width = match stored {
-            Type::BOOLEAN => Some(1),
-            Type::INT32 | Type::FLOAT => Some(4),
-            Type::INT64 | Type::DOUBLE => Some(8),
-            Type::INT96 => Some(12),
-            Type::FIXED_LEN_BYTE_ARRAY => Some(u32::try_from(descriptor.type_length()).unwrap_or(0)),
-            Type::BYTE_ARRAY => None,
-        };
+        let width = width_of(&descriptor);
         let codec = column.compression();
         let levels = Levels { repetition: descriptor.max_rep_level(), definition: descriptor.max_def_level() };
-        Ok(Chunk { input: self.input.clone(), range, codec, stored, width, values, is_flat, levels, max_bytes })
+        let input = self.input.clone();
+        let (padding, part) = (None, None);
+        Ok(Chunk { input, range, codec, stored, width, values, is_flat, levels, padding, part, max_bytes })
+    }
+}
+
+/// Bytes of a value of a column, if all have the same size.
+fn width_of(column: &ColumnDescriptor) -> Option<u32> {
+    match column.physical_type() {
+        Type::BOOLEAN => Some(1),
+        Type::INT32 | Type::FLOAT => Some(4),
+        Type::INT64 | Type::DOUBLE => Some(8),
+        Type::INT96 => Some(12),
+        Type::FIXED_LEN_BYTE_ARRAY => Some(u32::try_from(column.type_length()).unwrap_or(0)),
+        Type::BYTE_ARRAY => None,
     }
 }
 
@@ -278,7 +291,11 @@ impl ParquetFiles {
     fn read(&self, span: &Span, position: usize, reservation: &mut Reservation) -> Result<Cells> {
         let file = &self.files[span.file];
         let (leaves, path) = &self.projections[position];
-        let group = Group { file, group: span.group, fault: Arc::default(), max_bytes: self.max_chunk_bytes };
+        let records = span.records as usize;
+        let is_part = span.records < file.metadata.row_group(span.group).num_rows() as u64;
+        let part = is_part.then(|| span.skipped..span.skipped + span.records);
+        let max_bytes = self.max_chunk_bytes;
+        let mut group = Group { file, group: span.group, part, lens: None, fault: Arc::default(), max_bytes };
         let fault = group.fault.clone();
         // Reading the pages tells best what is wrong with them.
         let located = |error: &dyn std::fmt::Display| {
@@ -287,10 +304,13 @@ impl ParquetFiles {
         };
         let mask = ProjectionMask::leaves(&file.columns.schema, leaves.clone());
         let levels = parquet_to_arrow_field_levels(&file.columns.schema, mask.clone(), Some(&file.columns.types));
+        if levels.is_ok() {
+            let leaf = &self.leaves[position].path;
+            group.lens = Some(FixedLens::of(file.columns.types[leaf[0]].data_type(), &leaf[1..]));
+        }
+        self.check_lens(&group, leaves.clone(), span.records)?;
         let levels = levels.or_else(|_| parquet_to_arrow_field_levels(&file.columns.schema, mask, None));
         let levels = levels.map_err(|error| located(&error))?;
-        let records = span.records as usize;
-        let is_part = span.records < group.file.metadata.row_group(span.group).num_rows() as u64;
         let selection = is_part.then(|| {
             let skipped = RowSelector::skip(span.skipped as usize);
             RowSelection::from(vec![skipped, RowSelector::select(records)])
@@ -315,14 +335,7 @@ impl ParquetFiles {
             }
             if arrays.len().is_power_of_two() || found == records {
                 let bytes = memory_of(&arrays);
-                if bytes > self.max_chunk_bytes {
-                    let message = format!(
-                        "{bytes} bytes for the values of one column that belong together, more than max_chunk_bytes = {}; \
-                         raise it if the file is to be trusted",
-                        self.max_chunk_bytes
-                    );
-                    return Err(Error::new(ErrorKind::Limit, message));
-                }
+                self.check_bytes(bytes)?;
                 reservation.grow_to(bytes, "decoded records of a Parquet file")?;
                 if found == records {
                     reservation.shrink_to(bytes);
@@ -331,6 +344,36 @@ impl ParquetFiles {
         }
         let is_text = self.leaves[position].is_text;
         Cells::joined(&arrays, path, is_text, each)
+    }
+
+    fn check_bytes(&self, bytes: u64) -> Result<()> {
+        if bytes <= self.max_chunk_bytes {
+            return Ok(());
+        }
+        let message = format!(
+            "{bytes} bytes for the values of one column that belong together, more than max_chunk_bytes = {}; raise it if \
+             the file is to be trusted",
+            self.max_chunk_bytes
+        );
+        Err(Error::new(ErrorKind::Limit, message))
+    }
+
+    /// Checks the memory for values whose length the file says, which missing values take, too.
+    fn check_lens(&self, group: &Group<'_>, leaves: std::ops::Range<usize>, records: u64) -> Result<()> {
+        let bytes = leaves.map(|leaf| {
+            let column = group.file.columns.schema.column(leaf);
+            let width = u64::from(width_of(&column).unwrap_or(16));
+            let is_flat = column.max_rep_level() == 0;
+            match group.lens {
+                _ if is_flat && column.physical_type() == Type::FIXED_LEN_BYTE_ARRAY => width,
+                Some(lens) if !is_flat && lens.of_record > 1 => {
+                    // Where lists begin and end in the others.
+                    lens.of_record.saturating_mul(if lens.of_item.is_some() { 4 } else { width })
+                }
+                _ => 0,
+            }
+        });
+        self.check_bytes(bytes.fold(0, u64::saturating_add).saturating_mul(records))
     }
 }
 
@@ -396,9 +439,16 @@ impl Source for ParquetFiles {
 
     fn need(&self, span: &Span, fields: &[usize], part: usize, needs: &mut Needs) {
         let file = &self.files[span.file];
+        let is_part = span.records < file.metadata.row_group(span.group).num_rows() as u64;
         for leaf in self.projections[fields[part]].0.clone() {
-            if let Ok(chunk) = file.chunk(span.group, leaf, self.max_chunk_bytes) {
-                file.input.need(chunk.range, needs);
+            match file.chunk(span.group, leaf, self.max_chunk_bytes) {
+                Ok(chunk) if is_part => {
+                    let records = span.skipped..span.skipped + span.records;
+                    let ranges = file.positions.needed((span.group, leaf), &chunk.range, &records);
+                    ranges.into_iter().for_each(|range| file.input.need(range, needs));
+                }
+                Ok(chunk) => file.input.need(chunk.range, needs),
+                Err(_) => {}
             }
         }
     }
@@ -412,9 +462,27 @@ impl Source for ParquetFiles {
 struct Group<'a> {
     file: &'a File,
     group: usize,
+    /// The records that are read, if these are not all.
+    part: Option<std::ops::Range<u64>>,
+    /// The lengths of its lists that are fixed, if these are known.
+    lens: Option<FixedLens>,
     /// What is wrong with the pages. The crate passes on only the text of an error.
     fault: Arc<Mutex<Option<Error>>>,
     max_bytes: u64,
+}
+
+impl Group<'_> {
+    /// The part of a column that is read, and what its missing lists take.
+    fn limited(&self, chunk: Chunk, leaf: usize) -> Chunk {
+        let (positions, key) = (self.file.positions.clone(), (self.group, leaf));
+        let part = self.part.clone().map(|records| Part { records, positions, key });
+        let is_optional = self.file.columns.schema.column(leaf).self_type().is_optional();
+        let len = self.lens.and_then(|lens| lens.of_item).filter(|len| *len > 1);
+        let each = len.map(|len| len.saturating_mul(chunk.width.unwrap_or(16).into()));
+        // One level less is a missing value in a list, if values can be missing.
+        let padding = each.map(|each| (each, chunk.levels.definition - i16::from(is_optional)));
+        Chunk { part, padding, ..chunk }
+    }
 }
 
 impl RowGroups for Group<'_> {
@@ -424,7 +492,7 @@ impl RowGroups for Group<'_> {
 
     fn column_chunks(&self, leaf: usize) -> parquet::errors::Result<Box<dyn PageIterator>> {
         let chunk = self.file.chunk(self.group, leaf, self.max_bytes);
-        let pages = chunk.and_then(|chunk| Pages::new(chunk, self.fault.clone()));
+        let pages = chunk.and_then(|chunk| Pages::new(self.limited(chunk, leaf), self.fault.clone()));
         let pages = pages.map_err(|error| {
             let text = parquet::errors::ParquetError::General(error.to_string());
             self.fault.lock().get_or_insert(error);

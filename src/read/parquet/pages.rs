@@ -1,5 +1,7 @@
 //! The pages of a column chunk, found by their headers, which are checked before memory is taken for the sizes in them.
 
+mod seek;
+
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -13,12 +15,16 @@ use crate::read::columns::part_of;
 use crate::storage::Input;
 use crate::sync::Mutex;
 
+use super::levels::{Levels, Sections};
+use super::positions::{Key, Position, Positions};
 use super::thrift::{DATA_PAGE, DATA_PAGE_V2, DICTIONARY_PAGE, Fault, PageHeader};
 use super::unpack::Unpacker;
-use super::values::{Levels, check_times, shared_bytes};
+use super::values::{check_times, shared_bytes};
 
 /// Least number of bytes that are read at once.
 const READ_BYTES: u64 = 1 << 20;
+/// Like [`READ_BYTES`], where only headers are read.
+const HEADER_BYTES: u64 = 4 << 10;
 /// Like [`READ_BYTES`], for storage where each read takes time.
 const SLOW_READ_BYTES: u64 = 8 << 20;
 /// Longest header of a page.
@@ -39,25 +45,60 @@ pub(super) struct Chunk {
     /// Whether each record has exactly one value.
     pub(super) is_flat: bool,
     pub(super) levels: Levels,
+    /// Bytes that become of each value that is less defined than this level: a missing list of a fixed size.
+    pub(super) padding: Option<(u64, i16)>,
+    /// The records that are read, if these are not all.
+    pub(super) part: Option<Part>,
     /// Most bytes that its pages may have together, decompressed.
     pub(super) max_bytes: u64,
 }
 
-/// Reads one page after another.
+/// Some of the records of a chunk.
+#[derive(Clone)]
+pub(super) struct Part {
+    pub(super) records: Range<u64>,
+    /// The file's known pages.
+    pub(super) positions: Arc<Positions>,
+    pub(super) key: Key,
+}
+
+/// Reads one page after another. Of a part, the crate skips everything before it in one step ([`Step`]).
 pub(super) struct Pages {
     chunk: Chunk,
     unpacker: Unpacker,
     at: u64,
+    /// Where the header of the page at `at` begins.
+    start: u64,
+    /// Nothing behind it is read ahead.
+    until: u64,
+    /// Whether only the header of the next page may be read.
+    is_header_alone: bool,
     /// Bytes that were read, and their position.
     window: (u64, Bytes),
     /// The header of the page at `at`, if it was read.
     header: Option<PageHeader>,
-    /// Number of values in the pages so far.
+    /// The contents of this page, if they were read.
+    contents: Option<Bytes>,
+    /// Number of values in the pages before it.
     values: u64,
+    /// Number of records that begin in the pages before it; `None` if that can't be known, or matters to nobody.
+    record: Option<u64>,
+    step: Step,
     /// Bytes that were decompressed so far, or will be when the page is decoded.
     bytes: u64,
     /// Where errors are put, because the crate passes on only their text.
     outward: Arc<Mutex<Option<Error>>>,
+}
+
+/// How far the crate has come on its way to the first record of a part.
+#[derive(Clone, Copy)]
+enum Step {
+    /// Before the first page with values.
+    Dictionary,
+    /// At the page where the part begins. The crate has yet to skip the records before it, as if they were one page; if it reads
+    /// pages instead, they are those from this position on.
+    Skip(Position, u64),
+    Pages,
 }
 
 impl Pages {
@@ -67,7 +108,23 @@ impl Pages {
             window.1 = bytes;
         }
         let (unpacker, at) = (Unpacker::new(chunk.codec)?, chunk.range.start);
-        Ok(Self { chunk, unpacker, at, window, header: None, values: 0, bytes: 0, outward })
+        let until = chunk.part.as_ref().and_then(|part| part.positions.behind(part.key, part.records.end));
+        Ok(Self {
+            unpacker,
+            at,
+            start: at,
+            until: until.unwrap_or(chunk.range.end),
+            is_header_alone: false,
+            window,
+            header: None,
+            contents: None,
+            values: 0,
+            record: chunk.part.is_some().then_some(0),
+            step: if chunk.part.is_some() { Step::Dictionary } else { Step::Pages },
+            bytes: 0,
+            chunk,
+            outward,
+        })
     }
 
     #[cold]
@@ -87,8 +144,13 @@ impl Pages {
         let (start, bytes) = &self.window;
         let is_here = at >= *start && at - start + len <= bytes.len() as u64;
         if !is_here {
-            let least = if self.chunk.input.is_slow() { SLOW_READ_BYTES } else { READ_BYTES };
-            let mut buffer = vec![0; len.max(least).min(self.chunk.range.end - at) as usize];
+            let least = match self.chunk.input.is_slow() {
+                true => SLOW_READ_BYTES,
+                false if self.is_header_alone => HEADER_BYTES,
+                false => READ_BYTES,
+            };
+            let most = least.min(self.until.saturating_sub(at));
+            let mut buffer = vec![0; len.max(most).min(self.chunk.range.end - at) as usize];
             self.chunk.input.read_at(at, &mut buffer)?;
             self.window = (at, buffer.into());
         }
@@ -109,6 +171,7 @@ impl Pages {
                     }
                 };
             }
+            self.start = self.at;
             let mut len = left.min(256);
             let (header, header_len) = loop {
                 let bytes = self.read(self.at, len)?;
@@ -129,7 +192,7 @@ impl Pages {
         Ok(true)
     }
 
-    fn check(&mut self, header: &PageHeader) -> Result<()> {
+    fn check(&self, header: &PageHeader) -> Result<()> {
         let left = (self.chunk.range.end - self.at) as i64;
         let is_here = match header.kind {
             DATA_PAGE => header.has[0],
@@ -158,9 +221,11 @@ impl Pages {
             if header.values.saturating_mul(least) > header.unpacked_bytes {
                 return Err(self.fault("a dictionary of more values than its page has room for"));
             }
+            if self.values > 0 {
+                return Err(self.fault("a dictionary behind values"));
+            }
         } else {
-            self.values += header.values as u64;
-            if self.values > self.chunk.values {
+            if self.values + header.values as u64 > self.chunk.values {
                 let said = self.chunk.values;
                 return Err(self.fault(format!("the pages hold more than the {said} values that the footer says")));
             }
@@ -169,14 +234,40 @@ impl Pages {
     }
 
     fn next_page(&mut self) -> Result<Option<Page>> {
+        self.begin()?;
+        if let Step::Skip(first, _) = self.step {
+            self.step = Step::Pages;
+            self.go_to(first);
+        }
         if !self.look()? {
             return Ok(None);
         }
-        let Some(header) = self.header.take() else { return Ok(None) };
+        let Some(header) = self.header.clone() else { return Ok(None) };
+        self.count(self.decoded_bytes(&header))?;
+        let contents = self.contents(&header)?;
+        let page = self.page(&header, contents)?;
+        self.check_values(&page)?;
+        let rows = self.noted_rows()?;
+        self.pass(rows);
+        Ok(Some(page))
+    }
+
+    /// Bytes that a page takes when its values are decoded.
+    fn decoded_bytes(&self, header: &PageHeader) -> u64 {
         // Lists take two levels of 16 bits in addition to each value. The number of values per record is not known.
         let per_value = 4 + u64::from(self.chunk.width.unwrap_or(16));
-        let decoded = if self.chunk.is_flat { 0 } else { header.values as u64 * per_value };
-        self.count(decoded.max(header.unpacked_bytes.max(header.stored_bytes) as u64))?;
+        let decoded = if self.chunk.is_flat { 0 } else { (header.values as u64).saturating_mul(per_value) };
+        decoded.max(header.unpacked_bytes.max(header.stored_bytes) as u64)
+    }
+
+    /// Reads and decompresses the page whose header was read.
+    fn contents(&mut self, header: &PageHeader) -> Result<Bytes> {
+        if let Some(contents) = &self.contents {
+            return Ok(contents.clone());
+        }
+        if self.decoded_bytes(header) > self.chunk.max_bytes {
+            return Err(self.too_much());
+        }
         let stored = self.read(self.at, header.stored_bytes as u64)?;
         if header.crc.is_some_and(|crc| crc != crc32fast::hash(&stored)) {
             return Err(self.fault("a page is not what was written: its checksum is wrong"));
@@ -185,7 +276,7 @@ impl Pages {
             DATA_PAGE_V2 => (header.definition_bytes + header.repetition_bytes) as usize,
             _ => 0,
         };
-        let bytes = if self.unpacker.is_plain() || header.kind == DATA_PAGE_V2 && !header.is_compressed {
+        let contents = if self.unpacker.is_plain() || header.kind == DATA_PAGE_V2 && !header.is_compressed {
             stored
         } else {
             let mut unpacked = stored[..levels].to_vec();
@@ -197,49 +288,59 @@ impl Pages {
             }
             unpacked.into()
         };
-        let page = self.page(&header, bytes)?;
-        self.check_values(&page)?;
-        self.at += header.stored_bytes as u64;
-        Ok(Some(page))
+        self.contents = Some(contents.clone());
+        Ok(contents)
     }
 
     /// Counts memory that decoded values take.
     fn count(&mut self, bytes: u64) -> Result<()> {
         self.bytes = self.bytes.saturating_add(bytes);
-        if self.bytes <= self.chunk.max_bytes {
-            return Ok(());
-        }
+        if self.bytes <= self.chunk.max_bytes { Ok(()) } else { Err(self.too_much()) }
+    }
+
+    #[cold]
+    fn too_much(&self) -> Error {
         let message = format!(
             "more than max_chunk_bytes = {} for the values of one column that belong together; raise it if the file is to be \
              trusted",
             self.chunk.max_bytes
         );
-        Err(Error::new(ErrorKind::Limit, message).at_byte(self.at))
+        Error::new(ErrorKind::Limit, message).at_byte(self.at)
     }
 
     /// Checks what must be known about values before they are decoded.
     fn check_values(&mut self, page: &Page) -> Result<()> {
         let is_plain = page.encoding() == Encoding::PLAIN || page.is_dictionary_page();
         let is_time = self.chunk.stored == Type::INT96 && is_plain;
-        if !is_time && page.encoding() != Encoding::DELTA_BYTE_ARRAY {
+        let is_shared = page.encoding() == Encoding::DELTA_BYTE_ARRAY;
+        if !is_time && !is_shared && self.chunk.padding.is_none() {
             return Ok(());
         }
-        let values = match page {
+        let sections = self.sections(page).ok_or_else(|| self.fault("a page that ends within its levels"))?;
+        let (definition, values, count) = (sections.definition, sections.values, page.num_values().into());
+        if let Some((each, bound)) = self.chunk.padding.filter(|_| !page.is_dictionary_page()) {
+            let missing = self.chunk.levels.less_defined(definition, count, bound);
+            self.count(missing.saturating_mul(each))?;
+        }
+        if is_time {
+            check_times(values).map_err(|error| error.at_byte(self.at))?;
+        }
+        if is_shared { self.count(shared_bytes(values, count, self.chunk.max_bytes)) } else { Ok(()) }
+    }
+
+    fn sections<'a>(&self, page: &'a Page) -> Option<Sections<'a>> {
+        match page {
             Page::DataPage { buf, num_values, def_level_encoding, rep_level_encoding, .. } => {
                 let encodings = [*rep_level_encoding, *def_level_encoding];
-                self.chunk.levels.behind(buf, (*num_values).into(), encodings)
+                self.chunk.levels.split(buf, (*num_values).into(), encodings)
             }
             Page::DataPageV2 { buf, def_levels_byte_len, rep_levels_byte_len, .. } => {
-                buf.get((def_levels_byte_len + rep_levels_byte_len) as usize..)
+                let (repetition, rest) = buf.split_at_checked(*rep_levels_byte_len as usize)?;
+                let (definition, values) = rest.split_at_checked(*def_levels_byte_len as usize)?;
+                Some(Sections { repetition, definition, values })
             }
-            Page::DictionaryPage { buf, .. } => Some(&buf[..]),
-        };
-        let values = values.ok_or_else(|| self.fault("a page that ends within its levels"))?;
-        if is_time {
-            return check_times(values).map_err(|error| error.at_byte(self.at));
+            Page::DictionaryPage { buf, .. } => Some(Sections { repetition: &[], definition: &[], values: buf }),
         }
-        let bytes = shared_bytes(values, self.chunk.max_bytes);
-        self.count(bytes)
     }
 
     fn page(&self, header: &PageHeader, buf: Bytes) -> Result<Page> {
@@ -305,6 +406,10 @@ impl PageReader for Pages {
     }
 
     fn peek_next_page(&mut self) -> parquet::errors::Result<Option<PageMetadata>> {
+        self.begin().map_err(|error| self.outward(error))?;
+        if let Step::Skip(_, records) = self.step {
+            return Ok(Some(PageMetadata { num_rows: Some(records as usize), num_levels: None, is_dict: false }));
+        }
         if !self.look().map_err(|error| self.outward(error))? {
             return Ok(None);
         }
@@ -321,12 +426,7 @@ impl PageReader for Pages {
     }
 
     fn skip_next_page(&mut self) -> parquet::errors::Result<()> {
-        if self.look().map_err(|error| self.outward(error))?
-            && let Some(header) = self.header.take()
-        {
-            self.at += header.stored_bytes as u64;
-        }
-        Ok(())
+        self.skip_page().map_err(|error| self.outward(error))
     }
 }
 

@@ -132,3 +132,68 @@ pub(super) fn project(kind: &DataType, path: &[usize], first: usize) -> (Range<u
         _ => whole(),
     }
 }
+
+/// How many values stand for a missing list, where lists have a fixed length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct FixedLens {
+    /// For the list of a record.
+    pub(super) of_record: u64,
+    /// For a list in a list of any length, if there is one.
+    pub(super) of_item: Option<u64>,
+}
+
+impl FixedLens {
+    /// Those of the field at `path` in a type.
+    pub(super) fn of(kind: &DataType, path: &[usize]) -> Self {
+        match kind {
+            DataType::FixedSizeList(field, len) => {
+                let Self { of_record, of_item } = Self::of(field.data_type(), path);
+                Self { of_record: of_record.saturating_mul(u64::try_from(*len).unwrap_or(0).max(1)), of_item }
+            }
+            DataType::List(field) | DataType::Map(field, _) => {
+                // Of maps, keys and values are decoded.
+                let path = if matches!(kind, DataType::Map(..)) { &[] } else { path };
+                let Self { of_record, of_item } = Self::of(field.data_type(), path);
+                Self { of_record: 1, of_item: Some(of_record.saturating_mul(of_item.unwrap_or(1))) }
+            }
+            DataType::Struct(fields) => {
+                let chosen = path.split_first().and_then(|(at, rest)| Some((fields.get(*at)?, rest)));
+                match chosen {
+                    Some((field, rest)) => Self::of(field.data_type(), rest),
+                    None => fields.iter().map(|field| Self::of(field.data_type(), &[])).fold(Self::NONE, Self::larger),
+                }
+            }
+            _ => Self::NONE,
+        }
+    }
+
+    const NONE: Self = Self { of_record: 1, of_item: None };
+
+    fn larger(self, other: Self) -> Self {
+        Self { of_record: self.of_record.max(other.of_record), of_item: self.of_item.max(other.of_item) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_lengths_multiply_as_far_as_lists_of_any_length() {
+        let item = |kind| Arc::new(Field::new("item", kind, true));
+        let fixed = |kind, len| DataType::FixedSizeList(item(kind), len);
+        let any = |kind| DataType::List(item(kind));
+        let of = |kind: &DataType| {
+            let lens = FixedLens::of(kind, &[]);
+            (lens.of_record, lens.of_item)
+        };
+        assert_eq!(of(&DataType::Int8), (1, None));
+        assert_eq!(of(&fixed(fixed(DataType::Int8, 5), 7)), (35, None));
+        assert_eq!(of(&fixed(any(DataType::Int8), 7)), (7, Some(1)));
+        assert_eq!(of(&fixed(any(fixed(any(fixed(DataType::Int8, 2)), 3)), 7)), (7, Some(6)));
+        let both = DataType::Struct(vec![item(DataType::Int8), item(fixed(any(DataType::Int8), 9))].into());
+        assert_eq!(of(&both), (9, Some(1)));
+        assert_eq!(FixedLens::of(&any(both.clone()), &[0]).of_item, Some(1));
+        assert_eq!(FixedLens::of(&DataType::Map(item(both), false), &[1]).of_item, Some(9));
+    }
+}

@@ -1,8 +1,8 @@
 //! The part of Thrift's compact protocol that page headers use, and that is needed to check a footer's schema before it
-//! is decoded. <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
+//! is decoded (`footer`). <https://github.com/apache/thrift/blob/master/doc/specs/thrift-compact-protocol.md>
 
 /// Deepest nesting that is read.
-const MAX_DEPTH: usize = 64;
+pub(super) const MAX_DEPTH: usize = 64;
 
 /// Why bytes could not be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,20 +13,22 @@ pub(super) enum Fault {
     Malformed,
 }
 
-type Result<T> = std::result::Result<T, Fault>;
+pub(super) type Result<T> = std::result::Result<T, Fault>;
 
 /// Reads values one after another.
 pub(super) struct Compact<'a> {
     bytes: &'a [u8],
     at: usize,
+    /// Whether lists and maps of truth values are refused. Readers do not agree on how long these are.
+    is_strict: bool,
 }
 
 pub(super) const TRUE: u8 = 1;
-const FALSE: u8 = 2;
-const BYTE: u8 = 3;
+pub(super) const FALSE: u8 = 2;
+pub(super) const BYTE: u8 = 3;
 pub(super) const I32: u8 = 5;
 const DOUBLE: u8 = 7;
-const BINARY: u8 = 8;
+pub(super) const BINARY: u8 = 8;
 pub(super) const LIST: u8 = 9;
 const SET: u8 = 10;
 const MAP: u8 = 11;
@@ -35,7 +37,12 @@ const UUID: u8 = 13;
 
 impl<'a> Compact<'a> {
     pub(super) fn new(bytes: &'a [u8]) -> Self {
-        Self { bytes, at: 0 }
+        Self { bytes, at: 0, is_strict: false }
+    }
+
+    /// Reads only what every reader understands in the same way.
+    pub(super) fn strict(bytes: &'a [u8]) -> Self {
+        Self { is_strict: true, ..Self::new(bytes) }
     }
 
     /// Number of bytes that were read.
@@ -146,6 +153,7 @@ impl<'a> Compact<'a> {
     /// In lists and maps, a boolean takes a byte.
     fn skip_element(&mut self, kind: u8, depth: usize) -> Result<()> {
         match kind {
+            TRUE | FALSE if self.is_strict => Err(Fault::Malformed),
             TRUE | FALSE => self.pass(1),
             kind => self.skip_within(kind, depth),
         }
@@ -248,101 +256,19 @@ impl PageHeader {
     }
 }
 
-/// Whether the schema in a footer is a tree without paths deeper than codecs could use. The decoder recurses, and takes
-/// memory for what the footer promises, so it must not see others.
-pub(super) fn is_sane_schema(footer: &[u8]) -> bool {
-    schema_of(footer).is_ok_and(|is_tree| is_tree)
-}
-
-fn schema_of(footer: &[u8]) -> Result<bool> {
-    let mut input = Compact::new(footer);
-    let mut last = 0;
-    while let Some((field, kind)) = input.field(&mut last)? {
-        if (field, kind) != (2, LIST) {
-            input.skip(kind)?;
-            continue;
-        }
-        let (count, kind) = input.list()?;
-        if kind != STRUCT {
-            return Ok(false);
-        }
-        // Number of children that are still to come, at each depth.
-        let mut open: Vec<u64> = vec![1];
-        for _ in 0..count {
-            while open.last() == Some(&0) {
-                open.pop();
-            }
-            let Some(left) = open.last_mut() else { return Ok(false) };
-            *left -= 1;
-            let children = children_of(&mut input)?;
-            if children > count || open.len() > MAX_DEPTH {
-                return Ok(false);
-            }
-            open.push(children);
-        }
-        return Ok(open.iter().all(|left| *left == 0));
-    }
-    Ok(false)
-}
-
-/// Whether a footer says how columns are encrypted, which it does if it is not encrypted itself.
-pub(super) fn names_encryption(footer: &[u8]) -> bool {
-    let (mut input, mut last) = (Compact::new(footer), 0);
-    while let Ok(Some((field, kind))) = input.field(&mut last) {
-        match (field, kind) {
-            (8, STRUCT) => return true,
-            (_, kind) if input.skip(kind).is_err() => break,
-            _ => {}
-        }
-    }
-    false
-}
-
-fn children_of(input: &mut Compact<'_>) -> Result<u64> {
-    let (mut last, mut children) = (0, 0);
-    while let Some((field, kind)) = input.field(&mut last)? {
-        match (field, kind) {
-            (5, I32) => children = input.integer()?,
-            (_, kind) => input.skip(kind)?,
-        }
-    }
-    u64::try_from(children).map_err(|_| Fault::Malformed)
-}
-
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
 
-    /// A footer whose schema has groups in groups.
-    fn nested(depth: usize, children: &[u8]) -> Vec<u8> {
-        let mut footer = vec![0x29, 0xf0 | STRUCT];
-        let mut count = depth;
-        while count > 0x7f {
-            footer.push(count as u8 | 0x80);
-            count >>= 7;
-        }
-        footer.push(count as u8);
-        for _ in 0..depth - 1 {
-            footer.push(0x55);
-            footer.extend(children);
-            footer.push(0);
-        }
-        footer.extend([0, 0]);
-        footer
-    }
-
-    #[test]
-    fn only_a_tree_of_some_depth_is_a_schema() {
-        assert!(is_sane_schema(&nested(3, &[2])));
-        assert!(is_sane_schema(&nested(MAX_DEPTH, &[2])));
-        assert!(!is_sane_schema(&nested(MAX_DEPTH + 2, &[2])), "too deep");
-        assert!(!is_sane_schema(&nested(3, &[4])), "a child is missing");
-        assert!(!is_sane_schema(&nested(3, &[0])), "two roots");
-        assert!(!is_sane_schema(&nested(3, &[1])), "a negative number of children");
-        assert!(!is_sane_schema(&nested(3, &[0xfe, 0xff, 0xff, 0xff, 0xf])), "too many children");
-        assert!(!is_sane_schema(&[]) && !is_sane_schema(&[0]));
-        let whole = nested(5, &[2]);
-        (0..whole.len() - 1).for_each(|len| assert!(!is_sane_schema(&whole[..len])));
+    /// The header of a page of version 1, with plain values and levels in runs.
+    pub(in super::super) fn page_header(len: usize, values: usize) -> Vec<u8> {
+        let number = |number: usize| {
+            let twice = number * 2;
+            assert!(twice < 1 << 14);
+            [0x15, twice as u8 | 0x80, (twice >> 7) as u8]
+        };
+        let of_values = [&[0x2c][..], &number(values), &[0x15, 0, 0x15, 6, 0x15, 6, 0, 0]].concat();
+        [&[0x15, 0][..], &number(len), &number(len), &of_values].concat()
     }
 
     #[test]

@@ -1,37 +1,6 @@
 //! Checks of the values of a page before they are decoded: how much memory they take, and whether they can be decoded.
 
-use parquet::basic::Encoding;
-
 use crate::error::{Error, ErrorKind, Result};
-
-/// Largest levels of repetition and definition of a column: 0 if pages have none.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Levels {
-    pub(super) repetition: i16,
-    pub(super) definition: i16,
-}
-
-impl Levels {
-    /// The values of a page of version 1, which follow its levels; `None` if the page is too short for them.
-    pub(super) fn behind<'a>(&self, page: &'a [u8], values: u64, encodings: [Encoding; 2]) -> Option<&'a [u8]> {
-        let mut rest = page;
-        for (most, encoding) in [self.repetition, self.definition].into_iter().zip(encodings) {
-            if most == 0 {
-                continue;
-            }
-            let len = if encoding == Encoding::RLE {
-                let (len, behind) = rest.split_first_chunk::<4>()?;
-                rest = behind;
-                u64::from(u32::from_le_bytes(*len))
-            } else {
-                let bits = u64::from(16 - most.unsigned_abs().leading_zeros());
-                values.checked_mul(bits)?.div_ceil(8)
-            };
-            rest = rest.get(usize::try_from(len).ok()?..)?;
-        }
-        Some(rest)
-    }
-}
 
 /// Days from the first day of INT96 to 1970-01-01, and most days from then on that nanoseconds in 64 bits can count.
 const DAYS_TO_1970: i64 = 2_440_588;
@@ -57,13 +26,13 @@ pub(super) fn check_times(values: &[u8]) -> Result<()> {
     Ok(())
 }
 
-/// Reads the parts of DELTA_BINARY_PACKED.
-struct Packed<'a> {
-    bytes: &'a [u8],
+/// Reads numbers of varying length.
+pub(super) struct Packed<'a> {
+    pub(super) bytes: &'a [u8],
 }
 
-impl Packed<'_> {
-    fn varint(&mut self) -> Option<u64> {
+impl<'a> Packed<'a> {
+    pub(super) fn varint(&mut self) -> Option<u64> {
         let mut value = 0;
         for shift in (0..64).step_by(7) {
             let (byte, rest) = self.bytes.split_first()?;
@@ -81,7 +50,7 @@ impl Packed<'_> {
         Some((value >> 1) as i64 ^ -((value & 1) as i64))
     }
 
-    fn take(&mut self, len: usize) -> Option<&[u8]> {
+    pub(super) fn take(&mut self, len: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.bytes.split_at_checked(len)?;
         self.bytes = rest;
         Some(taken)
@@ -89,16 +58,20 @@ impl Packed<'_> {
 }
 
 /// Bytes that the values of a page take, if values are stored without the beginning that they share with the previous
-/// value: a few bytes can stand for any number. `most` if it is as many or more, or if the number can't be known.
+/// value: a few bytes can stand for any number. `most` if it is as many or more, or if the number can't be known. `count` is the
+/// number of values that the page says it has.
 /// <https://parquet.apache.org/docs/file-format/data-pages/encodings/#delta-strings-delta_byte_array--7>
-pub(super) fn shared_bytes(values: &[u8], most: u64) -> u64 {
-    prefixes(values, most).map_or(most, |shared| shared.saturating_add(values.len() as u64).min(most))
+pub(super) fn shared_bytes(values: &[u8], count: u64, most: u64) -> u64 {
+    prefixes(values, count, most).map_or(most, |shared| shared.saturating_add(values.len() as u64).min(most))
 }
 
-fn prefixes(values: &[u8], most: u64) -> Option<u64> {
+fn prefixes(values: &[u8], count: u64, most: u64) -> Option<u64> {
     let mut input = Packed { bytes: values };
     let (block, parts, mut left) = (input.varint()?, input.varint()?, input.varint()?);
     let mut value = input.zigzag()?;
+    if left > count {
+        return None;
+    }
     if left == 0 {
         return Some(0);
     }
@@ -107,10 +80,17 @@ fn prefixes(values: &[u8], most: u64) -> Option<u64> {
     left -= 1;
     while left > 0 && sum < most {
         let least = input.zigzag()?;
-        let widths = input.take(usize::try_from(parts).ok()?)?.to_vec();
-        for width in widths {
+        let widths = input.take(usize::try_from(parts).ok()?)?;
+        for width in widths.iter().copied() {
             if left == 0 {
                 break;
+            }
+            if width == 0 && least == 0 {
+                // No byte is stored for lengths that are all the same.
+                let same = left.min(each);
+                sum = sum.saturating_add(u64::try_from(value).ok()?.saturating_mul(same));
+                left -= same;
+                continue;
             }
             // The last part may end after its last value.
             let len = (usize::from(width) * each as usize / 8).min(input.bytes.len());
@@ -125,7 +105,8 @@ fn prefixes(values: &[u8], most: u64) -> Option<u64> {
     Some(sum)
 }
 
-fn bits_at(bytes: &[u8], start: usize, width: u8) -> Option<i64> {
+/// The number of `width` bits that begins with bit `start`.
+pub(super) fn bits_at(bytes: &[u8], start: usize, width: u8) -> Option<i64> {
     if width > 32 {
         // Lengths have 32 bits.
         return None;
@@ -149,23 +130,22 @@ mod tests {
         let packed: u64 = 3 | 1 << 14 | 96 << 21;
         values.extend(&packed.to_le_bytes()[..4]);
         values.extend([0; 24]);
-        assert_eq!(shared_bytes(&values, 1000), 110 + values.len() as u64);
-        assert_eq!(shared_bytes(&values, 100), 100);
+        assert_eq!(shared_bytes(&values, 5, 1000), 110 + values.len() as u64);
+        assert_eq!(shared_bytes(&values, 9, 100), 100);
         for len in 0..14 {
-            assert_eq!(shared_bytes(&values[..len], 1000), 1000, "{len} bytes");
+            assert_eq!(shared_bytes(&values[..len], 5, 1000), 1000, "{len} bytes");
         }
-        assert_eq!(shared_bytes(&[0, 0, 9, 2], 1000), 1000);
+        assert_eq!(shared_bytes(&[0, 0, 9, 2], 9, 1000), 1000);
     }
 
     #[test]
-    fn values_stand_behind_their_levels() {
-        let page = [2, 0, 0, 0, 9, 9, 1, 0, 0, 0, 9, 7, 7];
-        let both = Levels { repetition: 1, definition: 3 };
-        assert_eq!(both.behind(&page, 5, [Encoding::RLE; 2]), Some(&[7, 7][..]));
-        assert_eq!(Levels::default().behind(&page, 5, [Encoding::RLE; 2]), Some(&page[..]));
-        assert_eq!(both.behind(&page[..9], 5, [Encoding::RLE; 2]), None);
-        // Five levels of 1 bit, and five of 2.
-        assert_eq!(both.behind(&page, 5, [Encoding::PLAIN; 2]), Some(&page[3..]));
+    fn a_page_can_t_share_more_values_than_it_has() {
+        // More lengths than anybody could count, all the same, and stored in no byte: of 3 values and of 2 to the power of 62.
+        let block = |count: &[u8]| [&[0x80, 0x80, 4, 1], count, &[0, 0, 0]].concat();
+        assert_eq!(shared_bytes(&block(&[3]), 3, 1000), 8);
+        assert_eq!(shared_bytes(&block(&[3]), 2, 1000), 1000);
+        let many = [0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x40];
+        assert_eq!(shared_bytes(&block(&many), u32::MAX.into(), 1000), 1000);
     }
 
     #[test]
