@@ -23,8 +23,8 @@ type Step = (&'static str, fn(&LoaderConfig) -> Value);
 const STEPS: [Step; 14] = [
     ("mix", |config| value(&config.mix)),
     ("windows", |config| value(&config.windows)),
-    ("split", |config| value(&config.split)),
-    ("folds", |config| value(&config.folds)),
+    ("split", |config| value(config.split)),
+    ("folds", |config| value(config.folds)),
     ("stratify", |config| value(&config.stratify)),
     ("group", |config| value(&config.group)),
     ("class_balanced", |config| value(config.class_balanced)),

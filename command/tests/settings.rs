@@ -48,7 +48,7 @@ const READ: &str = "read by the same command";
 
 /// The number of batches that settings give, which another program has written.
 fn loaded(settings: &str) -> usize {
-    Loader::from(LoaderConfig::load(settings).unwrap()).build().unwrap().map(|batch| batch.unwrap()).count()
+    Loader::from(LoaderConfig::load(settings).unwrap()).build().unwrap().inspect(|batch| assert!(batch.is_ok())).count()
 }
 
 #[test]
