@@ -2,12 +2,15 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;
+#[path = "common/latency.rs"]
+mod latency;
 
 #[cfg(target_os = "linux")]
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
+use latency::latency;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Array, SampleStream};
 use ringfeed::source::{ReaderSource, StreamSource};
@@ -104,13 +107,15 @@ fn waiting_for_a_workspace_that_another_iterator_uses_is_waiting() {
         let mut other = if shielded { wrap(shield(source), &workspace) } else { wrap(source, &workspace) }.unwrap();
         let taking = std::thread::spawn(move || drop(slow.next()));
         gate.until_reached();
+        let (begun, has_begun) = std::sync::mpsc::channel();
         let waiting = std::thread::spawn(move || {
             let begin = Instant::now();
+            begun.send(()).unwrap();
             other.next().unwrap().unwrap();
             (begin.elapsed().as_secs_f64(), other.stats().trainer)
         });
-        // However long this is, the other iterator waits for all that it sees of it.
-        std::thread::sleep(Duration::from_millis(50));
+        has_begun.recv().unwrap();
+        latency(Duration::from_millis(50));
         gate.open();
         let (took, trainer) = waiting.join().unwrap();
         taking.join().unwrap();
