@@ -4,7 +4,7 @@ use super::tune::LEAST_PREFETCH;
 
 /// Most batches ahead where no number is given, and most bytes for them.
 const MOST: usize = 8;
-const BYTES: u64 = 6 << 20;
+const BYTES: u64 = 10 << 20;
 
 /// Number of batches ahead where none is given: at least this many, and more of small batches. Those are made faster than
 /// threads are woken, so that each wait for room costs more than the batch.
@@ -35,7 +35,7 @@ mod tests {
         let fixed = of(vec![Dim::Fixed(3)]);
         let prefetch = |least, bytes, budget| default_prefetch(least, &fixed, bytes, budget);
         let found = [4096, 786_432, 1 << 20, 2 << 20, 3 << 20, 1 << 30].map(|bytes| prefetch(2, bytes, u64::MAX));
-        assert_eq!(found, [8, 8, 6, 3, 2, 2]);
+        assert_eq!(found, [8, 8, 8, 5, 3, 2]);
         assert_eq!([prefetch(16, 4096, u64::MAX), prefetch(0, 4096, 64 << 10), prefetch(2, 4096, 0)], [16, 4, 2]);
         assert_eq!(prefetch(2, 0, u64::MAX), 2, "nothing was planned");
         assert_eq!(default_prefetch(2, &of(vec![Dim::Extent(0)]), 4096, u64::MAX), 2);

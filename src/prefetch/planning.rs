@@ -17,6 +17,8 @@ use super::workers::{Job, Jobs};
 
 /// How long a job should take: long compared with a hand-off, short compared with a batch.
 const JOB_NS: u64 = 500_000;
+/// What takes longer than this is shared among all workers, so that finished batches come evenly.
+const SHARED_NS: u64 = 100_000;
 /// What a job reads should still be in a core's own cache when it is decoded; current cores have 512 KiB or more.
 const JOB_BYTES: usize = 256 << 10;
 /// If measuring a whole batch takes less than this, it is not worth sharing.
@@ -247,7 +249,7 @@ fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
     }
     let by_time = (JOB_NS / row_ns).clamp(1, rows as u64) as usize;
     // Work that is worth sharing is shared among all workers, even if a single job would be large enough.
-    if row_ns.saturating_mul(rows as u64) > JOB_NS / 2 { by_time.min(rows.div_ceil(workers)) } else { by_time }
+    if row_ns.saturating_mul(rows as u64) > SHARED_NS { by_time.min(rows.div_ceil(workers)) } else { by_time }
 }
 
 #[cfg(test)]
@@ -262,8 +264,8 @@ mod tests {
         assert_eq!(rows_a_job(256, 2, 500), 256);
         assert_eq!(rows_a_job(256, 2, 1_500), 128);
         assert_eq!(rows_a_job(1, 8, 1), 1);
-        // Half of a job's time is not worth sharing yet.
-        assert_eq!((rows_a_job(250, 2, 1_000), rows_a_job(251, 2, 1_000)), (250, 126));
+        // A fifth of a job's time is not worth sharing yet.
+        assert_eq!((rows_a_job(100, 2, 1_000), rows_a_job(101, 2, 1_000)), (100, 51));
         assert_eq!(rows_a_job(8, 2, u64::MAX), 1);
     }
 

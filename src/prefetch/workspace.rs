@@ -400,7 +400,7 @@ impl WorkspaceBuilder {
     }
 
     /// Number of finished batches that may wait. The ring has two more slots: for the batch that is filled and the one
-    /// that the trainer uses. Default: 2; of batches under 3 MiB whose shape never changes, as many as fit 6 MiB and a
+    /// that the trainer uses. Default: 2; of batches under 5 MiB whose shape never changes, as many as fit 10 MiB and a
     /// quarter of the budget, at most 8. [`Amount::Auto`] tunes the number during the run.
     ///
     /// While the trainer waits for its first batch, no more batches are begun than there are workers (two with one worker).
