@@ -189,6 +189,8 @@ impl Container for Reader {
             });
             all.ok_or_else(interrupted)?;
         }
+        // Behind an interruption, nothing was read.
+        let nth = nth.min(fetched.len().saturating_sub(1));
         match fetched.get_mut(nth) {
             Some(record @ Err(_)) => std::mem::replace(record, Ok(Vec::new())).map(drop),
             _ => Ok(()),

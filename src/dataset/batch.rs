@@ -73,12 +73,7 @@ impl Batch {
 
     /// Takes what interrupted the code of a user that worked on it. The batch can be filled again then.
     pub(crate) fn take_interruption(&mut self) -> Option<Error> {
-        let is_interruption = |error: &Error| error.kind() == ErrorKind::Interrupted;
-        let error = self.fatal.get_mut().take_if(|error| is_interruption(error))?;
-        self.faults.get_mut().retain(|(_, error)| !is_interruption(error));
-        // Rows may be left that were not measured.
-        self.plan.measured = None;
-        Some(error)
+        self.fatal.get_mut().take_if(|error| error.kind() == ErrorKind::Interrupted)
     }
 
     /// The error that ends the epoch in this batch's place.

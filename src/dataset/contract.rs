@@ -255,7 +255,19 @@ pub struct BatchPlan {
     pub(crate) most_rows: Option<u64>,
 }
 
+/// Takes what interrupted the code of a user, which is no fault of a row.
+pub(crate) fn take_interruption(faults: &mut Vec<(usize, Error)>) -> Option<Error> {
+    faults.extract_if(.., |(_, error)| error.kind() == ErrorKind::Interrupted).map(|(_, error)| error).next()
+}
+
 impl BatchPlan {
+    /// Takes what interrupted measuring, which then begins again.
+    pub(crate) fn take_interruption(&mut self) -> Option<Error> {
+        let error = take_interruption(&mut self.faults)?;
+        self.measured = None;
+        Some(error)
+    }
+
     /// Number of rows planned.
     pub fn rows(&self) -> usize {
         self.samples.len()

@@ -12,7 +12,7 @@ use crate::schema::{Extents, Schema};
 use crate::sync::{AtomicBool, Ordering};
 
 use super::batch::Batch;
-use super::contract::{BatchPlan, Filler, Planner};
+use super::contract::{BatchPlan, Filler, Planner, take_interruption};
 
 /// Rows that take this long are timed one by one. Reading the clock twice then takes less than half a percent of that
 /// time.
@@ -95,7 +95,9 @@ pub(super) fn fill_row(
     let (batch, mut out) = share.payload_and_rows(filler.schema().tensors(), to..to + 1);
     decode_rows(filler, plan, 0..1, &mut job, scratch, &mut out);
     note_damage(batch, scratch);
-    job.take_faults().into_iter().next().map_or(Ok(()), |(_, error)| Err(error))
+    let mut faults = job.take_faults();
+    let first = take_interruption(&mut faults).or_else(|| Some(faults.into_iter().next()?.1));
+    first.map_or(Ok(()), Err)
 }
 
 fn note_damage(batch: &Batch, scratch: &mut Scratch) {

@@ -8,7 +8,7 @@ use crate::sync::Ordering;
 use crate::transform::BatchMut;
 
 use super::batch::{Batch, Kept};
-use super::contract::{BatchPlan, Filler};
+use super::contract::{BatchPlan, Filler, take_interruption};
 use super::fill::{caught, fill_row, located};
 use super::policy::BadRecords;
 use super::settle::compact;
@@ -85,11 +85,10 @@ fn settle_rows(
 ) {
     let faults = draft.payload_mut().faults.get_mut();
     faults.sort_by_key(|(row, _)| *row);
-    faults.dedup_by_key(|(row, _)| *row);
-    if let Some(at) = faults.iter().position(|(_, error)| error.kind() == ErrorKind::Interrupted) {
-        let (_, error) = faults.remove(at);
+    if let Some(error) = take_interruption(faults) {
         return draft.payload().fail(error);
     }
+    faults.dedup_by_key(|(row, _)| *row);
     match policy {
         BadRecords::Fail => {}
         BadRecords::Skip(_) => compact(draft, counters),

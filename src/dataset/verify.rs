@@ -222,14 +222,20 @@ impl Run<'_> {
             let faulty: Vec<usize> = faults.iter().map(|(row, _)| *row).collect();
             let located = |(row, error)| (plan.positions[row], located(self.filler, &plan, row, error));
             worker.bad.extend(faults.into_iter().map(located));
+            let (mut samples, mut interruption) = (padded_from, None);
             for start in (0..padded_from).step_by(FETCHED) {
                 let rows = start..padded_from.min(start + FETCHED);
-                worker.verify(self.filler, &plan, rows, &self.known, &faulty);
+                if let Err(error) = worker.verify(self.filler, &plan, rows, &self.known, &faulty) {
+                    (samples, interruption) = (start, Some(error));
+                    break;
+                }
             }
-            let proceed = (self.on_progress)(self.report(padded_from as u64, &mut worker));
+            let proceed = (self.on_progress)(self.report(samples as u64, &mut worker));
             plan.release_records();
-            if !proceed {
-                self.stop();
+            match interruption {
+                Some(error) => self.interrupt(error),
+                None if !proceed => self.stop(),
+                None => {}
             }
         }
     }
@@ -261,6 +267,14 @@ impl Run<'_> {
         self.hand_on(planning);
     }
 
+    /// Ends the run because code of a user was interrupted: what it worked on is neither good nor bad.
+    fn interrupt(&self, error: Error) {
+        let Ok(mut planning) = self.planning.1.recv() else { return };
+        planning.ended = true;
+        planning.ended_by.get_or_insert(error);
+        self.hand_on(planning);
+    }
+
     fn report(&self, samples: u64, worker: &mut Worker) -> VerifyProgress {
         // Dropped after the lock is released, because errors may contain the user's objects.
         let mut surplus = Vec::new();
@@ -280,7 +294,18 @@ impl Run<'_> {
 
 impl Worker {
     /// Measures all rows, then fetches them, then decodes each that could be fetched.
-    fn verify(&mut self, filler: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, known: &[u64], faulty: &[usize]) {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Interrupted`], and nothing else.
+    fn verify(
+        &mut self,
+        filler: &dyn Filler,
+        plan: &BatchPlan,
+        rows: Range<usize>,
+        known: &[u64],
+        faulty: &[usize],
+    ) -> Result<()> {
         let samples = &plan.samples[rows.clone()];
         let mut job = plan.job(rows.clone());
         for (nth, row) in rows.clone().enumerate() {
@@ -289,27 +314,37 @@ impl Worker {
             }
         }
         // Measuring may overwrite what was fetched before.
-        self.measure(filler, plan, rows.clone(), &mut job);
+        self.measure(filler, plan, rows.clone(), &mut job)?;
         fetch_rows(filler, plan, rows.clone(), &mut job, &mut self.scratch);
         for (nth, error) in job.take_faults() {
-            let row = rows.start + nth;
-            self.bad.push((plan.positions[row], located(filler, plan, row, error)));
+            self.refuse(filler, plan, rows.start + nth, error)?;
         }
         for (nth, row) in rows.enumerate().filter(|(nth, _)| !job.is_bad(*nth)) {
             let decoded = self.decode(filler, plan, row, nth);
             let damage = self.scratch.take_damage();
             match decoded {
                 Ok(()) => self.damage.add_all(damage),
-                Err(error) => self.bad.push((plan.positions[row], located(filler, plan, row, error))),
+                Err(error) => self.refuse(filler, plan, row, error)?,
             }
         }
+        Ok(())
     }
 
-    fn measure(&mut self, filler: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, job: &mut Job<'_>) {
+    /// Counts a row as bad, unless the error is an interruption.
+    fn refuse(&mut self, filler: &dyn Filler, plan: &BatchPlan, row: usize, error: Error) -> Result<()> {
+        let error = located(filler, plan, row, error);
+        if error.kind() == ErrorKind::Interrupted {
+            return Err(error);
+        }
+        self.bad.push((plan.positions[row], error));
+        Ok(())
+    }
+
+    fn measure(&mut self, filler: &dyn Filler, plan: &BatchPlan, rows: Range<usize>, job: &mut Job<'_>) -> Result<()> {
         self.extents.clear();
         self.extents.resize(rows.len(), Extents::default());
         if !filler.is_measured() {
-            return;
+            return Ok(());
         }
         for (nth, row) in rows.enumerate() {
             if job.is_bad(nth) {
@@ -319,10 +354,11 @@ impl Worker {
                 Ok(extents) => self.extents[nth] = extents,
                 Err(error) => {
                     job.set_bad(nth);
-                    self.bad.push((plan.positions[row], located(filler, plan, row, error)));
+                    self.refuse(filler, plan, row, error)?;
                 }
             }
         }
+        Ok(())
     }
 
     fn decode(&mut self, filler: &dyn Filler, plan: &BatchPlan, row: usize, nth: usize) -> Result<()> {

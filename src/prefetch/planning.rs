@@ -142,6 +142,9 @@ impl Planning {
             return Ok(Some(plan));
         }
         let extents = measured?;
+        if let Some(error) = plan.take_interruption() {
+            return Err(error);
+        }
         if session.filler.is_measured()
             && let Some(error) = session.failure()
         {

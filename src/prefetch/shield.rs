@@ -141,6 +141,10 @@ impl AsyncShieldDataSetIterator {
             }
         };
         let extents = measure_plan(&*self.filler, &mut plan, &mut self.scratch);
+        if let Some(error) = plan.take_interruption() {
+            self.planned = Some(plan);
+            return Ok(Taken::Exhausted(error));
+        }
         plan.lay_out(&mut self.layout, self.filler.schema(), extents)?;
         let config = self.workspace.config();
         let never = AtomicBool::new(false);

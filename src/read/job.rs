@@ -180,10 +180,15 @@ impl<'a> Job<'a> {
 
     #[cold]
     fn fault(&mut self, error: Error) {
-        self.is_interrupted |= error.kind() == ErrorKind::Interrupted;
+        let is_interruption = error.kind() == ErrorKind::Interrupted;
+        self.is_interrupted |= is_interruption;
         let nth = self.next.saturating_sub(1);
-        if !self.bad.contains(&nth) {
+        let is_known = self.bad.contains(&nth);
+        if !is_known {
             self.bad.push(nth);
+        }
+        // An interruption is no fault of its record, and what ended the job must be known in any case.
+        if !is_known || is_interruption {
             self.faults.push((nth, error));
         }
     }
@@ -380,6 +385,12 @@ mod tests {
         job.report(Err(Error::new(ErrorKind::Interrupted, "a key was pressed")));
         assert_eq!(job.advance(), None);
         job.decode_again();
+        assert_eq!((job.advance(), job.take_faults().len()), (None, 1));
+        // Also where a record is read that is bad anyway.
+        let mut job = Job::new(&[1, 2, 3], RandomKey::new(1));
+        job.set_bad(0);
+        assert_eq!(job.advance(), Some(0));
+        job.report(Err(Error::new(ErrorKind::Interrupted, "a key was pressed")));
         assert_eq!((job.advance(), job.take_faults().len()), (None, 1));
     }
 

@@ -215,3 +215,78 @@ fn what_is_interrupted_is_no_bad_record_and_behind_a_shield_made_again() {
         assert!(batches.next().is_none());
     }
 }
+
+/// What interrupts the first time that record 2 is measured, or read.
+struct Interrupting {
+    varying: Varying,
+    in_measure: bool,
+    is_first: std::sync::atomic::AtomicBool,
+}
+
+impl Interrupting {
+    fn new(in_measure: bool) -> Self {
+        Self { varying: Varying::new("x", 3), in_measure, is_first: true.into() }
+    }
+
+    fn key_pressed(&self, sample: u64, in_measure: bool) -> Result<()> {
+        let is_now = sample == 2 && in_measure == self.in_measure;
+        match is_now && self.is_first.swap(false, std::sync::atomic::Ordering::SeqCst) {
+            true => Err(Error::new(ErrorKind::Interrupted, "a key was pressed")),
+            false => Ok(()),
+        }
+    }
+}
+
+impl RecordReader for Interrupting {
+    fn len(&self) -> u64 {
+        self.varying.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        self.varying.tensors()
+    }
+
+    fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
+        self.key_pressed(sample, true)?;
+        self.varying.measure(sample, scratch)
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, _: &mut Scratch) -> Result<()> {
+        self.key_pressed(samples[nth], false)
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        self.varying.decode(sample, nth, scratch, row)
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        self.varying.place(sample)
+    }
+}
+
+#[test]
+fn an_interruption_while_lengths_are_measured_or_records_read_makes_no_record_bad() {
+    for in_measure in [true, false] {
+        let source = || {
+            let policy = BadRecords::Skip(BadLimits::count(4));
+            ReaderSource::new(Interrupting::new(in_measure)).batch_size(5).bad_records(policy)
+        };
+        let shapes = |batches: &mut dyn DataSetIterator| -> Vec<Vec<usize>> {
+            batches.map(|batch| batch.unwrap().features().unwrap().shape().to_vec()).collect()
+        };
+        let mut shielded = AsyncShieldDataSetIterator::new(source(), &workspace(1, 0)).unwrap();
+        let mut batches = AsyncDataSetIterator::new(source(), &workspace(2, 1)).unwrap();
+        let all: [&mut dyn DataSetIterator; 2] = [&mut shielded, &mut batches];
+        for batches in all {
+            let error = batches.next().unwrap().unwrap_err();
+            assert_eq!((error.kind(), error.location().record), (ErrorKind::Interrupted, Some(2)), "{error}");
+            assert!(batches.bad_records().is_empty(), "{:?}", batches.bad_records());
+        }
+        assert_eq!(shapes(&mut shielded), [[5, 13]], "record 4 has 13 numbers");
+        assert!(shielded.bad_records().is_empty());
+
+        let report = ringfeed::inspect::verify_source(source(), 1, |_| {}).unwrap();
+        assert_eq!((report.samples, report.bad_samples), (0, 0), "{:?}", report.bad);
+        assert_eq!(report.ended_by.map(|error| error.kind()), Some(ErrorKind::Interrupted));
+    }
+}

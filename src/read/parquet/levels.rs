@@ -1,6 +1,8 @@
 //! The levels of repetition and definition that say which values of a page form lists, and which are missing.
 //! <https://parquet.apache.org/docs/file-format/nestedencoding/>
 
+use std::ops::Range;
+
 use parquet::basic::Encoding;
 
 use super::values::{Packed, bits_at};
@@ -58,10 +60,11 @@ impl Levels {
         Some(Rows { count, are_whole })
     }
 
-    /// How many of `values` values are less defined than `bound`; all if that can't be known.
-    pub(super) fn less_defined(&self, definition: &[u8], values: u64, bound: i16) -> u64 {
-        let bound = u16::try_from(bound).unwrap_or(0);
-        below(definition, self.definition, values, bound).map_or(values, |(count, _)| count)
+    /// How many of `values` values are defined to one of these levels; all if that can't be known.
+    pub(super) fn defined_in(&self, levels: Range<i16>, definition: &[u8], values: u64) -> u64 {
+        let below = |bound| Some(below(definition, self.definition, values, u16::try_from(bound).unwrap_or(0))?.0);
+        let count = below(levels.end).zip(below(levels.start)).map(|(end, start)| end.saturating_sub(start));
+        count.unwrap_or(values)
     }
 }
 
@@ -142,8 +145,9 @@ mod tests {
         assert_eq!(rows(&[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1, 0], 1 << 40), Some((1 << 40, true)));
         // Levels of two bits: 0, 1, 2, 2, 1, 0, 0, 2; then three times 1.
         let defined = [3, 0b1010_0100, 0b1000_0001, 6, 1];
-        assert_eq!([1, 2, 3].map(|bound| of_lists.less_defined(&defined, 11, bound)), [3, 8, 11]);
-        assert_eq!(of_lists.less_defined(&defined, 12, 1), 12, "too few");
+        let levels = [0..1, 0..2, 0..3, 1..2, 1..3, 2..2];
+        assert_eq!(levels.map(|levels| of_lists.defined_in(levels, &defined, 11)), [3, 8, 11, 5, 8, 0]);
+        assert_eq!(of_lists.defined_in(1..1, &defined, 12), 12, "too few");
         let deep = Levels { repetition: 300, definition: 0 };
         assert_eq!(deep.rows(&[4, 0, 1, 6, 0, 0], 5), Some(Rows { count: 3, are_whole: false }));
     }

@@ -37,7 +37,7 @@ pub use entry::Parquet;
 use levels::Levels;
 use pages::{Chunk, OneChunk, Pages, Part};
 use positions::Positions;
-use schema::{FixedLens, leaf_count, project};
+use schema::{FixedLens, leaf_count, level_of_item, project};
 
 const MAGIC: [u8; 4] = *b"PAR1";
 const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
@@ -476,11 +476,15 @@ impl Group<'_> {
     fn limited(&self, chunk: Chunk, leaf: usize) -> Chunk {
         let (positions, key) = (self.file.positions.clone(), (self.group, leaf));
         let part = self.part.clone().map(|records| Part { records, positions, key });
-        let is_optional = self.file.columns.schema.column(leaf).self_type().is_optional();
-        let len = self.lens.and_then(|lens| lens.of_item).filter(|len| *len > 1);
-        let each = len.map(|len| len.saturating_mul(chunk.width.unwrap_or(16).into()));
-        // One level less is a missing value in a list, if values can be missing.
-        let padding = each.map(|each| (each, chunk.levels.definition - i16::from(is_optional)));
+        let schema = &self.file.columns.schema;
+        let padding = self.lens.and_then(|lens| {
+            let len = lens.of_item.filter(|len| *len > 1)?;
+            // Less defined is a missing or empty list around those of a fixed size, which takes nothing.
+            let least = level_of_item(schema, leaf, lens.around);
+            // One level less is a missing value in a list, if values can be missing.
+            let bound = chunk.levels.definition - i16::from(schema.column(leaf).self_type().is_optional());
+            Some((len.saturating_mul(chunk.width.unwrap_or(16).into()), least..bound))
+        });
         Chunk { part, padding, ..chunk }
     }
 }

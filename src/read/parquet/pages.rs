@@ -45,8 +45,8 @@ pub(super) struct Chunk {
     /// Whether each record has exactly one value.
     pub(super) is_flat: bool,
     pub(super) levels: Levels,
-    /// Bytes that become of each value that is less defined than this level: a missing list of a fixed size.
-    pub(super) padding: Option<(u64, i16)>,
+    /// Bytes that become of each value whose definition has one of these levels: a missing list of a fixed size.
+    pub(super) padding: Option<(u64, Range<i16>)>,
     /// The records that are read, if these are not all.
     pub(super) part: Option<Part>,
     /// Most bytes that its pages may have together, decompressed.
@@ -318,8 +318,8 @@ impl Pages {
         }
         let sections = self.sections(page).ok_or_else(|| self.fault("a page that ends within its levels"))?;
         let (definition, values, count) = (sections.definition, sections.values, page.num_values().into());
-        if let Some((each, bound)) = self.chunk.padding.filter(|_| !page.is_dictionary_page()) {
-            let missing = self.chunk.levels.less_defined(definition, count, bound);
+        if let Some((each, levels)) = self.chunk.padding.clone().filter(|_| !page.is_dictionary_page()) {
+            let missing = self.chunk.levels.defined_in(levels, definition, count);
             self.count(missing.saturating_mul(each))?;
         }
         if is_time {
@@ -417,8 +417,9 @@ impl PageReader for Pages {
             let values = Some(header.values as usize);
             match header.kind {
                 DICTIONARY_PAGE => PageMetadata { num_rows: None, num_levels: None, is_dict: true },
-                DATA_PAGE_V2 => {
-                    PageMetadata { num_rows: Some(header.rows as usize), num_levels: values, is_dict: false }
+                // Some writers gave the number of values of lists as that of records, and cut records between pages.
+                DATA_PAGE_V2 if self.chunk.is_flat => {
+                    PageMetadata { num_rows: values, num_levels: values, is_dict: false }
                 }
                 _ => PageMetadata { num_rows: None, num_levels: values, is_dict: false },
             }

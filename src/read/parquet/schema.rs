@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use arrow_schema::{DataType, Field, FieldRef, Fields};
 use parquet::arrow::parquet_to_arrow_schema;
-use parquet::basic::{ConvertedType, LogicalType, Type as Stored};
+use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Stored};
 use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
@@ -140,6 +140,8 @@ pub(super) struct FixedLens {
     pub(super) of_record: u64,
     /// For a list in a list of any length, if there is one.
     pub(super) of_item: Option<u64>,
+    /// How many lists of a fixed length are around the outermost list of any length.
+    pub(super) around: usize,
 }
 
 impl FixedLens {
@@ -147,14 +149,15 @@ impl FixedLens {
     pub(super) fn of(kind: &DataType, path: &[usize]) -> Self {
         match kind {
             DataType::FixedSizeList(field, len) => {
-                let Self { of_record, of_item } = Self::of(field.data_type(), path);
-                Self { of_record: of_record.saturating_mul(u64::try_from(*len).unwrap_or(0).max(1)), of_item }
+                let Self { of_record, of_item, around } = Self::of(field.data_type(), path);
+                let of_record = of_record.saturating_mul(u64::try_from(*len).unwrap_or(0).max(1));
+                Self { of_record, of_item, around: around.saturating_add(1) }
             }
             DataType::List(field) | DataType::Map(field, _) => {
                 // Of maps, keys and values are decoded.
                 let path = if matches!(kind, DataType::Map(..)) { &[] } else { path };
-                let Self { of_record, of_item } = Self::of(field.data_type(), path);
-                Self { of_record: 1, of_item: Some(of_record.saturating_mul(of_item.unwrap_or(1))) }
+                let Self { of_record, of_item, .. } = Self::of(field.data_type(), path);
+                Self { of_record: 1, of_item: Some(of_record.saturating_mul(of_item.unwrap_or(1))), around: 0 }
             }
             DataType::Struct(fields) => {
                 let chosen = path.split_first().and_then(|(at, rest)| Some((fields.get(*at)?, rest)));
@@ -167,11 +170,32 @@ impl FixedLens {
         }
     }
 
-    const NONE: Self = Self { of_record: 1, of_item: None };
+    const NONE: Self = Self { of_record: 1, of_item: None, around: usize::MAX };
 
     fn larger(self, other: Self) -> Self {
-        Self { of_record: self.of_record.max(other.of_record), of_item: self.of_item.max(other.of_item) }
+        Self {
+            of_record: self.of_record.max(other.of_record),
+            of_item: self.of_item.max(other.of_item),
+            around: self.around.min(other.around),
+        }
     }
+}
+
+/// The definition level of an item in the list of `column` that so many other lists are `around`; 0 if there is none.
+pub(super) fn level_of_item(schema: &SchemaDescriptor, column: usize, around: usize) -> i16 {
+    let (mut at, mut level, mut around) = (schema.root_schema(), 0, around);
+    for name in schema.column(column).path().parts() {
+        let Some(field) = at.get_fields().iter().find(|field| field.name() == name) else { break };
+        at = field;
+        level += i16::from(!matches!(field.get_basic_info().repetition(), Repetition::REQUIRED));
+        if field.get_basic_info().repetition() == Repetition::REPEATED {
+            match around.checked_sub(1) {
+                Some(left) => around = left,
+                None => return level,
+            }
+        }
+    }
+    0
 }
 
 #[cfg(test)]
@@ -187,10 +211,15 @@ mod tests {
             let lens = FixedLens::of(kind, &[]);
             (lens.of_record, lens.of_item)
         };
+        let around = |kind: &DataType| FixedLens::of(kind, &[]).around;
         assert_eq!(of(&DataType::Int8), (1, None));
         assert_eq!(of(&fixed(fixed(DataType::Int8, 5), 7)), (35, None));
         assert_eq!(of(&fixed(any(DataType::Int8), 7)), (7, Some(1)));
         assert_eq!(of(&fixed(any(fixed(any(fixed(DataType::Int8, 2)), 3)), 7)), (7, Some(6)));
+        assert_eq!(
+            [any(fixed(DataType::Int8, 2)), fixed(fixed(any(DataType::Int8), 2), 3)].map(|k| around(&k)),
+            [0, 2]
+        );
         let both = DataType::Struct(vec![item(DataType::Int8), item(fixed(any(DataType::Int8), 9))].into());
         assert_eq!(of(&both), (9, Some(1)));
         assert_eq!(FixedLens::of(&any(both.clone()), &[0]).of_item, Some(1));

@@ -260,15 +260,22 @@ impl PageHeader {
 pub(super) mod tests {
     use super::*;
 
+    fn number(number: usize) -> [u8; 3] {
+        let twice = number * 2;
+        assert!(twice < 1 << 14);
+        [0x15, twice as u8 | 0x80, (twice >> 7) as u8]
+    }
+
     /// The header of a page of version 1, with plain values and levels in runs.
     pub(in super::super) fn page_header(len: usize, values: usize) -> Vec<u8> {
-        let number = |number: usize| {
-            let twice = number * 2;
-            assert!(twice < 1 << 14);
-            [0x15, twice as u8 | 0x80, (twice >> 7) as u8]
-        };
         let of_values = [&[0x2c][..], &number(values), &[0x15, 0, 0x15, 6, 0x15, 6, 0, 0]].concat();
         [&[0x15, 0][..], &number(len), &number(len), &of_values].concat()
+    }
+
+    /// The same of version 2, with so many bytes of repetition levels, and as many records as values.
+    pub(in super::super) fn page_header_v2(len: usize, values: usize, repetition: usize) -> Vec<u8> {
+        let of_values = [number(values), number(0), number(values), number(0), number(0), number(repetition)].concat();
+        [&[0x15, 6][..], &number(len), &number(len), &[0x5c], &of_values, &[0x12, 0, 0]].concat()
     }
 
     #[test]

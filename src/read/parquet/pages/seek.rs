@@ -82,7 +82,15 @@ impl Pages {
         let rows = match header.kind {
             DICTIONARY_PAGE => None,
             _ if self.chunk.is_flat => Some(Rows { count: values, are_whole: true }),
-            DATA_PAGE_V2 => Some(Rows { count: header.rows as u64, are_whole: true }),
+            DATA_PAGE_V2 => {
+                let repetition = self.read(self.at, header.repetition_bytes as u64)?;
+                let rows = self.chunk.levels.rows(&repetition, values);
+                if rows.is_none_or(|rows| rows.count != header.rows as u64) {
+                    // Either the writer counted values, or the page is damaged, which its checksum says.
+                    self.contents(&header)?;
+                }
+                rows
+            }
             _ => {
                 let contents = self.contents(&header)?;
                 let encodings = [header.repetition_encoding, header.definition_encoding].map(encoding);
@@ -130,27 +138,35 @@ mod tests {
     use std::sync::Arc;
 
     use parquet::basic::{Compression, Type};
-    use parquet::column::page::{Page, PageReader};
+    use parquet::column::page::PageReader;
 
     use super::super::super::levels::Levels;
     use super::super::super::positions::Positions;
-    use super::super::super::thrift::tests::page_header;
+    use super::super::super::thrift::tests::{page_header, page_header_v2};
     use super::super::Chunk;
     use super::*;
     use crate::storage::{Access, Files};
 
     /// Pages of lists of integers, each by its levels of repetition: 0 begins a record.
-    fn chunk_of(pages: &[&[u8]], records: Range<u64>, positions: &Arc<Positions>) -> (tempfile::NamedTempFile, Chunk) {
+    fn chunk_of(
+        version: u8,
+        pages: &[&[u8]],
+        records: Range<u64>,
+        positions: &Arc<Positions>,
+    ) -> (tempfile::NamedTempFile, Chunk) {
         let file = tempfile::NamedTempFile::new().unwrap();
         let (mut bytes, mut values) = (b"PAR1".to_vec(), 0);
         for levels in pages {
             let packed = levels.iter().enumerate().fold(0u8, |packed, (nth, level)| packed | level << nth);
-            let mut page = vec![2, 0, 0, 0, 3, packed];
+            let mut page = if version == 1 { vec![2, 0, 0, 0, 3, packed] } else { vec![3, packed] };
             for _ in *levels {
                 page.extend(i32::to_le_bytes(values));
                 values += 1;
             }
-            bytes.extend(page_header(page.len(), levels.len()));
+            bytes.extend(match version {
+                1 => page_header(page.len(), levels.len()),
+                _ => page_header_v2(page.len(), levels.len(), 2),
+            });
             bytes.extend(page);
         }
         std::fs::write(file.path(), &bytes).unwrap();
@@ -172,25 +188,30 @@ mod tests {
 
     #[test]
     fn a_part_begins_at_a_page_that_begins_with_a_record() {
-        // The third record goes on in the second page, and the sixth in the last one.
+        // The third record goes on in the second page, and the sixth in the last one. In version 2, this is what some writers
+        // did who gave the number of values as that of records.
         let levels: [&[u8]; 4] = [&[0, 1, 1, 0, 0], &[1, 1, 0, 1], &[0, 0, 1], &[1, 0]];
-        let positions = Arc::default();
-        for (first, skipped, value) in [(0, 0, 0), (3, 0, 0), (4, 4, 9), (1, 0, 0), (6, 4, 9), (5, 4, 9), (0, 0, 0)] {
-            let (_file, chunk) = chunk_of(&levels, first..7, &positions);
-            let mut pages = Pages::new(chunk, Arc::default()).unwrap();
-            let next = pages.peek_next_page().unwrap().unwrap();
-            if skipped > 0 {
-                assert_eq!((next.num_rows, next.is_dict), (Some(skipped), false), "record {first}");
-                pages.skip_next_page().unwrap();
+        let parts = [(0, 0, 0), (3, 0, 0), (4, 4, 9), (1, 0, 0), (6, 4, 9), (5, 4, 9), (0, 0, 0)];
+        for version in [1, 2] {
+            let positions = Arc::default();
+            for (first, skipped, value) in parts {
+                let (_file, chunk) = chunk_of(version, &levels, first..7, &positions);
+                let mut pages = Pages::new(chunk, Arc::default()).unwrap();
+                let next = pages.peek_next_page().unwrap().unwrap();
+                if skipped > 0 {
+                    assert_eq!((next.num_rows, next.is_dict), (Some(skipped), false), "record {first}");
+                    pages.skip_next_page().unwrap();
+                }
+                assert_eq!(pages.peek_next_page().unwrap().unwrap().num_rows, None);
+                let page = pages.get_next_page().unwrap().unwrap();
+                let values = &page.buffer()[if version == 1 { 6 } else { 2 }..];
+                assert_eq!(values[..4], i32::to_le_bytes(value), "record {first}");
+                while pages.get_next_page().unwrap().is_some() {}
+                assert_eq!((pages.values, pages.record), (14, Some(7)));
             }
-            assert_eq!(pages.peek_next_page().unwrap().unwrap().num_rows, None);
-            let Page::DataPage { buf, .. } = pages.get_next_page().unwrap().unwrap() else { panic!("another page") };
-            assert_eq!(buf[6..10], i32::to_le_bytes(value), "record {first}");
-            while pages.get_next_page().unwrap().is_some() {}
-            assert_eq!((pages.values, pages.record), (14, Some(7)));
         }
         // Who reads pages instead of skipping them gets all of them.
-        let (_file, chunk) = chunk_of(&levels, 5..7, &positions);
+        let (_file, chunk) = chunk_of(1, &levels, 5..7, &Arc::default());
         let mut pages = Pages::new(chunk, Arc::default()).unwrap();
         assert_eq!(pages.peek_next_page().unwrap().unwrap().num_rows, Some(4));
         assert_eq!(Iterator::count(pages), 4);
@@ -201,7 +222,7 @@ mod tests {
         // Each page takes up to 64 bytes, of 200 that are allowed.
         let levels: [&[u8]; 8] = [&[0; 8]; 8];
         let read = |records| {
-            let (_file, chunk) = chunk_of(&levels, records, &Arc::default());
+            let (_file, chunk) = chunk_of(1, &levels, records, &Arc::default());
             let mut pages = Pages::new(chunk, Arc::default()).unwrap();
             pages.peek_next_page().unwrap();
             pages.skip_next_page().unwrap();
