@@ -401,13 +401,14 @@ def _value(value: Any) -> Any:
 
 def _plain(value: Any) -> Any:
     """Dates, and numbers of NumPy's, as JSON has them."""
-    if hasattr(value, "isoformat"):
-        return value.isoformat()
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     if kind == "M":
         return _iso(value)
-    if kind == "m":
+    # Those of pandas have an `isoformat`, too, and are dates no more than NumPy's.
+    if kind == "m" or hasattr(value, "total_seconds"):
         raise TypeError(f"{value!r} is a duration: give the number that training had in its place")
+    if hasattr(value, "isoformat"):
+        return value.isoformat()
     if hasattr(value, "item"):
         return _value(value.item())
     raise TypeError(f"a value of a record is a number, a text, a date or None, and {value!r} is none of them")

@@ -302,7 +302,7 @@ impl BatchPlan {
             );
             return Err(Error::new(ErrorKind::Budget, message));
         }
-        let reserved = [&mut self.positions, &mut self.samples]
+        let reserved = [&mut self.positions, &mut self.samples, &mut self.draws]
             .into_iter()
             .try_for_each(|column| column.try_reserve(rows.saturating_sub(column.len())));
         reserved.map_err(|error| {

@@ -221,8 +221,8 @@ pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &
 
 /// Most rows of `schema`, with their plan, that fit into `bytes` bytes if each is as short as possible.
 pub(crate) fn most_rows(schema: &Schema, bytes: u64) -> u64 {
-    /// For a position and a sample id.
-    const PLAN_BYTES: u64 = 16;
+    /// For a position, a sample id and which draw of it this is.
+    const PLAN_BYTES: u64 = 24;
     let mut layout = Layout::default();
     let row = layout.compute(schema, 1, Extents::default()).map_or(0, |()| layout.tensor_bytes() as u64);
     bytes / row.saturating_add(PLAN_BYTES)

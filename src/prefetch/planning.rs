@@ -251,8 +251,13 @@ fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
         return rows.div_ceil(4 * workers);
     }
     let by_time = (JOB_NS / row_ns).clamp(1, rows as u64) as usize;
-    // Work that is worth sharing is shared among all workers, even if a single job would be large enough.
-    if row_ns.saturating_mul(rows as u64) > SHARED_NS { by_time.min(rows.div_ceil(workers)) } else { by_time }
+    if row_ns.saturating_mul(rows as u64) <= SHARED_NS {
+        return by_time;
+    }
+    // Work that is worth sharing is shared among all workers, even if a single job would be large enough; but among no more of them
+    // than have something to do for longer than it takes to wake them.
+    let least = (SHARED_NS / 2 / row_ns) as usize;
+    by_time.min(rows.div_ceil(workers).max(least))
 }
 
 #[cfg(test)]
@@ -271,6 +276,8 @@ mod tests {
         // A fifth of a job's time is not worth sharing yet.
         assert_eq!((rows_a_job(100, 2, 1_000), rows_a_job(101, 2, 1_000)), (100, 51));
         assert_eq!(rows_a_job(8, 2, u64::MAX), 1);
+        // Of many workers, as many take part as have a twentieth of a millisecond to do.
+        assert_eq!((rows_a_job(256, 64, 500), rows_a_job(256, 64, 100_000)), (100, 4));
     }
 
     #[test]

@@ -14,12 +14,13 @@ impl<M> Draft<M> {
     ///
     /// [`ErrorKind::Budget`] if the slot must grow and may not.
     pub(crate) fn make_room(&mut self, bytes: usize) -> Result<bool> {
-        let before = self.body_mut().reserved();
+        let has = |body: &Body<M>| (body.reserved(), body.block.is_some());
+        let before = has(self.body_mut());
         self.fit(bytes)?;
         if let Some(poison) = self.home().config.poison {
             self.bytes_mut().fill(poison);
         }
-        Ok(self.body_mut().reserved() != before)
+        Ok(has(self.body_mut()) != before)
     }
 
     /// Gives the slot memory for `bytes` bytes, if it has less.

@@ -229,6 +229,8 @@ impl Stream {
     }
 
     fn ask(&mut self) {
+        // What was read without being requested is not requested afterwards.
+        self.asked = self.asked.max(self.at);
         let ahead = self.at.saturating_mul(2).clamp(self.least_ahead, STREAM_AHEAD);
         let step = (ahead / 4).clamp(STREAM_BEGIN, STREAM_STEP);
         while self.asked < self.input.len().min(self.at.saturating_add(ahead)) {

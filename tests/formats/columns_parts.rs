@@ -222,12 +222,12 @@ fn lists_of_a_row_group_count_for_their_own_part_alone_and_are_read_where_they_l
 }
 
 /// The first error of a file's only field.
-fn refused(path: &Path) -> Error {
+/// The only field of the first records, whose column may take 16 MiB.
+fn first(path: &Path, records: u64) -> Result<Vec<Json>> {
     let options = ColumnsOptions { max_chunk_bytes: 16 << 20, ..ColumnsOptions::default() };
-    let mut container = open(&Files::local(), path, &options).unwrap();
+    let mut container = open(&Files::local(), path, &options)?;
     let name = container.fields()[0].name.clone();
-    let first = std::slice::from_ref(&(0..1)).to_vec();
-    values(&mut container, &name, &first).unwrap_err()
+    values(&mut container, &name, std::slice::from_ref(&(0..records)))
 }
 
 /// A file of one column, written by its levels of definition and repetition alone: nothing but missing values.
@@ -271,13 +271,20 @@ fn missing_values_of_a_great_length_take_no_memory() {
             list_of("optional group element (LIST) { repeated group list { optional float element; } }"),
             vec![2; 8192],
             Some([&[0][..], &[1; 8191]].concat()),
-            Some(schema(list)),
+            Some(schema(list.clone())),
         ),
     ];
+    // Lists around them that are missing or empty hold none of those that take memory.
+    let column = list_of("optional group element (LIST) { repeated group list { optional float element; } }");
+    let definition: Vec<i16> = (0..8192).map(|row| row % 2).collect();
+    let levels = (&definition[..], Some(&[0; 8192][..]));
+    of_nothing(&path, &format!("message m {{ {column} }}"), levels, Some(&schema(list)));
+    assert_eq!(first(&path, 8192).unwrap().len(), 8192);
+
     for (column, definition, repetition, note) in cases {
         of_nothing(&path, &format!("message m {{ {column} }}"), (&definition, repetition.as_deref()), note.as_ref());
         assert!(std::fs::metadata(&path).unwrap().len() < 2000);
-        let error = refused(&path);
+        let error = first(&path, 1).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Limit, "{column}: {error}");
         assert!(error.message().contains("more than max_chunk_bytes = 16777216"), "{error}");
     }

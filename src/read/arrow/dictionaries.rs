@@ -55,14 +55,21 @@ impl Growing {
     }
 
     /// The number of the state that a batch of records has which follows now.
-    pub(super) fn of_batch(&mut self) -> usize {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if there is no room for one more state.
+    pub(super) fn of_batch(&mut self, reservation: &mut Reservation) -> Result<usize> {
         if self.is_changed {
+            // A map of versions now, and one of arrays at the end.
+            let bytes = self.current.len() * 2 * size_of::<(i64, ArrayRef)>();
+            reservation.grow_to(reservation.bytes() + bytes as u64, WHAT)?;
             self.states.push(self.current.clone());
             let used = self.current.values();
             used.for_each(|version| self.versions[*version].iter_mut().for_each(|version| version.is_used = true));
             self.is_changed = false;
         }
-        self.states.len() - 1
+        Ok(self.states.len() - 1)
     }
 
     /// Adds what `read` adds to dictionary `id` in the map that it is given.

@@ -107,7 +107,8 @@ impl File {
                     let total = file.records.checked_add(records).filter(|total| *total <= 1 << 40);
                     let message = format!("a batch of {records} records is impossible");
                     file.records = total.ok_or_else(|| broken(message).at_byte(place.start))?;
-                    file.batches.push(Batch { place, records, dictionaries: dictionaries.of_batch() });
+                    let dictionaries = dictionaries.of_batch(&mut file.reservation)?;
+                    file.batches.push(Batch { place, records, dictionaries });
                 }
             }
         }

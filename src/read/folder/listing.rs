@@ -97,18 +97,27 @@ impl PathList {
     }
 
     /// Adds a path relative to the root.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a path that no file can have.
     pub(in crate::read) fn push(&mut self, path: &Path) -> Result<()> {
-        self.bytes.extend_from_slice(path_bytes(path)?);
+        let bytes = path_bytes(path)?;
+        if bytes.contains(&0) {
+            return Err(Error::new(ErrorKind::Data, "a zero byte in the name of a file").at_path(path));
+        }
+        self.bytes.extend_from_slice(bytes);
         self.ends.push(self.bytes.len() as u64);
         Ok(())
     }
 
     /// Adds a path that is not below the root. An absolute one may be added as if it were.
     pub(in crate::read) fn push_elsewhere(&mut self, path: &Path) -> Result<()> {
+        let at = self.bytes.len();
         if path.is_relative() {
             self.bytes.push(ELSEWHERE);
         }
-        self.push(path)
+        self.push(path).inspect_err(|_| self.bytes.truncate(at))
     }
 
     fn stored(&self, index: usize) -> &[u8] {

@@ -80,10 +80,11 @@ pub(super) fn read_into(input: &Input, range: Range<u64>, into: &mut Vec<u8>) ->
     input.read_at(range.start, into)
 }
 
-/// Reads to the end, which must come within `most` bytes. What an index says too little of is counted before it is there.
+/// Reads to the end, which must come within `most` bytes, and for which `foreseen` bytes are reserved. What an index says too
+/// little of is counted before it is there.
 fn read_bounded(
     bytes: impl Read,
-    most: u64,
+    (foreseen, most): (u64, u64),
     path: &Path,
     reservation: &mut Reservation,
     into: &mut Vec<u8>,
@@ -92,8 +93,10 @@ fn read_bounded(
     let mut bytes = bytes.take(most + 1);
     while into.len() as u64 <= most {
         let len = into.len() as u64;
-        let step = len.max(LEAST).min(most + 1 - len);
-        reservation.grow_to((len + step).min(most), WHAT)?;
+        // One byte more shows the end.
+        let to_end = foreseen.saturating_sub(len).saturating_add(1);
+        let step = if len < foreseen { to_end.min(len.max(LEAST)) } else { len.max(LEAST) }.min(most + 1 - len);
+        reservation.grow_to(len + step - 1, WHAT)?;
         into.reserve_exact(step as usize);
         let read = bytes.by_ref().take(step).read_to_end(into);
         read.map_err(|error| inflate_error(path, into.len() as u64, error))?;
@@ -161,15 +164,16 @@ impl File {
             frames: Vec::new(),
             bytes: 0,
         };
-        if let Packed::Whole { bytes, most, .. } = *packed {
+        if let Packed::Whole { packing, bytes, most } = *packed {
             if bytes > MAX_CHUNK_BYTES {
                 let message = format!("unpacks to {bytes} bytes; at most {MAX_CHUNK_BYTES}");
                 return Err(Error::new(ErrorKind::Limit, message));
             }
-            if table_bytes(records).is_none_or(|table| table > most) {
+            let Some(table) = table_bytes(records).filter(|table| *table <= most) else {
                 let message = format!("unpacks to {most} bytes, too few for the table of {records} records");
                 return Err(Error::new(ErrorKind::Format, message));
-            }
+            };
+            file.packed = Packed::Whole { packing, bytes: bytes.saturating_add(table).min(most), most };
             file.bytes = most;
             return Ok(file);
         }
@@ -222,7 +226,7 @@ impl File {
                 let mut packed = Vec::new();
                 read_into(input, stored, &mut packed)?;
                 let unpacked = Packing::Zstd.unpack(Box::new(std::io::Cursor::new(packed)), budget)?;
-                read_bounded(unpacked, most, &self.path, reservation, &mut bytes)?;
+                read_bounded(unpacked, (most, most), &self.path, reservation, &mut bytes)?;
                 let end = self.frames.get(frame + 1).map_or(records, |next| next.first);
                 let own = &self.offsets[first as usize..=end as usize];
                 let base = own.first().copied().unwrap_or(0);
@@ -230,9 +234,9 @@ impl File {
                 check_offsets(&offsets, 0, bytes.len() as u64)?;
                 Part { first, offsets, bytes }
             }
-            (Packed::Whole { packing, most, .. }, _) => {
+            (Packed::Whole { packing, bytes: foreseen, most }, _) => {
                 let unpacked = packing.unpack(files.stream_whole(&self.path)?, budget)?;
-                read_bounded(unpacked, *most, &self.path, reservation, &mut bytes)?;
+                read_bounded(unpacked, (*foreseen, *most), &self.path, reservation, &mut bytes)?;
                 bytes.shrink_to_fit();
                 let offsets = offsets_of(&bytes, records, bytes.len() as u64)?;
                 Part { first: 0, offsets, bytes }

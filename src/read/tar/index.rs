@@ -155,6 +155,9 @@ pub(super) fn split(name: &[u8]) -> Option<(&[u8], &str)> {
     Some((&name[..dot], std::str::from_utf8(&name[dot + 1..]).ok()?))
 }
 
+/// Longest member that is a class by itself. Each of their names is kept.
+const MAX_CLASS_BYTES: u64 = 1 << 20;
+
 #[derive(Default)]
 struct Building<'a> {
     wanted: &'a [Wanted],
@@ -196,7 +199,8 @@ impl Building<'_> {
             *place = Place::of(member)?;
             if let Some(class) = self.class.filter(|class| class.member == nth) {
                 index.labels[sample] = NO_CLASS;
-                if member.size <= self.most_bytes && !member.is_link {
+                let most = if class.pointer.is_some() { self.most_bytes } else { MAX_CLASS_BYTES };
+                if member.size <= most && !member.is_link {
                     let bytes = walk.contents(member)?;
                     // What is wrong with it is reported when the sample is read.
                     index.labels[sample] = match class.read(bytes) {

@@ -445,7 +445,9 @@ impl TfRecords {
             Ok(())
         })?;
         for (one, other) in &self.wanted.twins {
-            found[*other] = found[*one].clone();
+            // The order of features was learnt by whoever used the scratch before: either name may have been found.
+            let feature = found[*one].clone().or_else(|| found[*other].clone());
+            (found[*one], found[*other]) = (feature.clone(), feature);
         }
         Ok(())
     }
