@@ -183,6 +183,20 @@ fn parts_of_a_large_row_group_hold_what_the_whole_holds_in_any_order() {
 }
 
 #[test]
+fn parts_are_found_where_a_writer_took_values_for_records() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/parquet/lists-v2.parquet");
+    let expected: Vec<Json> = (0..4000).map(|record| vec![record as f32; record * 7 % 40].into()).collect();
+    let parts = ColumnsOptions { cache_bytes: 64 << 10, ..ColumnsOptions::default() };
+    let mixed: Vec<Range<u64>> = (0..40).map(|nth| nth * 37 % 40 * 100).map(|first| first..first + 100).collect();
+    for options in [ColumnsOptions::default(), parts] {
+        for jobs in [std::slice::from_ref(&(0..4000)), &mixed] {
+            let mut container = open(&Files::local(), &path, &options).unwrap();
+            assert!(values(&mut container, "x", jobs).unwrap() == expected, "{} jobs, {options:?}", jobs.len());
+        }
+    }
+}
+
+#[test]
 fn lists_of_a_row_group_count_for_their_own_part_alone_and_are_read_where_they_lie() {
     crate::common::watchdog::watch();
     let folder = tempfile::tempdir().unwrap();
@@ -221,7 +235,6 @@ fn lists_of_a_row_group_count_for_their_own_part_alone_and_are_read_where_they_l
     }
 }
 
-/// The first error of a file's only field.
 /// The only field of the first records, whose column may take 16 MiB.
 fn first(path: &Path, records: u64) -> Result<Vec<Json>> {
     let options = ColumnsOptions { max_chunk_bytes: 16 << 20, ..ColumnsOptions::default() };
