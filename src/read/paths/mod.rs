@@ -167,12 +167,6 @@ pub(crate) fn is_below(files: &Files, path: &Path, file: &Path) -> bool {
     }
 }
 
-/// The first file of a pattern; the path itself if it is not a pattern.
-pub(crate) fn first_of_pattern(files: &Files, path: &Path) -> Result<PathBuf> {
-    let found = files_at(files, path, &|_| true)?;
-    Ok(found.files.into_iter().next().unwrap_or_else(|| path.to_owned()))
-}
-
 /// Whether a path is a pattern. A local path that exists is not.
 pub(crate) fn is_pattern(files: &Files, path: &Path) -> bool {
     !(files.are_local() && path.exists()) && matches!(expand(path), Ok(Some(_)))
