@@ -217,6 +217,16 @@ fn a_plan_of_json_is_of_settings_or_of_data() {
     let scratch = Scratch::new();
     let events = scratch.write("events.json", "{\"x\": 1}\n{\"x\": 2}\n{\"x\": 3}\n");
     assert_eq!(object(&["plan", &events, "--json"], 0)["samples"], json!(3));
+    scratch.write("logs/1.json", "\u{feff}{\"x\": 1}\n{\"x\": 2}\n");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, b"{\"x\": 3}\n{\"x\": 4}\n{\"x\": 5}\n").unwrap();
+    scratch.write("packed/2.json", packed.finish().unwrap());
+    for (path, samples) in [("logs/1.json", 2), ("packed/2.json", 3), ("*/*.json", 5)] {
+        assert_eq!(bench(&[&scratch.path(path)])["samples"], json!(samples), "{path}");
+        let plan = object(&["plan", &scratch.path(path), "--json"], 0);
+        assert_eq!(plan["sources"][0]["format"], json!("jsonl"), "{path}");
+        assert!(plan["samples"].is_null() || plan["samples"] == json!(samples), "{path}: {plan}");
+    }
     let iris = fixture("iris.csv");
     let settings = scratch.write("loader.json", format!("\u{feff}{{\"source\": {iris:?}, \"batch_size\": 50}}"));
     assert_eq!(object(&["plan", &settings, "--json"], 0)["batches_per_epoch"], json!(3));
