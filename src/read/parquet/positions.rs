@@ -6,8 +6,8 @@ use std::ops::Range;
 
 use crate::sync::Mutex;
 
-/// Least and most bytes between two positions that are kept, and how many are kept of a column if that allows it: a few bytes for
-/// each MiB of the file, whatever it says of its pages.
+/// Least and most bytes between two positions that are kept, and how many are kept of a column if that allows it: 24 bytes for each
+/// 4 KiB at most, and for each MiB of a large column, whatever the file says of its pages.
 const LEAST_APART: u64 = 4 << 10;
 const MOST_APART: u64 = 1 << 20;
 const KEPT: u64 = 256;
