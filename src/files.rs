@@ -4,6 +4,8 @@ use std::fs::{File, Metadata};
 use std::io::{self, Read, Write};
 use std::path::Path;
 
+use serde::Serializer;
+
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::memory::check_file_limit;
 
@@ -83,6 +85,11 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     parts.iter().try_for_each(|part| file.write_all(part))?;
     file.persist(path)?;
     Ok(())
+}
+
+/// A path in JSON, which has no other text than Unicode.
+pub(crate) fn lossy<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
+    serializer.serialize_str(&path.to_string_lossy())
 }
 
 #[cfg(test)]

@@ -219,8 +219,8 @@ same meaning as for bench. Files with `access = \"map\"` are mapped: do not chan
 The report lists the first 100,000 bad samples and counts the rest. A quote that is never closed, a record above the \
 size limit or damaged gzip data make the rest of a CSV file unreadable: the report has this as `ended_by`, in addition to the bad \
 samples before it. A file that can't be opened, or is damaged in its first 64 KiB, is an error. If PATH stands for several files, \
-both are listed among the bad samples, and the other files are read. With --config, everything that a loader with these settings \
-refuses before its first batch is an error.
+all of these are listed among the bad samples, and the other files are read: `ended_by` is then only about Ctrl-C. \
+With --config, everything that a loader with these settings refuses before its first batch is an error.
 
 Exit status: 0 if nothing is bad, 130 after Ctrl-C, 1 otherwise. With --json, standard output holds {path, format, \
 checked (`values`, or `form` for a table without --config), samples, bad_samples, \

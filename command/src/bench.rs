@@ -1,4 +1,5 @@
-use std::path::Path;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use ringfeed::arrays::RawOptions;
@@ -179,7 +180,7 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
         let report = report.about("epochs", args.epochs).about("path", lossy(path_of(args, &config)));
         let rates: Vec<String> = rates.iter().map(|rate| format!("{rate:.1}")).collect();
         let report = report.about(crate::compare::BY_EPOCH, rates.join(" "));
-        save(&report.about("step", format!("{} ms", args.step_ms)), file, names)?;
+        report.about("step", format!("{} ms", args.step_ms)).save_with(file, |text| names.put_into(text))?;
     }
     let trace = trace.map(|trace| trace.finish().map(|()| trace.counts())).transpose()?;
     if let Some(file) = &args.write_settings {
@@ -244,24 +245,18 @@ fn check_written(args: &BenchArgs, config: &LoaderConfig, names: &Names) -> Resu
             format!("settings name the files that they are for, and {STANDARD_INPUT} is none; save it to a file");
         return Err(Error::new(ErrorKind::Config, message).at_path(file));
     }
-    let endings = [(&args.report, &["html", "json"][..]), (&args.write_settings, &[]), (&args.trace, &[])];
-    for (file, endings) in &endings {
-        file.as_deref().map_or(Ok(()), |file| written::check(file, endings, config, args.config.as_deref()))?;
+    let check = |file: &Path, endings: &[&str]| written::check(file, endings, config, args.config.as_deref());
+    let flags = [(&args.report, &["html", "json"][..]), (&args.write_settings, &[]), (&args.trace, &[])];
+    for (file, endings) in &flags {
+        file.as_deref().map_or(Ok(()), |file| check(file, endings))?;
     }
+    args.write_settings.as_deref().map_or(Ok(()), |file| written::check_settings(config, file))?;
     let own_trace = config.trace.as_deref().filter(|_| args.trace.is_none());
-    written::check_apart(endings.iter().filter_map(|(file, _)| file.as_deref()).chain(own_trace))
-}
-
-/// Saves the report with the names that people know.
-fn save(report: &ringfeed::report::Report, file: &Path, names: &Names) -> Result<()> {
-    if !names.are_some() {
-        return report.save(file);
-    }
-    let text = match file.extension().is_some_and(|ending| ending == "html") {
-        true => report.to_html(),
-        false => serde_json::to_string(report).map_err(|error| Error::io(file, error.into()))?,
-    };
-    std::fs::write(file, names.put_into(text)).map_err(|error| Error::io(file, error))
+    own_trace.map_or(Ok(()), |file| check(file, &[])).map_err(|error| match error.kind() {
+        ErrorKind::Config => Error::new(ErrorKind::Config, format!("trace: {error}")),
+        _ => error,
+    })?;
+    written::check_apart(flags.iter().filter_map(|(file, _)| file.as_deref()).chain(own_trace))
 }
 
 /// What the config file says, then what the flags say.
@@ -270,15 +265,15 @@ fn settings(args: &BenchArgs, formats: &Formats) -> Result<LoaderConfig> {
         Some(file) => LoaderConfig::load_with(file, formats)?,
         None => LoaderConfig::default(),
     };
-    let has_fields = !config.fields.is_empty() || config.prepared.is_some();
-    let detect = |path: &Path| match told(path, args) {
-        Some(source) => Ok(vec![source]),
-        None if has_fields => LoaderConfig::for_path_with(path, formats).map(|detected| detected.sources),
-        None => detected(path, formats),
-    };
-    let mut config = at_path(config, args.path.as_deref(), formats, detect)?;
+    let has_fields = has_fields(&config);
+    let plain = |path: &Path| told(path, args).map_or_else(|| detected(path, formats), |source| Ok(vec![source]));
+    let mut config = at_path(config, args.path.as_deref(), formats, plain)?;
+    let mut takes_dtype = false;
     for source in &mut config.sources {
-        adjust(source, args, has_fields)?;
+        takes_dtype |= adjust(source, args, has_fields)?;
+    }
+    if let (Some(dtype), Some(source), false) = (args.dtype(), config.sources.first(), takes_dtype) {
+        return Err(not_for(dtype, source));
     }
     config.batch_size = args.batch_size.unwrap_or(config.batch_size);
     config.workers = args.workers.or(config.workers);
@@ -292,20 +287,30 @@ fn settings(args: &BenchArgs, formats: &Formats) -> Result<LoaderConfig> {
     Ok(config)
 }
 
-/// The settings of a file with PATH in place of its only source's, or with the sources that `detect` finds there if it names none.
+/// Whether the settings say what tensors there are.
+fn has_fields(config: &LoaderConfig) -> bool {
+    !config.fields.is_empty() || config.prepared.is_some()
+}
+
+/// The settings of a file with PATH in place of its only source's, or with what lies there if it names none: without fields, with
+/// the sources that `plain` gives.
 pub(crate) fn at_path(
     mut config: LoaderConfig,
     path: Option<&Path>,
     formats: &Formats,
-    detect: impl FnOnce(&Path) -> Result<Vec<SourceConfig>>,
+    plain: impl FnOnce(&Path) -> Result<Vec<SourceConfig>>,
 ) -> Result<LoaderConfig> {
     let Some(path) = path else { return resolved(config, formats) };
+    let has_fields = has_fields(&config);
     match (&mut config.source, config.sources.as_mut_slice()) {
         (Some(OnlySource::Path(source)), []) => source.path = path.into(),
         (Some(OnlySource::Named(source)), []) => source.set_paths(path),
         (None, [source]) => source.set_paths(path),
-        (None, []) if config.mix.is_empty() => config.sources = detect(path)?,
-        _ => find_in(path, &mut config)?,
+        (None, []) if config.mix.is_empty() => {
+            config.sources =
+                if has_fields { LoaderConfig::for_path_with(path, formats)?.sources } else { plain(path)? };
+        }
+        _ => find_in(path, &mut config, formats)?,
     }
     // Without a source, there is nothing that fields could be of.
     let is_empty = config.source.is_none() && config.sources.is_empty() && config.mix.is_empty();
@@ -351,22 +356,43 @@ fn detected(path: &Path, formats: &Formats) -> Result<Vec<SourceConfig>> {
 }
 
 /// Several sources have paths of their own; those that are not there are looked for in `folder` by their names.
-fn find_in(folder: &Path, config: &mut LoaderConfig) -> Result<()> {
+fn find_in(folder: &Path, config: &mut LoaderConfig, formats: &Formats) -> Result<()> {
     if !folder.is_dir() {
         let message = "the --config file has several sources, so PATH may only be the folder that holds them";
         return Err(Error::new(ErrorKind::Config, message).at_path(folder));
     }
-    let found = |path: &Path| match (path.exists(), path.file_name()) {
-        (false, Some(name)) => folder.join(name),
-        _ => path.to_owned(),
+    // By where each is: its path in the settings, and whether it was moved to the folder.
+    let mut places: HashMap<PathBuf, (PathBuf, bool)> = HashMap::new();
+    let mut found = |path: &Path| -> Result<PathBuf> {
+        let (own, is_moved) = match path.file_name() {
+            Some(name) if !is_there(path, formats) => (folder.join(name), true),
+            _ => (path.to_owned(), false),
+        };
+        match places.insert(written::place(&own), (path.to_owned(), is_moved)) {
+            Some((other, other_is_moved)) if other != path && (is_moved || other_is_moved) => {
+                let message = format!(
+                    "{} and {} of the --config file would both be this one; correct these paths, or give the files different names",
+                    other.display(),
+                    path.display()
+                );
+                Err(Error::new(ErrorKind::Config, message).at_path(own))
+            }
+            _ => Ok(own),
+        }
     };
     if let Mix::Paths(paths) = &mut config.mix {
-        paths.iter_mut().for_each(|(path, _)| *path = found(path));
+        paths.iter_mut().try_for_each(|(path, _)| found(path).map(|own| *path = own))?;
     }
     for source in &mut config.sources {
-        source.set_paths(source.paths().iter().map(found).collect::<Paths>());
+        source.set_paths(source.paths().iter().map(&mut found).collect::<Result<Paths>>()?);
     }
     Ok(())
+}
+
+/// Whether there is a file or folder at a path, or any for a pattern.
+fn is_there(path: &Path, formats: &Formats) -> bool {
+    let is_pattern = || path.to_str().is_some_and(|text| text.contains(['*', '?', '[', '{']));
+    path.exists() || is_pattern() && !matches!(formats.whole(path), Err(error) if error.kind() == ErrorKind::NotFound)
 }
 
 /// The fields that are the usual ones of a source take their place, so that they can be changed.
@@ -387,10 +413,11 @@ fn change_images(source: &mut SourceConfig, change: impl Fn(Image) -> Image) -> 
     any
 }
 
-/// What the flags for images and arrays say. With `has_fields`, the settings say what tensors there are.
-fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool) -> Result<()> {
+/// What the flags for images and arrays say; whether the source takes the type of --dtype. With `has_fields`, the settings say what
+/// tensors there are.
+fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool) -> Result<bool> {
     if args.size.is_none() && args.dtype().is_none() && args.layout().is_none() {
-        return Ok(());
+        return Ok(true);
     }
     if !has_fields {
         name_usual_fields(source)?;
@@ -401,23 +428,33 @@ fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool) -> Resu
         if let Some(order) = args.layout() { image.order(order) } else { image }
     });
     if has_images {
-        return Ok(());
+        return Ok(true);
     }
-    if source.is::<Idx>() || source.is::<Npy>() || source.is::<Raw>() {
-        // Fields say it already, as those of labels do.
-        if let (Some(dtype), true) = (args.dtype(), source.fields.is_empty() && !has_fields) {
+    let is_array = source.is::<Idx>() || source.is::<Npy>() || source.is::<Raw>();
+    // Fields say it already, as those of labels do.
+    let takes_dtype = !is_array || source.fields.is_empty() && !has_fields;
+    match args.dtype() {
+        Some(dtype) if is_array && takes_dtype => {
             source.fields = vec![("features".to_owned(), Numbers::of(dtype).into())];
         }
-    // Number columns are f32 anyway.
-    } else if let Some(dtype) = args.dtype().filter(|dtype| *dtype != DType::F32 || source.is::<Tokens>()) {
-        let message = format!("--dtype {dtype} is for images and arrays; a --config file chooses the types of tensors");
-        return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
+        // Number columns are f32 anyway.
+        Some(dtype) if !is_array && (dtype != DType::F32 || source.is::<Tokens>()) => {
+            return Err(not_for(dtype, source));
+        }
+        _ => {}
     }
     if args.size.is_some() || args.layout().is_some() {
         let message = format!("--size and --layout are for images, but this is {}", source.format());
         return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
     }
-    Ok(())
+    Ok(takes_dtype)
+}
+
+fn not_for(dtype: DType, source: &SourceConfig) -> Error {
+    let message = format!(
+        "--dtype {dtype} is for images, and for arrays without fields; a --config file chooses the types of tensors"
+    );
+    Error::new(ErrorKind::Config, message).at_path(source.path())
 }
 
 /// The trainer's step, exactly as long as asked for: sleeping alone takes some 0.1 ms more.

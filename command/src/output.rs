@@ -119,13 +119,16 @@ pub(crate) fn lossy(path: &Path) -> String {
 
 /// The error, and what to do next where its message does not say so itself.
 fn person(error: &Error) -> String {
-    // A file of settings has lines, too, but no records.
-    let is_table = error.location().line.is_some() && error.location().record.is_some();
+    let (record, line) = (error.location().record, error.location().line);
     let advice = match error.kind() {
-        ErrorKind::Data | ErrorKind::Format if is_table => {
+        ErrorKind::Data | ErrorKind::Format if line.is_some() && record.is_some() => {
             "correct the record, or leave bad ones out (--skip-bad, or `bad_records = \"skip\"` in settings); if it is a \
              table that is written in another way, inspect has --delimiter, --header and --encoding, settings have all \
              options"
+        }
+        ErrorKind::Data | ErrorKind::Format if line.is_some() && !is_of_our_own(error) => {
+            "correct the file in that line; if it is a table that is written in another way, inspect has --delimiter, \
+             --header and --encoding, settings have all options"
         }
         ErrorKind::Format | ErrorKind::Data if is_damage(error.message()) => {
             "replace the file if it is damaged or cut off, or leave it out"
@@ -142,6 +145,11 @@ fn person(error: &Error) -> String {
         _ => return plain(&error.to_string()),
     };
     format!("{}\n  to do: {advice}", plain(&error.to_string()))
+}
+
+/// Whether a file has a fault that we write and read as JSON: a normaliser, or what was fitted. Of data, JSON is read by other means.
+fn is_of_our_own(error: &Error) -> bool {
+    std::error::Error::source(error).is_some_and(|source| source.is::<serde_json::Error>())
 }
 
 /// Whether a message tells of damage. Others say themselves what is to be done.

@@ -1,5 +1,5 @@
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use ringfeed::formats::{Formats, Jsonl};
@@ -59,11 +59,17 @@ fn steps(config: &LoaderConfig) -> Map<String, Value> {
     set.filter(|(_, set, usual)| set != usual).map(|(key, set, _)| (key.to_owned(), set)).collect()
 }
 
-/// The file of settings that is named, if it is not data.
+/// The file that is named, if it is there and has the name of settings: not a folder, and not a pattern.
 pub(crate) fn settings_file(args: &PlanArgs) -> Option<&Path> {
     let extension = args.config.extension()?.to_ascii_lowercase();
-    (extension == "toml" || extension == "json").then_some(&args.config)
+    let is_settings = extension == "toml" || extension == "json";
+    (is_settings && args.config.exists() && !args.config.is_dir()).then_some(&args.config)
 }
+
+/// What files begin with.
+const GZIP: &[u8] = &[0x1f, 0x8b];
+const ZSTANDARD: &[u8] = &[0x28, 0xb5, 0x2f, 0xfd];
+const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// Settings, or those of data, whose file may have the name of settings.
 fn settings(args: &PlanArgs, formats: &Formats) -> Result<LoaderConfig> {
@@ -77,9 +83,15 @@ fn settings(args: &PlanArgs, formats: &Formats) -> Result<LoaderConfig> {
 
 /// Whether a file that is not settings is data: a single record of JSON Lines, or one that is cut off, may be settings with a fault.
 fn is_data(source: &SourceConfig) -> bool {
-    let Ok(file) = File::open(source.path()) else { return false };
-    let mut records = serde_json::Deserializer::from_reader(BufReader::new(file)).into_iter::<IgnoredAny>();
-    !source.is::<Jsonl>() || records.next().is_some_and(|record| record.is_ok()) && records.next().is_some()
+    let Ok(mut file) = File::open(source.path()).map(BufReader::new) else { return false };
+    let head = file.fill_buf().unwrap_or_default();
+    // Settings are not compressed.
+    let is_packed = head.starts_with(GZIP) || head.starts_with(ZSTANDARD);
+    let mark = if head.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
+    file.consume(mark);
+    let mut records = serde_json::Deserializer::from_reader(file).into_iter::<IgnoredAny>();
+    let mut are_several = || records.next().is_some_and(|record| record.is_ok()) && records.next().is_some();
+    !source.is::<Jsonl>() || is_packed || are_several()
 }
 
 pub(crate) fn plan(args: &PlanArgs, formats: &Formats) -> Result<Planned> {

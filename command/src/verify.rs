@@ -103,12 +103,7 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats, ending: &Ending) -> Resu
 fn settings(file: &Path, args: &VerifyArgs, formats: &Formats) -> Result<LoaderConfig> {
     let config = LoaderConfig::load_with(file, formats)?;
     // A table without settings is looked at by its form alone.
-    let is_plain = config.fields.is_empty() && config.prepared.is_none();
-    let detect = |path: &Path| match is_plain {
-        true => Ok(Vec::new()),
-        false => LoaderConfig::for_path_with(path, formats).map(|detected| detected.sources),
-    };
-    let mut config = at_path(config, args.path.as_deref(), formats, detect)?;
+    let mut config = at_path(config, args.path.as_deref(), formats, |_| Ok(Vec::new()))?;
     if args.path.is_none() && config.sources.is_empty() {
         let message = "names no source, so give a PATH beside it";
         return Err(Error::new(ErrorKind::Config, message).at_path(file));

@@ -1054,6 +1054,16 @@ fn advice_is_given_where_the_message_gives_none() {
     assert!(behind.contains("neither another one nor padding") && !behind.contains("truncated"), "{behind}");
     let cut = said("cut.csv.gz", &gzip(&b"a,b\n1,2\n".repeat(1000))[..40]);
     assert!(cut.contains("to do: replace the file"), "{cut}");
+    let open = said("open.csv", b"a,\"b\n1,2\n");
+    scratch.write("sequences/1.csv", "a,b\n1,2\n");
+    scratch.write("sequences/2.csv", "a,c\n1,2\n");
+    let other = String::from_utf8(run(&["inspect", &scratch.path("sequences")]).stderr).unwrap();
+    for (said, what) in [(open, "never closed"), (other, "header")] {
+        assert!(
+            said.contains(what) && said.contains("to do: correct the file") && said.contains("--delimiter"),
+            "{said}"
+        );
+    }
 }
 
 #[test]

@@ -69,6 +69,39 @@ fn no_file_of_a_pattern_or_a_folder_is_written_over() {
         assert!(PathBuf::from(report).exists());
     }
     assert_eq!(std::fs::read_to_string(&a).unwrap(), "x\n1\n");
+    // What an index does not name counts as well.
+    scratch.write("mds/index.json", "{\"shards\": [{\"column_encodings\": []}]}");
+    let page = scratch.path("mds/page.html");
+    refused(&["bench", &scratch.path("mds"), "--report", &page], "in a folder that is read as a whole");
+}
+
+#[test]
+fn no_file_that_would_be_data_is_made() {
+    let scratch = Scratch::new();
+    scratch.write("logs/day1.json", "{\"x\": 1}\n");
+    let (logs, new) = (scratch.path("logs/*"), scratch.path("logs/run.json"));
+    let traced = scratch.write("traced.toml", "trace = \"logs/run.json\"\nsource = \"logs/*\"\n");
+    refused(&["bench", &logs, "--trace", &new], "would be read by the same command");
+    refused(&["bench", &logs, "--report", &new], "would be read by the same command");
+    refused(&["bench", "--config", &traced], "trace: ");
+    assert_eq!(std::fs::read_dir(scratch.path("logs")).unwrap().count(), 1);
+}
+
+#[cfg(unix)]
+#[test]
+fn no_link_to_data_is_written_over() {
+    use std::os::unix::fs::symlink;
+    let scratch = Scratch::new();
+    scratch.copy("photos/china.jpg", "blobs/3f9c");
+    scratch.copy("photos/china.jpg", "other/2.jpg");
+    std::fs::create_dir_all(scratch.path("photos/place")).unwrap();
+    symlink(scratch.path("blobs/3f9c"), scratch.path("photos/place/1.jpg")).unwrap();
+    symlink(scratch.path("other"), scratch.path("photos/other")).unwrap();
+    for photo in ["photos/place/1.jpg", "photos/other/2.jpg", "photos/place/../other/2.jpg"] {
+        refused(&["bench", &scratch.path("photos"), "--size", "8", "--trace", &scratch.path(photo)], READ);
+    }
+    assert!(std::fs::symlink_metadata(scratch.path("photos/place/1.jpg")).unwrap().is_symlink());
+    bench(&[&scratch.path("photos"), "--size", "8", "--trace", &scratch.path("photos/../new.jpg")]);
 }
 
 #[test]
@@ -94,6 +127,9 @@ fn no_file_that_settings_name_is_written_over() {
     assert_eq!((&error["path"], &error["line"]), (&json!(traced), &json!(1)));
     assert!(std::fs::read_to_string(&joined).unwrap().starts_with("city,size\n"));
     assert!(std::fs::read_to_string(scratch.path("data.csv")).unwrap().starts_with("x,city\n"));
+    let own = scratch.write("own.toml", "trace = \"own.toml\"\nsource = \"data.csv\"\n[fields]\nx = \"f32\"\n");
+    let error = refused(&["bench", "--config", &own], READ);
+    assert_eq!((&error["path"], &error["line"]), (&json!(own), &json!(1)));
     // The trace of an earlier run is not data.
     let traced = scratch.write("traced.toml", "trace = \"trace.json\"\nsource = \"data.csv\"\n[fields]\nx = \"f32\"\n");
     for _ in 0..2 {
@@ -200,6 +236,23 @@ fn a_plan_of_files_whose_names_are_no_text_is_the_same_as_of_others() {
     }
 }
 
+#[cfg(target_os = "linux")]
+#[test]
+fn settings_that_could_not_be_written_are_refused_before_the_run() {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let scratch = Scratch::new();
+    let data = scratch.0.path().join(OsStr::from_bytes(b"f\xff.csv"));
+    std::fs::write(&data, "x\n1\n").unwrap();
+    let (settings, trace) = (scratch.path("loader.toml"), scratch.path("trace.json"));
+    let args = ["--json", "--write-settings", &settings, "--trace", &trace];
+    let output = command(&["bench"]).arg(&data).args(args).output().unwrap();
+    let error: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(error["error"]["message"].as_str().unwrap().contains("is not UTF-8; rename"), "{error}");
+    assert_eq!(error["error"]["path"], json!(settings));
+    assert_eq!(std::fs::read_dir(scratch.path("")).unwrap().count(), 1, "nothing was begun");
+}
+
 #[test]
 fn a_mix_of_paths_is_looked_for_in_the_folder_that_is_given() {
     let (scratch, data) = (Scratch::new(), Scratch::new());
@@ -213,10 +266,56 @@ fn a_mix_of_paths_is_looked_for_in_the_folder_that_is_given() {
 }
 
 #[test]
+fn what_is_looked_for_in_a_folder_is_no_pattern_with_files_and_no_file_twice() {
+    let (scratch, data) = (Scratch::new(), Scratch::new());
+    scratch.write("here/a1.csv", "x\n1\n2\n");
+    data.write("b.csv", "x\n3\n4\n");
+    let mix = |paths: [&str; 2]| {
+        let [one, other] = paths;
+        let text = format!("shuffle = 1\nmix = {{ \"{one}\" = 0.5, \"{other}\" = 0.5 }}\n[fields]\nx = \"f32\"\n");
+        scratch.write("mix.toml", text)
+    };
+    assert_eq!(bench(&[&data.path(""), "--config", &mix(["here/a*.csv", "b.csv"])])["samples"], json!(4));
+    let error = refused(&["bench", &data.path(""), "--config", &mix(["x/b.csv", "y/b.csv"])], "both be this one");
+    let said = error["message"].as_str().unwrap();
+    assert!(said.contains(&scratch.path("x/b.csv")) && said.contains(&scratch.path("y/b.csv")), "{error}");
+    let source =
+        "[[sources]]\nformat = \"csv\"\npath = \"b.csv\"\nfields = { NAME = { from = \"x\", numbers = \"f32\" } }\n";
+    let twice = scratch.write("twice.toml", source.replace("NAME", "x") + &source.replace("NAME", "y"));
+    assert_eq!(bench(&[&data.path(""), "--config", &twice])["samples"], json!(2));
+}
+
+#[test]
+fn a_type_for_arrays_is_refused_where_settings_have_fields() {
+    let scratch = Scratch::new();
+    let path = scratch.write("digits.idx", [0, 0, 8, 1, 0, 0, 0, 2, 7, 9]);
+    let fields = scratch.write("fields.toml", "[fields]\nx = { from = \"features\", numbers = \"u8\" }\n");
+    let named = "[[sources]]\nformat = \"idx\"\npath = \"digits.idx\"\n";
+    let plain = scratch.write("plain.toml", named);
+    let named =
+        scratch.write("named.toml", format!("{named}fields = {{ x = {{ from = \"features\", numbers = \"u8\" }} }}\n"));
+    for args in [&[&*path, "--config", &fields] as &[_], &["--config", &named]] {
+        assert_eq!(bench(args)["bytes"], json!(2));
+        refused(&[&["bench"], args, &["--dtype", "f32"]].concat(), "chooses the types of tensors");
+    }
+    assert_eq!(bench(&["--config", &plain, "--dtype", "f32"])["bytes"], json!(8));
+}
+
+#[test]
 fn a_plan_of_json_is_of_settings_or_of_data() {
     let scratch = Scratch::new();
     let events = scratch.write("events.json", "{\"x\": 1}\n{\"x\": 2}\n{\"x\": 3}\n");
     assert_eq!(object(&["plan", &events, "--json"], 0)["samples"], json!(3));
+    scratch.write("logs/1.json", "\u{feff}{\"x\": 1}\n{\"x\": 2}\n");
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, b"{\"x\": 3}\n{\"x\": 4}\n{\"x\": 5}\n").unwrap();
+    scratch.write("packed/2.json", packed.finish().unwrap());
+    for (path, samples) in [("logs/1.json", 2), ("packed/2.json", 3), ("*/*.json", 5)] {
+        assert_eq!(bench(&[&scratch.path(path)])["samples"], json!(samples), "{path}");
+        let plan = object(&["plan", &scratch.path(path), "--json"], 0);
+        assert_eq!(plan["sources"][0]["format"], json!("jsonl"), "{path}");
+        assert!(plan["samples"].is_null() || plan["samples"] == json!(samples), "{path}: {plan}");
+    }
     let iris = fixture("iris.csv");
     let settings = scratch.write("loader.json", format!("\u{feff}{{\"source\": {iris:?}, \"batch_size\": 50}}"));
     assert_eq!(object(&["plan", &settings, "--json"], 0)["batches_per_epoch"], json!(3));

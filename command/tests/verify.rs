@@ -359,6 +359,12 @@ fn files_that_can_not_be_read_are_listed_and_the_others_are_read() {
     assert_eq!(report["samples"], json!(1 + 50_000 + 2), "{report}");
     let text = String::from_utf8(run(&["verify", &scratch.path("t/*")]).stdout).unwrap();
     assert_eq!(text.lines().count(), 4, "{text}");
+    // The first one tells no format.
+    let first = scratch.write("t/0.csv.gz", &gzip(&table())[..40]);
+    let report = bad(&[&scratch.path("t/*")]);
+    assert_eq!((&report["bad_samples"], &report["bad"][0]["path"]), (&json!(4), &json!(first)), "{report}");
+    let alone = error(&["verify", &scratch.path("t/0*")]);
+    assert_eq!(alone["path"], json!(first), "{alone}");
 }
 
 #[test]

@@ -35,7 +35,8 @@ pub enum VerifiedPart {
     Form,
 }
 
-/// Every bad sample of a source.
+/// Every bad sample of a source. Of several files, one that can't be opened counts as one bad sample, but not among the
+/// samples that were read.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
     /// How much of each sample was looked at.

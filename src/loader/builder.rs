@@ -377,7 +377,7 @@ impl Loader {
     /// ```
     #[must_use]
     pub fn mapping(mut self, promise: Mapping) -> Self {
-        let wishes = self.config.sources_mut().into_iter().filter_map(SourceConfig::access_mut);
+        let wishes = self.config.sources_mut().filter_map(SourceConfig::access_mut);
         wishes.filter(|access| access.lacks_promise()).for_each(|access| *access = Access::Map(promise));
         self
     }

@@ -1,5 +1,7 @@
 //! Settings in files: read, checked as far as a file can be, and written.
 
+use std::fs::{self, File};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -7,7 +9,7 @@ use crate::files;
 use crate::normalise::NormaliserConfig;
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::format::with_formats;
-use crate::read::{Formats, Paths, SavedIndex, SourceConfig, is_at, is_below};
+use crate::read::{Formats, Paths, SavedIndex, SourceConfig, is_at, is_below, places};
 use crate::storage::Files;
 use crate::transform::Operation;
 use crate::tree::any;
@@ -28,12 +30,19 @@ impl LoaderConfig {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written, [`ErrorKind::Config`](crate::ErrorKind::Config) if the
+    /// name of a file in the settings is not UTF-8.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let mut config = self.clone();
         config.change_paths(|own| {
             *own = std::path::absolute(&*own).map_err(|error| Error::io(&*own, error))?;
+            if own.to_str().is_none() {
+                let message = format!(
+                    "these settings can't be written, because the path {own:?} is not UTF-8; rename the file or its folder"
+                );
+                return Err(Error::new(ErrorKind::Config, message).at_path(path));
+            }
             Ok(())
         })?;
         let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
@@ -109,8 +118,9 @@ impl LoaderConfig {
     }
 
     /// Whether loading with these settings reads this file: one of its sources, which may be a folder or a pattern, or a file of
-    /// its fields, its normalisers or its recipe. What [`trace`](Self::trace) and saved indexes write is not read, and a file
-    /// that does not exist is not either. Files that records name are not looked for.
+    /// its fields, its normalisers or its recipe. Every file in a folder that is read as a whole, such as one of MDS or
+    /// LitData, counts as read. What [`trace`](Self::trace) and saved indexes write is not read, and a file that does not
+    /// exist is not either. Files that records name are not looked for, and neither is what links in a folder lead to.
     ///
     /// ```
     /// use ringfeed::LoaderConfig;
@@ -123,31 +133,51 @@ impl LoaderConfig {
         self.reads_among(&Files::local(), file.as_ref())
     }
 
-    /// As [`reads`](Self::reads), where the sources are among these files.
-    pub(super) fn reads_among(&self, files: &Files, file: &Path) -> bool {
-        let Ok(file) = file.canonicalize() else { return false };
+    /// As [`reads`](Self::reads), also of a file that does not exist yet, as if it did: it is made for the question, empty, and
+    /// removed again.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be made.
+    pub fn would_read(&self, file: impl AsRef<Path>) -> Result<bool> {
+        self.would_read_among(&Files::local(), file.as_ref())
+    }
+
+    /// As [`would_read`](Self::would_read), where the sources are among these files.
+    pub(super) fn would_read_among(&self, files: &Files, file: &Path) -> Result<bool> {
+        match File::create_new(file) {
+            Ok(_) => {
+                let is_read = self.reads_among(files, file);
+                fs::remove_file(file).map_err(|error| Error::io(file, error))?;
+                Ok(is_read)
+            }
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(self.reads_among(files, file)),
+            Err(error) => Err(Error::io(file, error)),
+        }
+    }
+
+    fn reads_among(&self, files: &Files, file: &Path) -> bool {
         let mut config = self.clone();
-        config.beside_mut().any(|own| is_at(own, &file))
-            || config.sources_mut().into_iter().any(|source| source.reads(files, &file))
-            // Of a path whose format is not known yet, everything may be read.
-            || files.are_local() && config.only_paths_mut().any(|path| is_below(files, path, &file))
+        let mut is_read = |file: &Path| {
+            config.beside_mut().any(|own| is_at(own, file))
+                || config.sources_mut().any(|source| source.reads(files, file))
+                // Of a path whose format is not known yet, everything may be read.
+                || files.are_local() && config.only_paths_mut().any(|path| is_below(files, path, file))
+        };
+        file.exists() && places(file).iter().any(|place| is_read(place))
     }
 
     /// Changes each path among the settings.
     fn change_paths(&mut self, mut change: impl FnMut(&mut PathBuf) -> Result<()>) -> Result<()> {
-        self.sources_mut().into_iter().flat_map(SourceConfig::paths_mut).try_for_each(&mut change)?;
+        self.sources_mut().flat_map(SourceConfig::paths_mut).try_for_each(&mut change)?;
         self.only_paths_mut().try_for_each(&mut change)?;
         self.beside_mut().try_for_each(&mut change)?;
         self.written_mut().try_for_each(change)
     }
 
     /// The sources whose format is named.
-    pub(super) fn sources_mut(&mut self) -> Vec<&mut SourceConfig> {
-        let named = match &mut self.source {
-            Some(OnlySource::Named(source)) => Some(source),
-            _ => None,
-        };
-        self.sources.iter_mut().chain(named).collect()
+    pub(super) fn sources_mut(&mut self) -> impl Iterator<Item = &mut SourceConfig> {
+        named_mut(&mut self.sources, &mut self.source)
     }
 
     /// The paths of sources whose format is not known yet.
@@ -177,17 +207,24 @@ impl LoaderConfig {
             MemoryKind::TempFile { folder, .. } => folder.as_mut(),
             _ => None,
         };
-        let named = match &mut self.source {
-            Some(OnlySource::Named(source)) => Some(source),
-            _ => None,
-        };
-        let saved = self.sources.iter_mut().chain(named).filter_map(SourceConfig::saved_index_mut);
+        let saved = named_mut(&mut self.sources, &mut self.source).filter_map(SourceConfig::saved_index_mut);
         let folders = saved.filter_map(|saved| match saved {
             SavedIndex::In(folder) => Some(folder),
             _ => None,
         });
         self.trace.as_mut().into_iter().chain(folder).chain(folders)
     }
+}
+
+fn named_mut<'s>(
+    sources: &'s mut [SourceConfig],
+    only: &'s mut Option<OnlySource>,
+) -> impl Iterator<Item = &'s mut SourceConfig> {
+    let named = match only {
+        Some(OnlySource::Named(source)) => Some(source),
+        _ => None,
+    };
+    sources.iter_mut().chain(named)
 }
 
 #[cfg(test)]
@@ -242,6 +279,23 @@ mod tests {
         {
             std::os::unix::fs::symlink(path("data/a.csv"), path("link.csv")).unwrap();
             assert!(named.reads(path("link.csv")));
+            // By its own name, wherever it leads.
+            fs::write(path("blob"), "").unwrap();
+            std::os::unix::fs::symlink(path("blob"), path("data/linked.csv")).unwrap();
+            let folder = config("[[sources]]\nformat = \"csv_sequences\"\npath = \"data\"\n");
+            assert!(folder.reads(path("data/linked.csv")) && !folder.reads(path("blob")));
         }
+    }
+
+    #[test]
+    fn what_would_be_read_is_told_without_leaving_it_behind() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("a.csv"), "x\n1\n").unwrap();
+        let config: LoaderConfig = LoaderConfig::for_path(path("*.csv")).unwrap();
+        let would = ["a.csv", "b.csv", "b.json"].map(|name| config.would_read(path(name)).unwrap());
+        assert_eq!(would, [true, true, false]);
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+        assert_eq!(config.would_read(path("missing/b.csv")).unwrap_err().kind(), ErrorKind::NotFound);
     }
 }

@@ -71,17 +71,17 @@ impl Loader {
         })
     }
 
-    /// Refuses a file for a trace that is read: writing begins at once.
+    /// Refuses a file for a trace that is read, or would be once it is there: writing begins at once.
     fn check_unread(&self, trace: &Path) -> Result<()> {
-        if !trace.exists() {
-            return Ok(());
-        }
         let prepared = self.config.prepared.clone();
         let config = LoaderConfig { prepared, ..self.resolved()?.into_owned().config };
-        if !config.reads_among(&self.files, trace) {
+        if !config.would_read_among(&self.files, trace)? {
             return Ok(());
         }
-        let message = format!("trace: {} is read with the same settings; write to another file", trace.display());
+        let message = format!(
+            "trace: {} is read with the same settings, or lies in a folder that is read as a whole; write to another file",
+            trace.display()
+        );
         Err(Error::new(ErrorKind::Config, message))
     }
 

@@ -1,5 +1,5 @@
 use std::borrow::Cow;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
@@ -148,7 +148,7 @@ pub struct PlannedSource {
     /// Name of its format in settings.
     pub format: &'static str,
     /// Its path.
-    #[serde(serialize_with = "lossy")]
+    #[serde(serialize_with = "crate::files::lossy")]
     pub path: PathBuf,
     /// Number of records.
     pub records: Option<u64>,
@@ -157,11 +157,6 @@ pub struct PlannedSource {
     /// Files beside them that are not read.
     #[serde(serialize_with = "all_lossy")]
     pub passed_over: Vec<PathBuf>,
-}
-
-/// JSON has no other text than Unicode.
-fn lossy<S: Serializer>(path: &Path, serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.serialize_str(&path.to_string_lossy())
 }
 
 fn all_lossy<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {

@@ -236,8 +236,8 @@ impl Served {
 
     /// Makes the tensors of a record that is a line of CSV with these columns in `header`, both separated by commas,
     /// semicolons, tabs or bars. Missing values are recognised as in files by default, whatever the options of the source
-    /// say; a field says itself what they become. To texts they are text. The header is parsed once per row, as long as it
-    /// stays the same.
+    /// say; a field says itself what they become. A field of text keeps them as they are. The header is parsed once per row,
+    /// as long as it stays the same.
     ///
     /// # Errors
     ///

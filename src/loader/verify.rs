@@ -36,8 +36,8 @@ use super::Loader;
 ///
 /// # Errors
 ///
-/// If it can't be opened at all: the errors of [`Formats::detect`], and those of the format's reader. For several files,
-/// [`ErrorKind::Schema`] if their records have not the same fields.
+/// If it can't be opened at all, or of several files none: the errors of [`Formats::detect`], and those of the format's
+/// reader. For several files, [`ErrorKind::Schema`] if their records do not have the same fields.
 pub fn verify<G: Proceed>(
     path: impl AsRef<Path>,
     workers: usize,

@@ -148,7 +148,7 @@ pub(crate) use npy::{Npy, NpyOptions};
 pub(crate) use npz::Npz;
 pub(crate) use one::{CsvMemory, JsonMemory, OneJson, StructMemory};
 pub(crate) use outside::{Outside, OutsideCodec};
-pub(crate) use paths::{Paths, is_at, is_below, is_pattern};
+pub(crate) use paths::{Paths, is_at, is_below, is_pattern, places};
 #[cfg(feature = "formats")]
 pub(crate) use raw::{Raw, RawOptions};
 pub(crate) use rolling::Rolling;

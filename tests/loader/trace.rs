@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use ringfeed::device::{HostDevice, Upload};
+use ringfeed::field::Numbers;
 use ringfeed::read::MemoryReader;
 use ringfeed::source::ReaderSource;
 use ringfeed::stats::Trace;
@@ -269,6 +270,17 @@ fn settings_name_a_file_that_is_written_when_the_iterator_drops() {
     let error = loader.trace(folder.path().join("missing/run.json")).workspace().unwrap_err();
     assert!(error.to_string().contains("missing"), "{error}");
     assert_eq!(error.kind(), ringfeed::ErrorKind::NotFound);
+}
+
+#[test]
+fn a_trace_is_no_new_file_of_the_data() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.csv"), "x\n1\n").unwrap();
+    let loader = Loader::open(folder.path().join("*")).unwrap().field("x", Numbers::of(DType::F32));
+    let new = folder.path().join("run.json");
+    let error = loader.clone().trace(&new).build().err().expect("it would be read");
+    assert!(error.to_string().contains("is read with the same settings"), "{error}");
+    assert!(!new.exists());
 }
 
 #[test]

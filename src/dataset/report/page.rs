@@ -26,6 +26,15 @@ impl Report {
     ///
     /// [`ErrorKind::Config`] for another name; [`ErrorKind::Io`] if the file can't be written.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
+        self.save_with(path, |text| text)
+    }
+
+    /// As [`save`](Self::save), with its text changed first, such as where files have names that mean nothing to anybody.
+    ///
+    /// # Errors
+    ///
+    /// As [`save`](Self::save).
+    pub fn save_with(&self, path: impl AsRef<Path>, change: impl FnOnce(String) -> String) -> Result<()> {
         let path = path.as_ref();
         let text = match path.extension().and_then(|extension| extension.to_str()) {
             Some("html") => self.to_html(),
@@ -36,7 +45,7 @@ impl Report {
                 return Err(Error::new(ErrorKind::Config, message).at_path(path));
             }
         };
-        write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
+        write_whole(path, &[change(text).as_bytes()]).map_err(|error| Error::io(path, error))
     }
 }
 

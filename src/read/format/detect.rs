@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::io::Read;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
@@ -10,29 +10,62 @@ use crate::read::Csv;
 use crate::read::csv::looks_like_table;
 use crate::read::foreign::{self, Foreign};
 use crate::read::names::{HEAD_BYTES, is_csv_name, plain_name};
-use crate::read::paths::{first_of_pattern, is_pattern};
+use crate::read::paths::{files_at, is_pattern};
 use crate::storage::{EntryKind, Files, inflate_error, metadata};
 
 use super::any::AnyFormat;
 
-/// How many files of a folder whose names tell nothing are opened.
+/// How many files are opened at most: those of a folder whose names tell nothing, or those of a pattern until one can be read.
 const OPENED_FILES: usize = 16;
 
 /// Finds out what lies at `path`; see [`Formats::detect`](super::Formats::detect).
 pub(super) fn detect(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
     if is_pattern(files, path) {
-        // Whether the files of a pattern exist is seen when they are opened.
-        let first = first_of_pattern(files, path)?;
-        let tar = formats.iter().find(|format| format.name() == "tar" && format.is_in_folder(&first, None)).cloned();
-        return tar.map_or_else(|| detect(formats, files, &first), Ok);
+        return pattern(formats, files, path);
     }
+    known(formats, files, path, look(files, path)?)
+}
+
+/// The format of the first file of a pattern that can be read. Whether all of its files exist is seen when they are opened.
+fn pattern(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
+    let found = files_at(files, path, &|_| true)?.files;
+    let first = found.first().map_or(path, PathBuf::as_path);
+    if let Some(tar) = formats.iter().find(|format| format.name() == "tar" && format.is_in_folder(first, None)) {
+        return Ok(tar.clone());
+    }
+    let mut others = found.iter().take(OPENED_FILES).skip(1).map(PathBuf::as_path);
+    let (path, seen) = match look(files, first) {
+        Ok(seen) => (first, seen),
+        Err(error) => others.find_map(|other| Some((other, look(files, other).ok()?))).ok_or(error)?,
+    };
+    known(formats, files, path, seen)
+}
+
+/// What is seen at a path before its format is known.
+enum Seen {
+    Folder,
+    /// Its beginning, decompressed if it is compressed, and whether it is.
+    File(Vec<u8>, bool),
+}
+
+fn look(files: &Files, path: &Path) -> Result<Seen> {
     let is_folder = match files.are_local() {
         true => metadata(path)?.is_dir(),
         false => files.is_folder(path),
     };
-    let format = match is_folder {
-        true => folder(formats, files, path)?,
-        false => file(formats, files, path)?,
+    Ok(match is_folder {
+        true => Seen::Folder,
+        false => {
+            let (head, is_packed) = head_of(files, path)?;
+            Seen::File(head, is_packed)
+        }
+    })
+}
+
+fn known(formats: &[AnyFormat], files: &Files, path: &Path, seen: Seen) -> Result<AnyFormat> {
+    let format = match seen {
+        Seen::Folder => folder(formats, files, path)?,
+        Seen::File(head, is_packed) => file(formats, path, &head, is_packed)?,
     };
     tracing::debug!(path = %path.display(), format = %format.kind(path), "the format was found out");
     Ok(format)
@@ -47,30 +80,29 @@ fn head_of(files: &Files, path: &Path) -> Result<(Vec<u8>, bool)> {
     Ok((head, packing.is_some()))
 }
 
-fn file(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
-    let (head, is_packed) = head_of(files, path)?;
+fn file(formats: &[AnyFormat], path: &Path, head: &[u8], is_packed: bool) -> Result<AnyFormat> {
     let name = plain_name(path);
     // Any text might be a table: that is asked last.
     let others = || formats.iter().filter(|format| !format.is::<Csv>());
-    let by_content = others().find(|format| format.sniff(&head, path));
+    let by_content = others().find(|format| format.sniff(head, path));
     if let Some(format) = by_content.or_else(|| others().find(|format| format.has_name(&name))) {
         return match format.packed_advice().filter(|_| is_packed) {
             Some(advice) => Err(Error::new(ErrorKind::Format, advice).at_path(path)),
             None => Ok(format.clone()),
         };
     }
-    let is_utf16 = matches!(head[..], [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
-    let binary = binary_byte(&head).filter(|_| !is_utf16);
+    let is_utf16 = matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
+    let binary = binary_byte(head).filter(|_| !is_utf16);
     let is_text =
-        binary.is_none() && std::str::from_utf8(&head).map_or_else(|error| error.error_len().is_none(), |_| true);
+        binary.is_none() && std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
     if let Some(Foreign { what, advice }) =
-        foreign::left_out(&name).or_else(|| foreign::by_content(&head, is_text)).or_else(|| foreign::by_name(&name))
+        foreign::left_out(&name).or_else(|| foreign::by_content(head, is_text)).or_else(|| foreign::by_name(&name))
     {
         let message = format!("{what}, which Ringfeed does not read: {advice}");
         return Err(Error::new(ErrorKind::Format, message).at_path(path));
     }
     if let Some(byte) = binary {
-        let what = match foreign::utf_16(&head) {
+        let what = match foreign::utf_16(head) {
             Some(encoding) => format!(
                 "this looks like text in UTF-16 without a byte-order mark: if it is a table, say so (format = \"csv\") and set its \
                  option `encoding` to {encoding:?}, or convert it (`iconv -f {encoding} -t utf-8`)"
@@ -82,7 +114,7 @@ fn file(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> 
     }
     let whole = (head.len() as u64) < HEAD_BYTES;
     if let Some(csv) = formats.iter().find(|format| format.is::<Csv>())
-        && (is_csv_name(&name) || is_utf16 || looks_like_table(path, &head, whole))
+        && (is_csv_name(&name) || is_utf16 || looks_like_table(path, head, whole))
     {
         return Ok(csv.clone());
     }
@@ -285,6 +317,17 @@ mod tests {
         ] {
             assert_eq!(detected(name, bytes.as_bytes()).unwrap(), "csv", "{name}");
         }
+    }
+
+    #[test]
+    fn a_pattern_is_what_its_first_file_that_can_be_read_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = |name: &str| folder.path().join(name);
+        fs::write(path("a.csv"), b"\x1f\x8b\x08cut").unwrap();
+        assert!(found(&path("*")).unwrap_err().to_string().contains("a.csv"));
+        fs::write(path("b.jsonl"), "{\"x\": 1}\n").unwrap();
+        fs::write(path("c.csv"), "x\n1\n").unwrap();
+        assert_eq!(found(&path("*")).unwrap(), "jsonl");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use super::{Open, Opened};
 #[non_exhaustive]
 pub struct Inspection {
     /// Its path.
-    #[serde(serialize_with = "lossy")]
+    #[serde(serialize_with = "crate::files::lossy")]
     pub path: PathBuf,
     /// Its format.
     pub format: &'static str,
@@ -186,10 +186,6 @@ impl From<IgnoredFiles> for NamedCount {
 #[cfg(feature = "formats")]
 pub(crate) fn text_of(path: &Path) -> String {
     path.to_string_lossy().into_owned()
-}
-
-fn lossy<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    serializer.serialize_str(&path.to_string_lossy())
 }
 
 #[cfg(feature = "formats")]

@@ -143,7 +143,7 @@ impl SourceConfig {
         paths
     }
 
-    /// Whether the file with this canonical path is read: one of its own, as far as that is known without opening them, or one
+    /// Whether the file with this [place](crate::read::places) is read: one of its own, as far as that is known without opening them, or one
     /// among its options and fields.
     pub(crate) fn reads(&self, files: &Files, file: &Path) -> bool {
         let own = |path: &PathBuf| self.paths.iter().any(|own| own == path);

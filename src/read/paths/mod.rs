@@ -2,6 +2,7 @@
 
 mod braces;
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::{Component, Path, PathBuf};
 
@@ -154,23 +155,25 @@ pub(crate) fn files_at(files: &Files, path: &Path, is_data: &dyn Fn(&str) -> boo
     }
 }
 
-/// Whether `path` is the file with this canonical path, or a folder that it lies in.
+/// The paths of a file: behind all links, and by its own name and those of its folders, behind the links on the way to them.
+pub(crate) fn places(file: &Path) -> BTreeSet<PathBuf> {
+    let Ok(file) = std::path::absolute(file) else { return BTreeSet::new() };
+    let folders = file.ancestors().filter_map(|folder| Some((folder, file.strip_prefix(folder).ok()?)));
+    let named = folders.take_while(|(_, rest)| !rest.components().any(|part| part == Component::ParentDir));
+    named.filter_map(|(folder, rest)| Some(folder.canonicalize().ok()?.join(rest).components().collect())).collect()
+}
+
+/// Whether `path` is the file with this [place](places), or a folder that it lies in.
 pub(crate) fn is_at(path: &Path, file: &Path) -> bool {
     path.canonicalize().is_ok_and(|own| file.starts_with(own))
 }
 
-/// Whether the file with this canonical path is one that `path` may stand for, whatever its format.
+/// Whether the file with this [place](places) is one that `path` may stand for, whatever its format.
 pub(crate) fn is_below(files: &Files, path: &Path, file: &Path) -> bool {
     match is_pattern(files, path) {
         true => files_at(files, path, &|_| true).unwrap_or_default().files.iter().any(|own| is_at(own, file)),
         false => is_at(path, file),
     }
-}
-
-/// The first file of a pattern; the path itself if it is not a pattern.
-pub(crate) fn first_of_pattern(files: &Files, path: &Path) -> Result<PathBuf> {
-    let found = files_at(files, path, &|_| true)?;
-    Ok(found.files.into_iter().next().unwrap_or_else(|| path.to_owned()))
 }
 
 /// Whether a path is a pattern. A local path that exists is not.
