@@ -27,8 +27,8 @@ const MAPPED: Access = Access::Map(unsafe { Mapping::promise() });
 
 const ABOUT: &str = "\
 Batches of records of a file in the page cache, on one thread a core, in random order. The bare loops copy record by \
-record into buffers that they use again: from the mapped file, asking for the next record's first line meanwhile, or with \
-a positioned read for each. The pipeline hands out the same batches; nobody reads them. The last column is the speed by \
+record into as many buffers as the pipeline's ring has slots: from the mapped file, asking for the next record's first line \
+meanwhile, or with a positioned read for each. The pipeline hands out the same batches; nobody reads them. The last column is the speed by \
 that of the bare loop that reaches the file in the same way, in the same round. It does not show a disk.";
 
 /// Bytes of a record, records of a batch, and how many times a measurement goes through the file, so that it takes a
@@ -63,19 +63,23 @@ fn main() -> ringfeed::Result<()> {
             vec![speed, count / seconds / 1e6, (cpu_seconds() - cpu) * 1e9 / count, speed / basis.get()]
         };
         let name = if bytes < 1024 { format!("{bytes} B") } else { format!("{} KB", bytes / 1024) };
-        let shuffled = shuffled(records);
-        let (map, file, shuffled, measured) = (&map[..], &file, &shuffled[..], &measured);
-        let pipeline = |access| -> ringfeed::Result<AsyncDataSetIterator> {
+        let (map, file, measured) = (&map[..], &file, &measured);
+        let pipeline = |access| -> ringfeed::Result<(AsyncDataSetIterator, usize)> {
             let options = RawOptions { access, ..RawOptions::features(StoredType::U8, &[bytes]) };
             let source = ReaderSource::new(RawReader::open(&path, &options)?).batch_size(batch).shuffle(20);
             let workspace = Workspace::builder().workers(cores()).across_epochs(false).build()?;
-            AsyncDataSetIterator::new(source, &workspace)
+            let mut iterator = AsyncDataSetIterator::new(source, &workspace)?;
+            epochs(&mut iterator, 1);
+            Ok((iterator, workspace.ring().slots))
         };
-        let (mut mapped, mut read) = (pipeline(MAPPED)?, pipeline(Access::Read)?);
+        let ((mut mapped, slots), (mut read, _)) = (pipeline(MAPPED)?, pipeline(Access::Read)?);
+        let order = shuffled(records);
+        let mut bare_mapped = Bare::new(&order, bytes, batch, slots);
+        let mut bare_read = Bare::new(&order, bytes, batch, slots);
         let cases = vec![
             Case::new(&[&name, &"bare, mapped"], || {
                 measured(true, &mut || {
-                    bare(shuffled, bytes, batch, times, |at, next, into| {
+                    bare_mapped.run(times, |at, next, into| {
                         prefetch(map, next);
                         into.copy_from_slice(&map[at..at + bytes]);
                     })
@@ -84,7 +88,7 @@ fn main() -> ringfeed::Result<()> {
             Case::new(&[&name, &"pipeline, mapped"], move || measured(false, &mut || epochs(&mut mapped, times))),
             Case::new(&[&name, &"bare, read"], || {
                 measured(true, &mut || {
-                    bare(shuffled, bytes, batch, times, |at, _, into| {
+                    bare_read.run(times, |at, _, into| {
                         file.read_exact_at(into, at as u64).expect("the file stays as it is");
                     })
                 })
@@ -109,40 +113,51 @@ fn prefetch(map: &[u8], at: usize) {
     let _ = (map, at);
 }
 
-/// So many times through the records in this order, a batch at a time for whichever thread is free; returns how many
-/// were copied. `copy` is given where a record begins, where the next one does, and where it goes.
-fn bare(
-    order: &[u32],
+/// Threads that copy records in an order that is known, and hand them to nobody.
+struct Bare<'a> {
+    order: &'a [u32],
     bytes: usize,
     batch: usize,
-    times: usize,
-    copy: impl Fn(usize, usize, &mut [u8]) + Sync,
-) -> usize {
-    let (next, batches) = (AtomicUsize::new(0), order.len().div_ceil(batch));
-    scope(|scope| {
-        for _ in 0..cores() {
-            scope.spawn(|| {
-                // As many buffers for all threads together as the ring has slots with two batches ahead.
-                let mut buffers = vec![vec![0_u8; batch * bytes]; 2];
-                // In turn for each thread: by the batch's number, two threads would use two of the four.
-                for turn in [0, 1].into_iter().cycle() {
-                    let nth = next.fetch_add(1, Ordering::Relaxed);
-                    if nth >= times * batches {
-                        return;
+    /// Those of each thread.
+    buffers: Vec<Vec<Vec<u8>>>,
+}
+
+impl<'a> Bare<'a> {
+    /// With so many buffers or a few more: each thread has as many.
+    fn new(order: &'a [u32], bytes: usize, batch: usize, buffers: usize) -> Self {
+        let buffer = || vec![1; batch * bytes];
+        let of_thread = || (0..buffers.div_ceil(cores())).map(|_| buffer()).collect();
+        Self { order, bytes, batch, buffers: (0..cores()).map(|_| of_thread()).collect() }
+    }
+
+    /// So many times through the records, a batch at a time for whichever thread is free; returns how many were copied.
+    /// `copy` is given where a record begins, where the next one does, and where it goes.
+    fn run(&mut self, times: usize, copy: impl Fn(usize, usize, &mut [u8]) + Sync) -> usize {
+        let &mut Self { order, bytes, batch, ref mut buffers } = self;
+        let (next, batches, copy) = (&AtomicUsize::new(0), order.len().div_ceil(batch), &copy);
+        scope(|scope| {
+            for buffers in buffers {
+                scope.spawn(move || {
+                    // In turn for each thread: by the batch's number, two threads would use every second one.
+                    for turn in (0..buffers.len()).cycle() {
+                        let nth = next.fetch_add(1, Ordering::Relaxed);
+                        if nth >= times * batches {
+                            return;
+                        }
+                        let begin = nth % batches * batch;
+                        let records = &order[begin..order.len().min(begin + batch)];
+                        let buffer = &mut buffers[turn];
+                        for (at, into) in buffer.chunks_exact_mut(bytes).take(records.len()).enumerate() {
+                            let behind = records.get(at + 1).unwrap_or(&records[at]);
+                            copy(records[at] as usize * bytes, *behind as usize * bytes, into);
+                        }
+                        std::hint::black_box(buffer);
                     }
-                    let begin = nth % batches * batch;
-                    let records = &order[begin..order.len().min(begin + batch)];
-                    let buffer = &mut buffers[turn];
-                    for (at, into) in buffer.chunks_exact_mut(bytes).take(records.len()).enumerate() {
-                        let behind = records.get(at + 1).unwrap_or(&records[at]);
-                        copy(records[at] as usize * bytes, *behind as usize * bytes, into);
-                    }
-                    std::hint::black_box(buffer);
-                }
-            });
-        }
-    });
-    times * order.len()
+                });
+            }
+        });
+        times * order.len()
+    }
 }
 
 fn shuffled(records: usize) -> Vec<u32> {
