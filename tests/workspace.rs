@@ -177,6 +177,43 @@ fn growth_beyond_the_budget_is_an_error_in_its_place() {
     assert!(iterator.next().is_none());
 }
 
+/// The first of the longest among samples `0..len`.
+fn longest(waves: &Waves, samples: std::ops::Range<u64>) -> Option<u64> {
+    samples.rev().max_by_key(|sample| waves.length(*sample))
+}
+
+#[test]
+fn a_batch_without_memory_is_named_by_its_largest_sample() {
+    let waves = || Waves::new(200, 2000);
+    let source = || ReaderSource::new(waves()).batch_size(8);
+    let tiny = || Workspace::builder().budget(MemoryBudget::new(8192)).build().unwrap();
+    let refused = [
+        AsyncDataSetIterator::new(source(), &tiny()).err().unwrap(),
+        AsyncShieldDataSetIterator::new(source(), &tiny()).err().unwrap(),
+    ];
+    for error in refused {
+        assert_eq!((error.kind(), error.location().record), (ErrorKind::Budget, longest(&waves(), 0..8)), "{error}");
+    }
+
+    // A ring for sample 0 can't grow to the longest.
+    let source = || ReaderSource::new(waves()).batch_size(1);
+    let unbounded = workspace(1, 2);
+    drop(AsyncDataSetIterator::new(source(), &unbounded).unwrap());
+    let full = || {
+        let budget = MemoryBudget::new(unbounded.ring().bytes as u64);
+        Workspace::builder().workers(2).budget(budget).build().unwrap()
+    };
+    let iterators: [Box<dyn DataSetIterator>; 2] = [
+        Box::new(AsyncDataSetIterator::new(source(), &full()).unwrap()),
+        Box::new(AsyncShieldDataSetIterator::new(source(), &full()).unwrap()),
+    ];
+    for mut iterator in iterators {
+        let mut delivered = 0;
+        let error = iterator.find_map(|batch| batch.inspect(|_| delivered += 1).err()).unwrap();
+        assert_eq!((error.kind(), error.location().record), (ErrorKind::Budget, Some(delivered)), "{error}");
+    }
+}
+
 #[test]
 fn a_ring_that_can_not_fit_is_refused_at_build() {
     let workspace = Workspace::builder().budget(MemoryBudget::new(4096)).build().unwrap();

@@ -190,6 +190,26 @@ pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, error: 
     error.at_record(place.record.unwrap_or(plan.samples[row]))
 }
 
+/// Adds the place of the batch's largest sample to the error that there is no memory for the batch, where samples differ.
+#[cold]
+pub(crate) fn at_largest(filler: &dyn Filler, plan: &BatchPlan, error: Error) -> Error {
+    if !filler.is_measured() || error.path().is_some() {
+        return error;
+    }
+    let (mut layout, mut largest) = (Layout::default(), None);
+    measure_rows(filler, plan, 0..plan.rows(), &mut Scratch::default(), |row, measured| {
+        let Ok(extents) = measured else { return };
+        let bytes = layout.compute(filler.schema(), 1, extents).map_or(usize::MAX, |()| layout.tensor_bytes());
+        if largest.is_none_or(|(most, _)| bytes > most) {
+            largest = Some((bytes, row));
+        }
+    });
+    match largest {
+        Some((_, row)) => located(filler, plan, row, error.and("this is the batch's largest sample")),
+        None => error,
+    }
+}
+
 /// The longest extents of a plan's rows, which are measured only once. Rows that can't be measured become bad.
 pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &mut Scratch) -> Extents {
     if let Some(measured) = plan.measured {

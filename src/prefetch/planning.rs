@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::counters::{BytesRead, Kind, Lap, Tick, add_alone};
-use crate::dataset::{BatchPlan, Planner, caught, measure_plan};
+use crate::dataset::{BatchPlan, Planner, at_largest, caught, measure_plan};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::read::Scratch;
@@ -150,7 +150,8 @@ impl Planning {
         {
             return Err(error);
         }
-        plan.lay_out(&mut self.layout, session.filler.schema(), extents)?;
+        plan.lay_out(&mut self.layout, session.filler.schema(), extents)
+            .map_err(|error| at_largest(&*session.filler, &plan, error))?;
         let laid_out = begin.again();
         let spent = begin.to(laid_out);
         session.counters.plan.more_alone(spent);
@@ -161,7 +162,7 @@ impl Planning {
         match draft.make_room(self.layout.bytes()) {
             Ok(false) => {}
             Ok(true) => session.counters.plan.more_alone(Lap::of(taken).elapsed()),
-            Err(error) => return Err(error),
+            Err(error) => return Err(at_largest(&*session.filler, &plan, error)),
         }
         if plan.requested.is_some() {
             add_alone(&session.counters.asked_ahead, 1);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::counters::{BytesRead, Counters, Kind, Lap, Tick, add_alone, nanoseconds, now};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
-    caught, fill_rows, measure_plan, plan_batch, settle_batch,
+    at_largest, caught, fill_rows, measure_plan, plan_batch, settle_batch,
 };
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -145,7 +145,8 @@ impl AsyncShieldDataSetIterator {
             self.planned = Some(plan);
             return Ok(Taken::Exhausted(error));
         }
-        plan.lay_out(&mut self.layout, self.filler.schema(), extents)?;
+        plan.lay_out(&mut self.layout, self.filler.schema(), extents)
+            .map_err(|error| at_largest(&*self.filler, &plan, error))?;
         let config = self.workspace.config();
         let never = AtomicBool::new(false);
         let bytes = self.layout.bytes();
@@ -172,6 +173,7 @@ impl AsyncShieldDataSetIterator {
             Ok(false) => {}
             Ok(true) => self.counters.plan.more_alone(Lap::of(had).elapsed()),
             Err(error) => {
+                let error = at_largest(&*self.filler, &plan, error);
                 self.planned = Some(plan);
                 return Err(error);
             }

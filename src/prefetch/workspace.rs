@@ -3,7 +3,7 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use crate::counters::{Tick, Tracer, now};
-use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, caught, measure_plan, most_rows, plan_batch};
+use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, at_largest, caught, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes, whole_pages};
@@ -233,7 +233,8 @@ impl Workspace {
         let mut layout = Layout::default();
         if planned {
             let extents = measure_plan(&*opened.filler, &mut plan, &mut Scratch::default());
-            plan.lay_out(&mut layout, opened.filler.schema(), extents)?;
+            plan.lay_out(&mut layout, opened.filler.schema(), extents)
+                .map_err(|error| at_largest(&*opened.filler, &plan, error))?;
         }
         let (config, begin) = (&self.0.config, self.0.begin);
         let wanted = match config.prefetch {
@@ -258,7 +259,8 @@ impl Workspace {
                     budget: config.budget.clone(),
                     overflow: config.overflow,
                     poison: config.poison,
-                })?;
+                })
+                .map_err(|error| at_largest(&*opened.filler, &plan, error))?;
                 (none.insert(made).clone(), wanted)
             }
         };
