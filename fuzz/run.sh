@@ -24,6 +24,8 @@ if [ "${1:-}" = --list ]; then
     exec "$program"
 fi
 minutes=${1:-60}
+# 0 would mean for ever.
+[[ $minutes =~ ^[1-9][0-9]*$ ]] || { echo "not a number of minutes: $minutes" >&2; exit 2; }
 shift || true
 if [ $# = 0 ]; then
     mapfile -t targets < <("$program")
@@ -46,7 +48,7 @@ for target in "$@"; do
         -rss_limit_mb=1024 -artifact_prefix="$found/" -print_final_stats=1 "$corpus" "${more[@]}" \
         >"target/fuzz/$target.log" 2>&1 || end=$?
     stat() { sed -n "s/^stat::$1: *//p" "target/fuzz/$target.log"; }
-    reached=$(grep -o 'cov: [0-9]*' "target/fuzz/$target.log" | tail -1)
+    reached=$(sed -n 's/.*\(cov: [0-9]*\).*/\1/p' "target/fuzz/$target.log" | tail -1)
     echo "$target: $minutes min, $(stat number_of_executed_units) inputs, ${reached:-cov: 0}," \
         "$(stat peak_rss_mb) MB, exit $end"
 done

@@ -448,6 +448,16 @@ fn files_that_are_read_as_one_have_the_same_columns() {
 }
 
 #[test]
+fn names_that_come_twice_in_a_file_are_refused_by_its_name() {
+    // A column `a.b` beside a struct `a` with a field `b`.
+    let path = fixtures("parquet").join("dotted.parquet");
+    let error = Loader::open(&path).unwrap().build().err().unwrap();
+    assert_eq!((error.kind(), error.path()), (ErrorKind::Schema, Some(&*path)), "{error}");
+    assert_eq!(error.location().column.as_deref(), Some("a.b"));
+    assert!(Formats::new().inspect(&path).is_ok());
+}
+
+#[test]
 fn whole_columns_become_what_their_values_become_one_by_one() {
     crate::common::watchdog::watch();
     let path = fixtures("parquet").join("types.parquet");
