@@ -17,7 +17,7 @@ coverage="-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-level=4"
 coverage+=" -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table"
 coverage+=" -Cllvm-args=-sanitizer-coverage-trace-compares -Cdebug-assertions -Coverflow-checks"
 RUSTFLAGS="$coverage" CARGO_INCREMENTAL=0 cargo build --quiet --profile "${FUZZ_PROFILE:-release}" -p ringfeed-fuzz \
-    --target "$triple" --target-dir target/fuzz
+    --features tokenizers --target "$triple" --target-dir target/fuzz
 program="$PWD/target/fuzz/$triple/${FUZZ_PROFILE:-release}/fuzz"
 
 if [ "${1:-}" = --list ]; then
