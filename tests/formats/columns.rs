@@ -454,6 +454,12 @@ fn names_that_come_twice_in_a_file_are_refused_by_its_name() {
     let error = Loader::open(&path).unwrap().build().err().unwrap();
     assert_eq!((error.kind(), error.path()), (ErrorKind::Schema, Some(&*path)), "{error}");
     assert_eq!(error.location().column.as_deref(), Some("a.b"));
+    assert!(error.to_string().ends_with("name those that you want under `fields`"), "{error}");
+    let fields = json!({"y": {"from": "a.b", "numbers": "f64"}});
+    let config = json!({"source": {"format": "parquet", "path": path}, "fields": fields, "batch_size": 2});
+    let config: ringfeed::LoaderConfig = serde_json::from_value(config).unwrap();
+    let batch = Loader::from(config).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensors().next().unwrap().bytes(), [10.5_f64, 20.5].map(f64::to_le_bytes).concat());
     assert!(Formats::new().inspect(&path).is_ok());
 }
 

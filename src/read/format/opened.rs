@@ -115,7 +115,8 @@ impl Opened {
                 // Names may come twice in a file, and whoever joins these readers with others does not know which file it was.
                 let tensors: Vec<_> = readers.iter().flat_map(|reader| reader.tensors()).cloned().collect();
                 if !tensors.is_empty() {
-                    Schema::new(tensors).map_err(|error| error.at_path(at.path))?;
+                    let schema = Schema::new(tensors);
+                    schema.map_err(|error| error.at_path(at.path).and("or name those that you want under `fields`"))?;
                 }
                 Ok(readers)
             }
