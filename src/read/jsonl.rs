@@ -10,7 +10,7 @@ use crate::storage::{Files, Needs};
 use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
 use super::csv::Blanks;
 use super::format::{Format, Open, Opened, format_has};
-use super::json::{Buffers, Found, Seen, Wanted, each_leaf, give, steps_to};
+use super::json::{Buffers, Found, Seen, Wanted, each_leaf, steps_to};
 use super::lines::{LineBytes, LineOptions, Lines};
 use super::names::plain_name;
 use super::paths::is_hidden;
@@ -278,15 +278,9 @@ impl Container for JsonLines {
             self.lines.locate(Error::new(ErrorKind::Data, message), record, at as u64)
         })?;
         self.wanted.find(text, found).map_err(|fault| self.lines.locate(fault.error(text), record, fault.at as u64))?;
-        for (number, span) in found.spans().iter().enumerate() {
-            if let Some(raw) = span.of(text) {
-                give(raw, buffers, &mut |value| visit(number, value)).map_err(|error| {
-                    let error = error.at_column(&self.fields[number].name);
-                    self.lines.locate(error, record, span.start() as u64)
-                })?;
-            }
-        }
-        Ok(())
+        found.give(text, buffers, visit, |error, number, at| {
+            self.lines.locate(error.at_column(&self.fields[number].name), record, at as u64)
+        })
     }
 
     fn place(&self, record: u64) -> Location {

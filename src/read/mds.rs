@@ -300,7 +300,7 @@ impl MdsShards {
                     let text = text()?;
                     let found = wanted.find_one(text).map_err(|fault| fault.error(text))?;
                     match found {
-                        Some(raw) => give(raw, &worker.buffers, visit),
+                        Some(raw) => give(raw.into(), &worker.buffers, visit),
                         None => visit(Value::Missing),
                     }
                 }

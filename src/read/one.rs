@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Result, nearest};
 use super::container::{Value, Visit};
 use super::csv::{CsvLine, CsvOptions};
 use super::field_reader::GivenFields;
-use super::json::{Buffers, Found, Wanted, give, steps_to};
+use super::json::{Buffers, Found, Wanted, steps_to};
 
 /// Fields of a JSON value, by key or pointer.
 #[derive(Debug)]
@@ -36,13 +36,7 @@ impl OneJson {
     pub(crate) fn read(&self, text: &str, memory: &mut JsonMemory, visit: &mut Visit<'_>) -> Result<()> {
         let JsonMemory { found, buffers } = memory;
         self.0.find(text, found).map_err(|fault| fault.error(text).at_byte(fault.at as u64))?;
-        for (nth, span) in found.spans().iter().enumerate() {
-            if let Some(raw) = span.of(text) {
-                give(raw, buffers, &mut |value| visit(nth, value))
-                    .map_err(|error| error.at_byte(span.start() as u64))?;
-            }
-        }
-        Ok(())
+        found.give(text, buffers, visit, |error, _, at| error.at_byte(at as u64))
     }
 }
 

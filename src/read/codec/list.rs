@@ -311,9 +311,7 @@ impl Decode for ListCodec {
         }
         if self.elements.is_none() && !self.ragged {
             let len = at.min(room);
-            for at in len..room {
-                write_padding(&mut tensor, at, self.pad)?;
-            }
+            write_padding(&mut tensor, len, self.pad)?;
             let mut mask = row.tensor(1);
             let (present, absent) = mask.bytes_mut().split_at_mut(len);
             present.fill(1);
@@ -341,11 +339,11 @@ fn check_padding(numbers: &Numbers) -> Result<()> {
     Err(Error::new(ErrorKind::Config, format!("padding is {pad}, which is not an element of type {dtype}")))
 }
 
-/// Padding is written as it is, even if values are transformed.
+/// Writes padding from `at` on, as it is, even if values are transformed.
 fn write_padding(tensor: &mut crate::row::TensorMut<'_>, at: usize, pad: f64) -> Result<()> {
     use crate::read::csv::{FieldNumber, with_element};
     with_element!(tensor.dtype(), T => {
-        tensor.as_mut_slice::<T>()?[at] = <T as FieldNumber>::from_f64(pad).unwrap_or_default();
+        tensor.as_mut_slice::<T>()?[at..].fill(<T as FieldNumber>::from_f64(pad).unwrap_or_default());
     });
     Ok(())
 }

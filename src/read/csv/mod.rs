@@ -65,7 +65,7 @@ pub(crate) use fields::Fields;
 pub(crate) use format::{Format, looks_like_table};
 pub(crate) use inference::Inference;
 pub(super) use line::CsvLine;
-pub(super) use number::{Decimal, few_digits};
+pub(super) use number::{Decimal, few_digits, few_digits_value};
 use open::open_rows;
 pub(crate) use open::{Beginning, foretold_tensors, open_lines};
 pub use options::{ColumnRef, CsvOptions, Header, Longer, Missing};

@@ -157,7 +157,13 @@ impl Decimal {
 /// How many digits there are from `at` on, up to eight.
 #[inline(always)]
 pub(in crate::read) fn few_digits(bytes: &[u8], at: usize) -> usize {
-    digits(word(bytes, at)).0
+    few_digits_value(bytes, at).0
+}
+
+/// How many digits there are from `at` on, up to eight, and the integer that they are.
+#[inline(always)]
+pub(in crate::read) fn few_digits_value(bytes: &[u8], at: usize) -> (usize, u64) {
+    digits(word(bytes, at))
 }
 
 /// Appends the digits from `at` on; returns where they end, and how many there are in total.

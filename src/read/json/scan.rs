@@ -3,10 +3,13 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind};
-use crate::read::csv::few_digits;
+use crate::read::csv::{Decimal, few_digits, few_digits_value};
 
 /// Deepest nesting of arrays and objects.
 pub(super) const MAX_DEPTH: usize = 128;
+
+/// Most integers that are read from a text: every worker keeps a buffer for them.
+pub(super) const MOST_INTEGERS: usize = 1 << 19;
 
 /// What is wrong with a text, and at which byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -158,6 +161,53 @@ impl<'a> Cursor<'a> {
                 (objects, open) = (objects >> 1, open - 1);
             }
         }
+    }
+
+    /// Passes the array that begins here, inside `depth` others, and appends its elements to `into`, if all of them are
+    /// integers of at most 18 digits, and there are some and not too many. Otherwise nothing is passed.
+    pub(super) fn integers(&mut self, depth: usize, into: &mut Vec<i64>) -> bool {
+        let (start, before) = (self.at, into.len());
+        self.at += 1;
+        let is_passed = depth < MAX_DEPTH
+            && loop {
+                self.next();
+                let Some(integer) = self.integer() else { break false };
+                if into.len() >= MOST_INTEGERS {
+                    break false;
+                }
+                into.push(integer);
+                match self.next() {
+                    Some(b',') => self.at += 1,
+                    Some(b']') => break true,
+                    _ => break false,
+                }
+            };
+        if is_passed {
+            self.at += 1;
+        } else {
+            self.at = start;
+            into.truncate(before);
+        }
+        is_passed
+    }
+
+    /// Passes an integer; `None` if none is here. It may be the beginning of another number.
+    #[inline(always)]
+    fn integer(&mut self) -> Option<i64> {
+        let (count, value) = few_digits_value(self.bytes, self.at);
+        let (len, digits, integer) = if matches!(count, 1..8) {
+            (count, count, value as i64)
+        } else {
+            let decimal = Decimal::leading(self.bytes.get(self.at..)?)?;
+            let is_negative = self.bytes.get(self.at) == Some(&b'-');
+            (decimal.len, decimal.len - usize::from(is_negative), decimal.to_i64()?)
+        };
+        let begins_with_zero = self.bytes.get(self.at + len - digits) == Some(&b'0');
+        if begins_with_zero && digits > 1 {
+            return None;
+        }
+        self.at += len;
+        Some(integer)
     }
 
     #[inline]
@@ -359,8 +409,78 @@ mod tests {
         assert_eq!(plain_len("é, \u{80}".as_bytes()), "é, \u{80}".len());
     }
 
+    #[test]
+    fn only_arrays_of_plain_integers_are_read_as_such() {
+        let mut integers = vec![5];
+        let mut read = |text: &str| {
+            integers.truncate(1);
+            let mut cursor = Cursor::new(text);
+            let is_passed = cursor.integers(1, &mut integers);
+            assert_eq!(cursor.at, if is_passed { text.len() } else { 0 }, "{text}");
+            is_passed.then(|| integers[1..].to_vec())
+        };
+        assert_eq!(read(&format!("[{}0]", "0,".repeat(MOST_INTEGERS))), None);
+        for (text, expected) in [
+            ("[7]", Some(&[7][..])),
+            ("[1,-2 ,\t0, -0\r]", Some(&[1, -2, 0, 0])),
+            ("[ 1234567, 12345678,123456789,-12345678\n]", Some(&[1_234_567, 12_345_678, 123_456_789, -12_345_678])),
+            ("[999999999999999999, -999999999999999999]", Some(&[999_999_999_999_999_999, -999_999_999_999_999_999])),
+            ("[1000000000000000000]", None),
+            ("[]", None),
+            ("[ ]", None),
+            ("[1,]", None),
+            ("[1 2]", None),
+            ("[1", None),
+            ("[1,", None),
+            ("[", None),
+            ("[01]", None),
+            ("[1,00]", None),
+            ("[-01]", None),
+            ("[0123456789]", None),
+            ("[-]", None),
+            ("[+1]", None),
+            ("[1, 2.0]", None),
+            ("[12345678.5]", None),
+            ("[1e2]", None),
+            ("[1,\u{c}2]", None),
+            ("[1, null]", None),
+            ("[true]", None),
+            ("[1, [2]]", None),
+            ("[\"1\"]", None),
+        ] {
+            assert_eq!(read(text).as_deref(), expected, "{text}");
+        }
+        let deep = |depth| Cursor::new("[1]").integers(depth, &mut Vec::new());
+        assert_eq!([MAX_DEPTH - 1, MAX_DEPTH].map(deep), [true, false]);
+    }
+
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn integers_are_those_of_serde_json(numbers in prop::collection::vec(any::<i64>(), 1..9), blanks in any::<bool>()) {
+            let numbers: Vec<i64> = numbers.iter().enumerate().map(|(at, number)| number >> (at * 9 % 60)).collect();
+            let text = if blanks { serde_json::to_string_pretty(&numbers) } else { serde_json::to_string(&numbers) };
+            let mut read = Vec::new();
+            let is_passed = Cursor::new(&text.unwrap()).integers(0, &mut read);
+            prop_assert_eq!(is_passed, numbers.iter().all(|number| number.unsigned_abs() < 10_u64.pow(18)));
+            if is_passed {
+                prop_assert_eq!(read, numbers);
+            }
+        }
+
+        /// What is passed as integers is JSON, whatever is wrong with it.
+        #[test]
+        fn no_array_of_integers_is_passed_that_is_not_json(text in "\\[([0-9,. eE+-]|[0-9]{1,3},|-?[0-9]{6,20},){0,8}\\]?") {
+            let mut read = Vec::new();
+            let mut cursor = Cursor::new(&text);
+            let is_passed = cursor.integers(0, &mut read);
+            let judge: Result<Vec<i64>, _> = serde_json::from_str(&text[..cursor.at]);
+            match judge {
+                Ok(judge) if is_passed => prop_assert_eq!(read, judge),
+                _ => prop_assert!(!is_passed, "{}", text),
+            }
+        }
 
         /// serde_json is the judge of what is JSON.
         #[test]

@@ -1,14 +1,27 @@
 //! From the text of a JSON value to a [`Value`].
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 
 use memchr::memchr;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::{List, Value};
-use crate::read::csv::Decimal;
 
 use super::scan::Cursor;
+
+/// The text of a value, without blanks around it.
+#[derive(Clone, Copy)]
+pub(in crate::read) struct Raw<'a> {
+    pub(super) text: &'a str,
+    /// The elements of a list of integers, if they were read already.
+    pub(super) integers: &'a [i64],
+}
+
+impl<'a> From<&'a str> for Raw<'a> {
+    fn from(text: &'a str) -> Self {
+        Self { text, integers: &[] }
+    }
+}
 
 /// Buffers for values that are not written as they are given.
 #[derive(Debug, Default)]
@@ -16,6 +29,15 @@ pub(in crate::read) struct Buffers {
     /// A text that is written with escapes.
     unescaped: RefCell<String>,
     integers: RefCell<Vec<i64>>,
+    /// Whether somebody asked for the integers of a list and got them.
+    gave_integers: Cell<bool>,
+}
+
+impl Buffers {
+    /// Whether somebody asked for the integers of a list since the last call, and got them.
+    pub(super) fn gave_integers(&self) -> bool {
+        self.gave_integers.take()
+    }
 }
 
 /// Gives the value that `raw`, which must be JSON, stands for.
@@ -24,13 +46,13 @@ pub(in crate::read) struct Buffers {
 ///
 /// [`ErrorKind::Data`] for an object, and for what no text can hold; and those of `visit`.
 pub(in crate::read) fn give(
-    raw: &str,
+    raw: Raw<'_>,
     buffers: &Buffers,
     visit: &mut dyn FnMut(Value<'_>) -> Result<()>,
 ) -> Result<()> {
-    match raw.as_bytes() {
+    match raw.text.as_bytes() {
         [b'"', ..] => {
-            let inner = inner_of(raw);
+            let inner = inner_of(raw.text);
             if memchr(b'\\', inner.as_bytes()).is_none() {
                 return visit(Value::Text(inner));
             }
@@ -44,7 +66,7 @@ pub(in crate::read) fn give(
         }
         // Python reads it as the integer 0, which has no sign.
         b"-0" => visit(Value::Decimal("0")),
-        [b'-' | b'0'..=b'9', ..] => visit(Value::Decimal(raw)),
+        [b'-' | b'0'..=b'9', ..] => visit(Value::Decimal(raw.text)),
         b"true" => visit(Value::Bool(true)),
         b"false" => visit(Value::Bool(false)),
         b"null" => visit(Value::Missing),
@@ -63,42 +85,26 @@ pub(in crate::read) fn inner_of(raw: &str) -> &str {
 
 /// The elements of an array.
 struct Elements<'a> {
-    raw: &'a str,
+    raw: Raw<'a>,
     buffers: &'a Buffers,
 }
 
 impl List for Elements<'_> {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
-        each_element(self.raw, &mut |element| give(element, self.buffers, visit))
+        each_element(self.raw.text, &mut |element| give(element.into(), self.buffers, visit))
     }
 
     fn integers(&self, visit: &mut dyn FnMut(&[i64]) -> Result<()>) -> Option<Result<()>> {
+        if !self.raw.integers.is_empty() {
+            self.buffers.gave_integers.set(true);
+            return Some(visit(self.raw.integers));
+        }
         // Whoever looks at another list meanwhile sees its values one by one.
         let mut integers = self.buffers.integers.try_borrow_mut().ok()?;
-        read_integers(self.raw, &mut integers).then(|| visit(&integers))
-    }
-}
-
-/// Longest text of an array that is read at once: every worker keeps a buffer for its integers.
-const MOST_AT_ONCE: usize = 1 << 20;
-
-/// Reads an array of plain integers, if it is one, none is very large, and they are not too many.
-fn read_integers(raw: &str, into: &mut Vec<i64>) -> bool {
-    into.clear();
-    if raw.len() > MOST_AT_ONCE {
-        return false;
-    }
-    let Some(mut rest) = raw.as_bytes().strip_prefix(b"[") else { return false };
-    loop {
-        rest = rest.trim_ascii_start();
-        let Some(decimal) = Decimal::leading(rest) else { return false };
-        let Some(integer) = decimal.to_i64() else { return false };
-        into.push(integer);
-        match rest[decimal.len..].trim_ascii_start() {
-            [b',', behind @ ..] => rest = behind,
-            b"]" => return true,
-            _ => return false,
-        }
+        integers.clear();
+        let are_all = Cursor::new(self.raw.text).integers(0, &mut integers);
+        self.buffers.gave_integers.set(are_all);
+        are_all.then(|| visit(&integers))
     }
 }
 
@@ -195,43 +201,7 @@ mod tests {
         }
     }
 
-    #[test]
-    fn only_arrays_of_plain_integers_are_read_at_once() {
-        let mut integers = Vec::new();
-        let long = format!("[{}0]", "0,".repeat(MOST_AT_ONCE / 2));
-        assert!(!read_integers(&long, &mut integers) && integers.capacity() == 0);
-        for (raw, expected) in [
-            ("[7]", Some(&[7][..])),
-            ("[1,-2 ,\t0, -0\r]", Some(&[1, -2, 0, 0])),
-            ("[999999999999999999, -999999999999999999]", Some(&[999_999_999_999_999_999, -999_999_999_999_999_999])),
-            ("[1000000000000000000]", None),
-            ("[]", None),
-            ("[ ]", None),
-            ("[1, 2.0]", None),
-            ("[1e2]", None),
-            ("[1, null]", None),
-            ("[true]", None),
-            ("[1, [2]]", None),
-            ("[\"1\"]", None),
-            ("1", None),
-        ] {
-            let read = read_integers(raw, &mut integers).then_some(&integers[..]);
-            assert_eq!(read, expected, "{raw}");
-        }
-    }
-
     proptest! {
-        #[test]
-        fn integers_that_are_read_at_once_are_those_of_serde_json(numbers in prop::collection::vec(any::<i64>(), 1..9)) {
-            let numbers: Vec<i64> = numbers.iter().enumerate().map(|(at, number)| number >> (at * 9 % 60)).collect();
-            let mut read = Vec::new();
-            let all = read_integers(&serde_json::to_string(&numbers).unwrap(), &mut read);
-            prop_assert_eq!(all, numbers.iter().all(|number| number.unsigned_abs() < 10_u64.pow(18)));
-            if all {
-                prop_assert_eq!(read, numbers);
-            }
-        }
-
         /// serde_json writes and reads: the judge.
         #[test]
         fn texts_are_what_serde_json_reads(text in "(\\PC|[\\x00-\\x1f\"\\\\/]|\u{1f600}){0,12}", ascii in any::<bool>()) {
@@ -242,7 +212,7 @@ mod tests {
             let raw = if ascii { escaped(&text) } else { serde_json::to_string(&text).unwrap() };
             prop_assert_eq!(&serde_json::from_str::<String>(&raw).unwrap(), &text);
             let mut seen = None;
-            give(&raw, &Buffers::default(), &mut |value| {
+            give(raw.as_str().into(), &Buffers::default(), &mut |value| {
                 if let Value::Text(text) = value {
                     seen = Some(text.to_owned());
                 }

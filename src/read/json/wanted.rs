@@ -2,8 +2,11 @@
 
 use std::ops::Range;
 
+use crate::error::{Error, Result};
+use crate::read::container::Visit;
+
 use super::scan::{Cursor, Fault};
-use super::value::unescape;
+use super::value::{Buffers, Raw, give, unescape};
 
 /// The steps of a JSON pointer (RFC 6901), such as `"/a/b/0"`. The empty pointer stands for the whole text.
 pub(in crate::read) fn steps(pointer: &str) -> Vec<String> {
@@ -45,36 +48,57 @@ struct Way {
     node: usize,
 }
 
-/// Where a value is in its text.
+/// Where a value is in its text, and where its elements are among the integers that were read.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(in crate::read) struct Span(usize, usize);
-
-impl Span {
-    const NONE: Self = Self(usize::MAX, 0);
-
-    /// Where it begins.
-    pub(in crate::read) fn start(self) -> usize {
-        self.0
-    }
-
-    /// The value's text, if it was found.
-    pub(in crate::read) fn of(self, text: &str) -> Option<&str> {
-        text.get(self.0..self.1)
-    }
+struct Span {
+    start: usize,
+    end: usize,
+    first: usize,
+    count: usize,
 }
 
-/// Where the values of a text are, by number.
+impl Span {
+    const NONE: Self = Self { start: usize::MAX, end: 0, first: 0, count: 0 };
+}
+
+/// The values of a text, by number.
 #[derive(Debug, Default)]
 pub(in crate::read) struct Found {
     spans: Vec<Span>,
     /// A buffer for a key that is written with escapes.
     key: String,
+    /// The elements of those lists of integers that are wanted as such.
+    integers: Vec<i64>,
+    /// Whether the value is such a list, by number.
+    as_integers: Vec<bool>,
 }
 
 impl Found {
-    /// Where the values are; some may not have been found.
-    pub(in crate::read) fn spans(&self) -> &[Span] {
-        &self.spans
+    fn get<'a>(&'a self, number: usize, text: &'a str) -> Option<Raw<'a>> {
+        let Span { start, end, first, count } = *self.spans.get(number)?;
+        Some(Raw { text: text.get(start..end)?, integers: &self.integers[first..first + count] })
+    }
+
+    /// Gives the values of `text`, which was searched, by number; one that was not found is left out.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`give`] and `visit`, as `located` makes them of an error, the value's number, and where it begins.
+    pub(in crate::read) fn give(
+        &mut self,
+        text: &str,
+        buffers: &Buffers,
+        visit: &mut Visit<'_>,
+        located: impl Fn(Error, usize, usize) -> Error,
+    ) -> Result<()> {
+        for number in 0..self.spans.len() {
+            let Some(raw) = self.get(number, text) else { continue };
+            give(raw, buffers, &mut |value| visit(number, value))
+                .map_err(|error| located(error, number, self.spans[number].start))?;
+            // Of the next texts, the elements of such a list are read where it is found: in one pass instead of two.
+            self.as_integers[number] = buffers.gave_integers();
+        }
+        Ok(())
     }
 }
 
@@ -115,21 +139,31 @@ impl Wanted {
     /// # Errors
     ///
     /// Where it is no JSON.
-    pub(in crate::read) fn find(&self, text: &str, Found { spans, key }: &mut Found) -> Result<(), Fault> {
+    pub(in crate::read) fn find(&self, text: &str, found: &mut Found) -> Result<(), Fault> {
+        let Found { spans, key, integers, as_integers } = found;
         spans.clear();
         spans.resize(self.count, Span::NONE);
-        self.search(text, spans, key)
+        as_integers.resize(self.count, false);
+        integers.clear();
+        self.search(text, spans, key, (as_integers, integers))
     }
 
     /// Like [`find`](Self::find), if a single value is wanted, as number 0.
     pub(in crate::read) fn find_one<'t>(&self, text: &'t str) -> Result<Option<&'t str>, Fault> {
         let mut span = [Span::NONE];
-        self.search(text, &mut span, &mut String::new())?;
-        Ok(span[0].of(text))
+        self.search(text, &mut span, &mut String::new(), (&[], &mut Vec::new()))?;
+        Ok(text.get(span[0].start..span[0].end))
     }
 
-    fn search(&self, text: &str, found: &mut [Span], unescaped: &mut String) -> Result<(), Fault> {
-        let mut search = Search { wanted: self, text, cursor: Cursor::new(text), found, unescaped };
+    fn search(
+        &self,
+        text: &str,
+        found: &mut [Span],
+        unescaped: &mut String,
+        (as_integers, integers): (&[bool], &mut Vec<i64>),
+    ) -> Result<(), Fault> {
+        let cursor = Cursor::new(text);
+        let mut search = Search { wanted: self, text, cursor, found, unescaped, as_integers, integers };
         search.value(0, 0)?;
         search.cursor.end()
     }
@@ -141,20 +175,28 @@ struct Search<'a> {
     cursor: Cursor<'a>,
     found: &'a mut [Span],
     unescaped: &'a mut String,
+    as_integers: &'a [bool],
+    integers: &'a mut Vec<i64>,
 }
 
 impl Search<'_> {
     fn value(&mut self, node: usize, depth: usize) -> Result<(), Fault> {
         let first = self.cursor.next();
-        let start = self.cursor.at;
+        let (start, before) = (self.cursor.at, self.integers.len());
         let Node { numbers, ways, positions } = &self.wanted.nodes[node];
         match first {
             Some(b'{') if !ways.is_empty() => self.object(ways, depth)?,
             Some(b'[') if !positions.is_empty() => self.array(positions, depth)?,
+            Some(b'[') if self.are_integers(numbers) && self.cursor.integers(depth, self.integers) => {}
             _ => self.cursor.skip(depth)?,
         }
-        numbers.iter().for_each(|number| self.found[*number] = Span(start, self.cursor.at));
+        let span = Span { start, end: self.cursor.at, first: before, count: self.integers.len() - before };
+        numbers.iter().for_each(|number| self.found[*number] = span);
         Ok(())
+    }
+
+    fn are_integers(&self, numbers: &[usize]) -> bool {
+        numbers.iter().any(|number| self.as_integers.get(*number) == Some(&true))
     }
 
     fn object(&mut self, ways: &[Way], depth: usize) -> Result<(), Fault> {
@@ -213,6 +255,8 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::read::container::Value;
+
     use super::*;
 
     #[test]
@@ -226,12 +270,49 @@ mod tests {
         let mut found = Found::default();
         let mut of = |text: &'static str| {
             wanted.find(text, &mut found).unwrap();
-            found.spans().iter().map(|span| span.of(text)).collect::<Vec<_>>()
+            found.spans.iter().map(|span| text.get(span.start..span.end)).collect::<Vec<_>>()
         };
         let elements = [Some("110"), Some("7"), Some("100"), None, Some("109"), None, Some("8"), None];
         assert_eq!(of(r#"[100, 101, {"b": 8, "a": 7}, 103, 104, 105, 106, 107, 108, 109, 110, 111]"#), elements);
         let members = [None, None, Some("0"), Some("2"), None, Some("5"), None, None];
         assert_eq!(of(r#"{"a": 5, "02": 2, "0": 0}"#), members);
         assert_eq!(of("[1]"), [None, None, Some("1"), None, None, None, None, None]);
+    }
+    #[test]
+    fn lists_that_are_taken_as_integers_are_read_where_they_are_found() {
+        let mut wanted = Wanted::default();
+        ["a", "b", "b"].iter().enumerate().for_each(|(number, name)| wanted.add(&steps_to(name), number));
+        let (mut found, buffers) = (Found::default(), Buffers::default());
+        let mut given = |text: &str| {
+            wanted.find(text, &mut found).unwrap();
+            let read = found.integers.clone();
+            let mut lists = Vec::new();
+            let mut visit = |number, value: Value<'_>| {
+                let Value::List(list) = value else { return Ok(()) };
+                if number > 0 {
+                    list.integers(&mut |integers| {
+                        lists.push(integers.to_vec());
+                        Ok(())
+                    });
+                }
+                Ok(())
+            };
+            found.give(text, &buffers, &mut visit, |error, _, _| error).unwrap();
+            (read, lists)
+        };
+        let twice = |integers: &[i64]| vec![integers.to_vec(); 2];
+        assert_eq!(given(r#"{"a": [1], "b": [2, 3]}"#), (vec![], twice(&[2, 3])));
+        assert_eq!(given(r#"{"b": [4], "a": [5]}"#), (vec![4], twice(&[4])));
+        // Of a key that occurs twice, the last value.
+        assert_eq!(given(r#"{"b": [4], "b": [5, 6]}"#), (vec![4, 5, 6], twice(&[5, 6])));
+        assert_eq!(given(r#"{"b": [4], "b": 1}"#), (vec![4], vec![]));
+        // Nobody took the last one.
+        assert_eq!(given(r#"{"b": [7]}"#), (vec![], twice(&[7])));
+        // Not integers, and integers again.
+        assert_eq!(given(r#"{"b": [7, 8.5]}"#), (vec![], vec![]));
+        assert_eq!(given(r#"{"b": []}"#), (vec![], vec![]));
+        assert_eq!(given(r#"{"b": [8]}"#), (vec![], twice(&[8])));
+        assert_eq!(given(r#"{"b": [9]}"#), (vec![9], twice(&[9])));
+        assert!(wanted.find(r#"{"b": [01]}"#, &mut found).is_err());
     }
 }

@@ -96,7 +96,7 @@ impl Container for TarMembers {
                 None => visit(number, Value::Bytes(&members[*member])),
                 Some(_) if self.reader.lacks(record, *member) => visit(number, Value::Missing),
                 Some(pointer) => pointer.find(&members[*member]).and_then(|raw| match raw {
-                    Some(raw) => give(raw, buffers, &mut |value| visit(number, value)),
+                    Some(raw) => give(raw.into(), buffers, &mut |value| visit(number, value)),
                     None => visit(number, Value::Missing),
                 }),
             };
