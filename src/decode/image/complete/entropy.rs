@@ -20,7 +20,7 @@ pub(super) enum Coding {
 }
 
 /// What goes on from block to block.
-#[derive(Default)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// Mean values of the last block of each component of the scan.
     pub(super) means: [i32; 4],
@@ -77,7 +77,7 @@ impl State {
         })
     }
 
-    /// Decodes a block of the scan's `nth` component.
+    /// Decodes a block of the scan's `nth` component. Where it is not needed, only what later scans must know of it.
     #[inline]
     pub(super) fn decode(
         &mut self,
@@ -86,7 +86,7 @@ impl State {
         tables: Tables<'_>,
         nth: usize,
         block: &mut Block,
-        found: &mut Found,
+        (found, is_needed): (&mut Found, bool),
     ) {
         match (coding, tables.means, tables.others) {
             (Coding::Sequential, Some(means), Some(others)) => {
@@ -101,8 +101,11 @@ impl State {
             (Coding::First { first, last, low }, _, Some(others)) => {
                 self.first(bits, others, (first, last, low), block, found)
             }
+            (Coding::More { first, last, low }, _, Some(others)) if is_needed => {
+                self.more::<true>(bits, others, (first, last, low), block, found)
+            }
             (Coding::More { first, last, low }, _, Some(others)) => {
-                self.more(bits, others, (first, last, low), block, found)
+                self.more::<false>(bits, others, (first, last, low), block, found)
             }
             // A scan is not begun without its tables.
             _ => {}
@@ -170,7 +173,7 @@ impl State {
         }
     }
 
-    fn more(
+    fn more<const IS_NEEDED: bool>(
         &mut self,
         bits: &mut Bits<'_>,
         table: &Table,
@@ -198,7 +201,7 @@ impl State {
                     zeros &= zeros.wrapping_sub(1);
                 }
                 let end = if zeros == 0 { last + 1 } else { zeros.trailing_zeros() as usize };
-                refine(bits, block, *found & range(at, end - 1), low);
+                refine::<IS_NEEDED>(bits, block, *found & range(at, end - 1), low);
                 if new != 0 {
                     block[place(end)] = new as i16;
                     *found |= bit(end);
@@ -207,20 +210,21 @@ impl State {
             }
         }
         if self.empty_blocks > 0 {
-            refine(bits, block, *found & range(at, last), low);
+            refine::<IS_NEEDED>(bits, block, *found & range(at, last), low);
             self.empty_blocks -= 1;
         }
     }
 }
 
-/// Reads the next bit of each of these coefficients.
+/// Reads the next bit of each of these coefficients, or passes over it if the block is not needed.
 #[inline(always)]
-fn refine(bits: &mut Bits<'_>, block: &mut Block, mut positions: Found, low: u32) {
-    while positions != 0 {
+fn refine<const IS_NEEDED: bool>(bits: &mut Bits<'_>, block: &mut Block, mut positions: Found, low: u32) {
+    let mut left = positions.count_ones();
+    while left > 0 {
         bits.refill();
-        let count = positions.count_ones().min(AT_ONCE);
+        let count = left.min(AT_ONCE);
         let mut next = bits.window();
-        for _ in 0..count {
+        for _ in 0..if IS_NEEDED { count } else { 0 } {
             let coefficient = &mut block[place(positions.trailing_zeros() as usize)];
             // Nothing to add to one that has the bit already.
             let is_more = (next >> 63) as i16 & !(*coefficient >> low) & 1;
@@ -229,6 +233,7 @@ fn refine(bits: &mut Bits<'_>, block: &mut Block, mut positions: Found, low: u32
             next <<= 1;
         }
         bits.consume(count);
+        left -= count;
     }
 }
 
@@ -324,7 +329,10 @@ mod tests {
                 let number = |at: u64| ((key.bits(9000 + 64 * nth + at) % 2000) as i16 - 1000) << low.min(4);
                 let mut block: Block = std::array::from_fn(|at| if is_zero(at as u64) { 0 } else { number(at as u64) });
                 let (mut each, mut mask) = (block, found(&block));
-                state.more(&mut bits, table, band, &mut block, &mut mask);
+                let (mut passing, mut passed, mut passed_mask) = (bits, state.clone(), mask);
+                passed.more::<false>(&mut passing, table, band, &mut block.clone(), &mut passed_mask);
+                state.more::<true>(&mut bits, table, band, &mut block, &mut mask);
+                assert_eq!((passing.consumed(), &passed, passed_mask), (bits.consumed(), &state, mask), "seed {seed}");
                 more(&mut state_of_each, &mut bits_of_each, table, band, &mut each);
                 assert_eq!(block, each, "seed {seed}, block {nth}");
                 assert_eq!(mask, found(&block), "seed {seed}, block {nth}");

@@ -4,7 +4,8 @@
 //! one whose missing scans libjpeg would make up for.
 //!
 //! It is made for the files that the decoder in [`baseline`](super::baseline) hands on, which are few. So it decodes whole
-//! images, and what it does is written down step by step:
+//! images, but of several scans only the blocks up to the last one that the region needs; and what it does is written down
+//! step by step:
 //!
 //! 1. [`input`] finds markers, segments and the data between restart markers, and goes on where these are out of turn.
 //! 2. [`frame`] takes what the segments say: sizes, sampling, tables, and which coefficients a scan brings.
@@ -27,10 +28,10 @@ use crate::counters::{Damage, Damages};
 use crate::error::{Error, ErrorKind, Result};
 use arithmetic::Arithmetic;
 use entropy::{Coding, Found, State, Tables};
-use frame::{Component, Headers, ScanHeader};
+use frame::{Headers, ScanHeader};
 use huffman::Table;
 use input::{Input, Interval, restart};
-use output::{Output, room};
+use output::{Needed, Output, room};
 
 /// Most scans of a file. Each costs a pass over all coefficients.
 const MAX_SCANS: usize = 256;
@@ -65,19 +66,22 @@ impl Default for Decoder {
 struct Layout {
     /// The first block of each component.
     first: [usize; 4],
+    /// Those of each component that the region needs.
+    needed: Vec<Needed>,
     /// Whether only those of one row of MCUs are kept, because there is one scan.
     is_row: bool,
 }
 
 impl Layout {
     /// Lays blocks out, and says how many there are.
-    fn new(components: &[Component], is_row: bool) -> (Self, usize) {
+    fn new(headers: &Headers<'_>, is_row: bool, region: Region) -> (Self, usize) {
         let (mut first, mut count) = ([0; 4], 0);
-        for (first, component) in first.iter_mut().zip(components) {
+        for (first, component) in first.iter_mut().zip(&headers.components) {
             *first = count;
             count += component.padded.0 * if is_row { component.per_mcu.1 } else { component.padded.1 };
         }
-        (Self { first, is_row }, count)
+        let needed = headers.components.iter().map(|component| Needed::of(component, headers.most, region)).collect();
+        (Self { first, needed, is_row }, count)
     }
 }
 
@@ -160,6 +164,18 @@ impl Scan {
             return Err(damaged(at, format!("{} blocks in an MCU; there may be {MAX_BLOCKS}", scan.units.len())));
         }
         Ok(scan)
+    }
+}
+
+impl Scan {
+    /// How many of its MCUs there are up to the last one with a needed block.
+    fn needed(&self, layout: &Layout) -> usize {
+        let last = |unit: &Unit| {
+            let (h, v) = self.per_mcu[unit.nth];
+            let Needed { columns, rows } = &layout.needed[unit.component];
+            (rows.end - 1) / v * self.mcus.0 + (columns.end - 1) / h + 1
+        };
+        self.units.iter().map(last).max().unwrap_or_default()
     }
 }
 
@@ -261,7 +277,7 @@ impl Decoder {
                     let scan = Scan::new(&mut headers, &header, at, &mut damages)?;
                     let layout = match layout {
                         Some(ref layout) => layout,
-                        None => layout.insert(self.prepare(&headers, &header)?),
+                        None => layout.insert(self.prepare(&headers, &header, region)?),
                     };
                     self.scan(&mut input, &headers, layout, &scan, &mut damages)?;
                 }
@@ -284,9 +300,10 @@ impl Decoder {
         headers.check_complete()?;
         if let Some(layout) = layout.filter(|layout| !layout.is_row) {
             for (index, component) in headers.components.iter().enumerate() {
-                for y in 0..component.blocks.1 {
-                    let from = layout.first[index] + y * component.padded.0;
-                    self.output.add(index, component, y, &self.blocks[from..][..component.blocks.0]);
+                let Needed { columns, rows } = &layout.needed[index];
+                for y in rows.clone() {
+                    let row = &self.blocks[layout.first[index] + y * component.padded.0..];
+                    self.output.add(index, component, (columns.start, y), &row[columns.clone()]);
                 }
             }
         }
@@ -295,9 +312,9 @@ impl Decoder {
     }
 
     /// Makes room for the image, once its first scan is known.
-    fn prepare(&mut self, headers: &Headers<'_>, first: &ScanHeader) -> Result<Layout> {
+    fn prepare(&mut self, headers: &Headers<'_>, first: &ScanHeader, region: Region) -> Result<Layout> {
         let is_row = !headers.is_progressive && first.components.len() == headers.components.len();
-        let (layout, count) = Layout::new(&headers.components, is_row);
+        let (layout, count) = Layout::new(headers, is_row, region);
         if self.blocks.len() > KEPT_BLOCKS && count <= KEPT_BLOCKS {
             (self.blocks, self.found) = (Vec::new(), Vec::new());
         }
@@ -325,7 +342,11 @@ impl Decoder {
             .map(|[means, others]| Tables { means: means.as_ref(), others: others.as_ref() })
             .collect();
         let total = scan.mcus.0 * scan.mcus.1;
-        let (mut x, mut y, mut left) = (0, 0, total);
+        // Nobody needs what stands behind the last needed block. Between restart markers, and where the only scan ends the image,
+        // all is decoded, so that what is wrong is seen where libjpeg sees it.
+        let ends_early = !layout.is_row && headers.restart == 0;
+        let (mut x, mut y, mut left) = (0, 0, if ends_early { scan.needed(layout) } else { total });
+        let ends_early = left < total;
         let (mut state, mut expected, mut is_short) = (State::default(), 0, false);
         let mut arithmetic = headers.is_arithmetic.then(|| Arithmetic::new(headers.conditioning));
         loop {
@@ -344,7 +365,11 @@ impl Decoder {
                         let at = layout.first[unit.component] + row * component.padded.0 + x * h + unit.at.0;
                         let (nth, block) = (unit.nth, &mut blocks[at]);
                         match &mut arithmetic {
-                            None => state.decode(scan.coding, &mut bits, tables[nth], nth, block, &mut found[at]),
+                            None => {
+                                let is_needed = layout.needed[unit.component].has(x * h + unit.at.0, y * v + unit.at.1);
+                                let found = (&mut found[at], is_needed);
+                                state.decode(scan.coding, &mut bits, tables[nth], nth, block, found);
+                            }
                             Some(state) => state.decode(scan.coding, interval.data(), scan.slots[nth], nth, block),
                         }
                     }
@@ -371,6 +396,9 @@ impl Decoder {
                 }
             }
             left -= count;
+            if ends_early {
+                break;
+            }
             let consumed = arithmetic.as_ref().map_or(bits.consumed(), |state| 8 * state.consumed());
             interval.leave(consumed, left == 0, input, damages)?;
             if left == 0 {
@@ -396,9 +424,10 @@ impl Decoder {
 fn add_row(blocks: &mut [Block], headers: &Headers<'_>, layout: &Layout, scan: &Scan, y: usize, output: &mut Output) {
     for (index, component) in headers.components.iter().enumerate() {
         let down = if scan.tables.len() == 1 { 1 } else { component.per_mcu.1 };
-        for row in (0..down).filter(|row| y * down + row < component.blocks.1) {
-            let from = layout.first[index] + row * component.padded.0;
-            output.add(index, component, y * down + row, &blocks[from..][..component.blocks.0]);
+        let Needed { columns, rows } = &layout.needed[index];
+        for row in (0..down).filter(|row| rows.contains(&(y * down + row))) {
+            let from = &blocks[layout.first[index] + row * component.padded.0..];
+            output.add(index, component, (columns.start, y * down + row), &from[columns.clone()]);
         }
         blocks[layout.first[index]..][..down * component.padded.0].fill([0; 64]);
     }

@@ -1,5 +1,7 @@
 //! From coefficients to samples, and from samples to pixels.
 
+use std::ops::Range;
+
 use super::super::baseline::{Block, Kernels, Quantisation, factors::*};
 use super::super::samples::inked;
 use super::super::stored::Region;
@@ -29,6 +31,30 @@ impl Upsampling {
             (1, 2) => Self::Height,
             (across, down) => Self::Repeat(across, down),
         }
+    }
+}
+
+/// The blocks of a component that a region needs. Where samples are interpolated, that is one more on each side.
+pub(super) struct Needed {
+    pub(super) columns: Range<usize>,
+    pub(super) rows: Range<usize>,
+}
+
+impl Needed {
+    pub(super) fn of(component: &Component, most: (usize, usize), region: Region) -> Self {
+        let blocks = |begin: u32, len: u32, factor: usize, count: usize| {
+            let (first, last) = (begin as usize / factor, (begin as usize + len as usize - 1) / factor + 1);
+            first.saturating_sub(1) / 8..(last / 8 + 1).min(count)
+        };
+        let factors = (most.0 / component.per_mcu.0, most.1 / component.per_mcu.1);
+        Self {
+            columns: blocks(region.x, region.width, factors.0, component.blocks.0),
+            rows: blocks(region.y, region.height, factors.1, component.blocks.1),
+        }
+    }
+
+    pub(super) fn has(&self, x: usize, y: usize) -> bool {
+        self.columns.contains(&x) && self.rows.contains(&y)
     }
 }
 
@@ -81,11 +107,11 @@ impl Output {
         room(&mut self.pixels, 3 * len, 0)
     }
 
-    /// Takes a row of a component's blocks: row `y` of all of its rows.
-    pub(super) fn add(&mut self, index: usize, component: &Component, y: usize, blocks: &[Block]) {
+    /// Takes blocks of a component side by side, the first one from column `x` and row `y` of its blocks.
+    pub(super) fn add(&mut self, index: usize, component: &Component, (x, y): (usize, usize), blocks: &[Block]) {
         let plane = &mut self.planes[index];
         let quantisation = Quantisation::of(component.quant.unwrap_or([0; 64]));
-        let into = &mut plane.samples[8 * y * plane.stride..];
+        let into = &mut plane.samples[8 * y * plane.stride + 8 * x..];
         if self.kernels.inverse_dct(blocks, &quantisation, into, plane.stride) {
             return;
         }

@@ -31,6 +31,38 @@ fn files_of_the_other_decoder_have_the_same_pixels_here_and_no_damage() {
 }
 
 #[test]
+fn a_region_has_the_pixels_that_it_has_in_the_whole_image() {
+    let (key, mut decoder, mut progressive) = (RandomKey::new(5), Decoder::default(), 0);
+    let folder = format!("{}/fixtures/jpeg", env!("CARGO_MANIFEST_DIR"));
+    let mut names: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    for (nth, path) in names.iter().enumerate() {
+        let bytes = std::fs::read(path).unwrap();
+        let Ok((pixels, _)) = decode(&mut decoder, &bytes) else { continue };
+        let header = super::super::container::header(&bytes).unwrap();
+        let whole = Region::whole(&header);
+        progressive += u32::from(survey(&bytes).is_ok_and(|survey| survey.is_progressive));
+        for round in 0..40 {
+            let key = key.with((nth * 40 + round) as u64);
+            let part = |nth: u64, most: u32| {
+                let len = 1 + key.bits(nth) as u32 % most;
+                (key.bits(nth + 1) as u32 % (most - len + 1), len)
+            };
+            let ((x, width), (y, height)) = (part(0, whole.width), part(2, whole.height));
+            let region = Region { x, y, width, height };
+            let mut found = vec![0; region.bytes()];
+            decoder.decode(&bytes, (header.width, header.height), region, &mut found).unwrap();
+            let expected = (y..y + height).flat_map(|y| {
+                let at = 3 * (y * whole.width + x) as usize;
+                &pixels[at..at + 3 * width as usize]
+            });
+            assert!(found.iter().eq(expected), "{}: {region:?}", path.display());
+        }
+    }
+    assert!(progressive >= 8, "{progressive} progressive files");
+}
+
+#[test]
 fn every_processor_gives_the_same_pixels() {
     let mut decoders = [Decoder::default(), Decoder { output: Output::new(Kernels::portable()), ..Decoder::default() }];
     for name in
