@@ -8,7 +8,7 @@ use crate::read::csv::{Decimal, few_digits, few_digits_value};
 /// Deepest nesting of arrays and objects.
 pub(super) const MAX_DEPTH: usize = 128;
 
-/// Most integers that are read from a text: every worker keeps a buffer for them.
+/// Most integers that are read from a text: every worker keeps buffers for them.
 pub(super) const MOST_INTEGERS: usize = 1 << 19;
 
 /// What is wrong with a text, and at which byte.

@@ -7,7 +7,7 @@ use memchr::memchr;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::{List, Value};
 
-use super::scan::Cursor;
+use super::scan::{Cursor, MOST_INTEGERS};
 
 /// The text of a value, without blanks around it.
 #[derive(Clone, Copy)]
@@ -99,6 +99,9 @@ impl List for Elements<'_> {
             self.buffers.gave_integers.set(true);
             return Some(visit(self.raw.integers));
         }
+        if self.raw.text.len() > MOST_AT_ONCE {
+            return None;
+        }
         // Whoever looks at another list meanwhile sees its values one by one.
         let mut integers = self.buffers.integers.try_borrow_mut().ok()?;
         integers.clear();
@@ -107,6 +110,9 @@ impl List for Elements<'_> {
         are_all.then(|| visit(&integers))
     }
 }
+
+/// Longest text of an array that is read at once.
+const MOST_AT_ONCE: usize = 2 * MOST_INTEGERS;
 
 /// Gives the text of each element of an array.
 pub(super) fn each_element(raw: &str, visit: &mut dyn FnMut(&str) -> Result<()>) -> Result<()> {

@@ -93,6 +93,7 @@ impl Found {
     ) -> Result<()> {
         for number in 0..self.spans.len() {
             let Some(raw) = self.get(number, text) else { continue };
+            buffers.gave_integers();
             give(raw, buffers, &mut |value| visit(number, value))
                 .map_err(|error| located(error, number, self.spans[number].start))?;
             // Of the next texts, the elements of such a list are read where it is found: in one pass instead of two.
@@ -182,15 +183,18 @@ struct Search<'a> {
 impl Search<'_> {
     fn value(&mut self, node: usize, depth: usize) -> Result<(), Fault> {
         let first = self.cursor.next();
-        let (start, before) = (self.cursor.at, self.integers.len());
+        let start = self.cursor.at;
+        let (first_integer, mut count) = (self.integers.len(), 0);
         let Node { numbers, ways, positions } = &self.wanted.nodes[node];
         match first {
             Some(b'{') if !ways.is_empty() => self.object(ways, depth)?,
             Some(b'[') if !positions.is_empty() => self.array(positions, depth)?,
-            Some(b'[') if self.are_integers(numbers) && self.cursor.integers(depth, self.integers) => {}
+            Some(b'[') if self.are_integers(numbers) && self.cursor.integers(depth, self.integers) => {
+                count = self.integers.len() - first_integer;
+            }
             _ => self.cursor.skip(depth)?,
         }
-        let span = Span { start, end: self.cursor.at, first: before, count: self.integers.len() - before };
+        let span = Span { start, end: self.cursor.at, first: first_integer, count };
         numbers.iter().for_each(|number| self.found[*number] = span);
         Ok(())
     }
@@ -314,5 +318,27 @@ mod tests {
         assert_eq!(given(r#"{"b": [8]}"#), (vec![], twice(&[8])));
         assert_eq!(given(r#"{"b": [9]}"#), (vec![9], twice(&[9])));
         assert!(wanted.find(r#"{"b": [01]}"#, &mut found).is_err());
+    }
+
+    #[test]
+    fn a_list_has_no_integers_of_the_lists_inside_of_it() {
+        let text = "[[1, 2], [3, 4]]";
+        let mut wanted = Wanted::default();
+        ["", "/0", "/1"].iter().enumerate().for_each(|(number, pointer)| wanted.add(&steps(pointer), number));
+        let (mut found, buffers) = (Found::default(), Buffers::default());
+        for _ in 0..3 {
+            wanted.find(text, &mut found).unwrap();
+            let mut lists = Vec::new();
+            let mut visit = |number, value: Value<'_>| {
+                let Value::List(list) = value else { return Ok(()) };
+                list.integers(&mut |integers| {
+                    lists.push((number, integers.to_vec()));
+                    Ok(())
+                });
+                Ok(())
+            };
+            found.give(text, &buffers, &mut visit, |error, _, _| error).unwrap();
+            assert_eq!(lists, [(1, vec![1, 2]), (2, vec![3, 4])]);
+        }
     }
 }
