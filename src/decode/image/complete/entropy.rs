@@ -77,7 +77,7 @@ impl State {
         })
     }
 
-    /// Decodes a block of the scan's `nth` component. Where it is not needed, only what later scans must know of it.
+    /// Decodes a block of the scan's `nth` component. One that is not needed gets no further bits.
     #[inline]
     pub(super) fn decode(
         &mut self,

@@ -4,8 +4,8 @@
 //! one whose missing scans libjpeg would make up for.
 //!
 //! It is made for the files that the decoder in [`baseline`](super::baseline) hands on, which are few. So it decodes whole
-//! images, but of several scans only the blocks up to the last one that the region needs; and what it does is written down
-//! step by step:
+//! images, but for what stands behind the last block that the region needs in files of several scans without restart
+//! markers; and what it does is written down step by step:
 //!
 //! 1. [`input`] finds markers, segments and the data between restart markers, and goes on where these are out of turn.
 //! 2. [`frame`] takes what the segments say: sizes, sampling, tables, and which coefficients a scan brings.
@@ -241,12 +241,28 @@ impl Decoder {
     pub(super) fn decode(
         &mut self,
         bytes: &[u8],
-        (width, height): (u32, u32),
+        size: (u32, u32),
         region: Region,
         into: &mut [u8],
     ) -> Result<Damages> {
+        match self.pass(bytes, size, region, into, true)? {
+            Some(damages) => Ok(damages),
+            None => self.pass(bytes, size, region, into, false).map(Option::unwrap_or_default),
+        }
+    }
+
+    /// The same; `None` if restart markers are announced behind a scan of which not all was decoded (`ends_early`): those that refine
+    /// it would not find their way to the end.
+    fn pass(
+        &mut self,
+        bytes: &[u8],
+        (width, height): (u32, u32),
+        region: Region,
+        into: &mut [u8],
+        ends_early: bool,
+    ) -> Result<Option<Damages>> {
         let (mut input, mut headers, mut damages) = (Input::new(bytes), Headers::default(), Damages::default());
-        let mut scans = 0;
+        let (mut scans, mut has_ended_early) = (0, false);
         let mut layout = None;
         loop {
             let Some(marker) = input.marker(&mut damages) else {
@@ -279,7 +295,9 @@ impl Decoder {
                         Some(ref layout) => layout,
                         None => layout.insert(self.prepare(&headers, &header, region)?),
                     };
-                    self.scan(&mut input, &headers, layout, &scan, &mut damages)?;
+                    let ends_early = ends_early && !layout.is_row && headers.restart == 0;
+                    has_ended_early |= ends_early;
+                    self.scan(&mut input, &headers, layout, (&scan, ends_early), &mut damages)?;
                 }
                 // Behind the only scan, all pixels are there.
                 0xdc | 0xe0..=0xef | 0xfe
@@ -294,6 +312,9 @@ impl Decoder {
                         _ => input.segment()?,
                     };
                     headers.take(marker, segment, at)?;
+                    if has_ended_early && headers.restart != 0 {
+                        return Ok(None);
+                    }
                 }
             }
         }
@@ -308,7 +329,7 @@ impl Decoder {
             }
         }
         self.output.write(headers.colours(), region, into);
-        Ok(damages)
+        Ok(Some(damages))
     }
 
     /// Makes room for the image, once its first scan is known.
@@ -326,13 +347,13 @@ impl Decoder {
         Ok(layout)
     }
 
-    /// Decodes the data of a scan, restart interval by restart interval.
+    /// Decodes the data of a scan, restart interval by restart interval; if it `ends_early`, up to the last block that is needed.
     fn scan(
         &mut self,
         input: &mut Input<'_>,
         headers: &Headers<'_>,
         layout: &Layout,
-        scan: &Scan,
+        (scan, ends_early): (&Scan, bool),
         damages: &mut Damages,
     ) -> Result<()> {
         let Self { blocks, found, interval, output } = self;
@@ -342,9 +363,6 @@ impl Decoder {
             .map(|[means, others]| Tables { means: means.as_ref(), others: others.as_ref() })
             .collect();
         let total = scan.mcus.0 * scan.mcus.1;
-        // Nobody needs what stands behind the last needed block. Between restart markers, and where the only scan ends the image,
-        // all is decoded, so that what is wrong is seen where libjpeg sees it.
-        let ends_early = !layout.is_row && headers.restart == 0;
         let (mut x, mut y, mut left) = (0, 0, if ends_early { scan.needed(layout) } else { total });
         let ends_early = left < total;
         let (mut state, mut expected, mut is_short) = (State::default(), 0, false);

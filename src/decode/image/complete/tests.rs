@@ -38,7 +38,7 @@ fn a_region_has_the_pixels_that_it_has_in_the_whole_image() {
     names.sort();
     for (nth, path) in names.iter().enumerate() {
         let bytes = std::fs::read(path).unwrap();
-        let Ok((pixels, _)) = decode(&mut decoder, &bytes) else { continue };
+        let Ok((pixels, damages)) = decode(&mut decoder, &bytes) else { continue };
         let header = super::super::container::header(&bytes).unwrap();
         let whole = Region::whole(&header);
         progressive += u32::from(survey(&bytes).is_ok_and(|survey| survey.is_progressive));
@@ -51,7 +51,8 @@ fn a_region_has_the_pixels_that_it_has_in_the_whole_image() {
             let ((x, width), (y, height)) = (part(0, whole.width), part(2, whole.height));
             let region = Region { x, y, width, height };
             let mut found = vec![0; region.bytes()];
-            decoder.decode(&bytes, (header.width, header.height), region, &mut found).unwrap();
+            let seen = decoder.decode(&bytes, (header.width, header.height), region, &mut found).unwrap();
+            assert!(seen.is_empty() || !damages.is_empty(), "{}: {region:?}", path.display());
             let expected = (y..y + height).flat_map(|y| {
                 let at = 3 * (y * whole.width + x) as usize;
                 &pixels[at..at + 3 * width as usize]
@@ -60,6 +61,28 @@ fn a_region_has_the_pixels_that_it_has_in_the_whole_image() {
         }
     }
     assert!(progressive >= 8, "{progressive} progressive files");
+}
+
+#[test]
+fn restart_markers_may_be_announced_between_scans() {
+    let mut decoder = Decoder::default();
+    for name in ["progressive", "cmyk-2x1-1x1-1x1-1x1-progressive"] {
+        let bytes = fixture(&format!("jpeg/{name}.jpg"));
+        let header = super::super::container::header(&bytes).unwrap();
+        let size = (header.width, header.height);
+        let top = Region { height: 1, ..Region::whole(&header) };
+        let mut expected = vec![0; top.bytes()];
+        decoder.decode(&bytes, size, top, &mut expected).unwrap();
+        let scans: Vec<usize> = (0..bytes.len() - 1).filter(|at| bytes[*at..].starts_with(&[0xff, 0xda])).collect();
+        assert!(scans.len() > 4, "{name}");
+        for at in scans {
+            // In intervals that are longer than any scan, so that none needs a marker.
+            let announced = [&bytes[..at], &[0xff, 0xdd, 0, 4, 0xff, 0xff], &bytes[at..]].concat();
+            let mut pixels = vec![0; top.bytes()];
+            let damages = decoder.decode(&announced, size, top, &mut pixels).unwrap();
+            assert!(damages.is_empty() && pixels == expected, "{name}: {at}");
+        }
+    }
 }
 
 #[test]
