@@ -47,9 +47,18 @@ impl<'a> Unpacker<'a> {
     }
 
     pub(crate) fn numbers(&mut self) -> Option<Vec<u32>> {
+        self.each_number().map(Iterator::collect)
+    }
+
+    pub(crate) fn each_number(&mut self) -> Option<impl Iterator<Item = u32> + use<'a>> {
         let len = self.number()?;
         let bytes = self.take(usize::try_from(len).ok()?.checked_mul(4)?)?;
-        Some(bytes.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)).collect())
+        Some(bytes.as_chunks().0.iter().map(|number| u32::from_le_bytes(*number)))
+    }
+
+    /// Number of bytes that are left.
+    pub(crate) fn left(&self) -> usize {
+        self.0.len()
     }
 
     /// Whether nothing is left.

@@ -27,14 +27,9 @@ const ELSEWHERE: u8 = 0;
 const FILES_AT_A_TIME: usize = 1024;
 
 impl PathList {
-    /// The paths with these lengths in `bytes`; `None` if the lengths do not add up.
-    pub(super) fn of(root: &Path, bytes: Vec<u8>, lens: &[u32]) -> Option<Self> {
-        let mut end = 0;
-        let add = |len: &u32| {
-            end += u64::from(*len);
-            end
-        };
-        let ends: Vec<u64> = lens.iter().map(add).collect();
+    /// The paths that end at these places in `bytes`; `None` if the last one ends elsewhere.
+    pub(super) fn of(root: &Path, bytes: Vec<u8>, ends: Vec<u64>) -> Option<Self> {
+        let end = ends.last().copied().unwrap_or_default();
         (end == bytes.len() as u64).then(|| Self { root: root.to_owned(), bytes, ends })
     }
 
@@ -220,6 +215,13 @@ pub(in crate::read) struct Stamp {
 }
 
 impl Stamp {
+    /// Whether the folder was not changed since then. `path` is a buffer.
+    pub(super) fn is_current(&self, root: &Path, path: &mut PathBuf) -> bool {
+        root.clone_into(path);
+        path.push(&self.folder);
+        metadata(path).is_ok_and(|now| now.modified().is_ok_and(|modified| modified == self.modified))
+    }
+
     pub(super) fn of(root: &Path, folder: &Path) -> Result<Self> {
         Self::identified(root, folder).map(|(stamp, _)| stamp)
     }

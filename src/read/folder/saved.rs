@@ -66,9 +66,9 @@ impl Way {
 
     fn load(self, root: &Path, file: &Path, wanted: Wanted) -> Option<(Found, u64)> {
         let bytes = load(file, self.guard(wanted))?;
-        let (found, sizes) = unpack(root, &bytes)?;
-        let is_same = |stamp: &Stamp| Stamp::of(root, &stamp.folder).is_ok_and(|now| now == *stamp);
-        if !found.folders.iter().all(is_same) {
+        let (found, sizes) = unpack(root, bytes)?;
+        let mut path = PathBuf::new();
+        if !found.folders.iter().all(|stamp| stamp.is_current(root, &mut path)) {
             tracing::debug!(path = %root.display(), "a folder has changed; it is listed again");
             return None;
         }
@@ -116,8 +116,8 @@ fn pack(found: &Found, sizes: u64) -> Result<Vec<u8>> {
 }
 
 /// `None` for anything that can't be used without looking again.
-fn unpack(root: &Path, bytes: &[u8]) -> Option<(Found, u64)> {
-    let mut unpacker = Unpacker::new(bytes);
+fn unpack(root: &Path, mut bytes: Vec<u8>) -> Option<(Found, u64)> {
+    let mut unpacker = Unpacker::new(&bytes);
     let mut found = Found::default();
     let sizes = unpacker.number()?;
     found.ignored = unpacker.number()?;
@@ -132,13 +132,25 @@ fn unpack(root: &Path, bytes: &[u8]) -> Option<(Found, u64)> {
     for _ in 0..unpacker.number()? {
         found.names.push(std::str::from_utf8(unpacker.bytes()?).ok()?.to_owned());
     }
-    let paths = unpacker.bytes()?.to_vec();
-    found.files = PathList::of(root, paths, &unpacker.numbers()?)?;
+    let paths = unpacker.bytes()?.len();
+    let end = bytes.len() - unpacker.left();
+    let mut path_end = 0;
+    let path_ends = unpacker.each_number()?.map(|len| {
+        path_end += u64::from(len);
+        path_end
+    });
+    let path_ends = path_ends.collect();
     found.labels = unpacker.numbers()?;
+    let is_whole = unpacker.is_empty();
+    // The paths are most of it: moving them takes less time than new memory.
+    bytes.truncate(end);
+    bytes.drain(..end - paths);
+    bytes.shrink_to_fit();
+    found.files = PathList::of(root, bytes, path_ends)?;
     let fits = [0, found.files.len()].contains(&found.labels.len())
         && found.labels.iter().all(|label| (*label as usize) < found.names.len())
         && found.labels.is_empty() == found.names.is_empty();
-    (unpacker.is_empty() && fits && found.files.len() > 0).then_some((found, sizes))
+    (is_whole && fits && found.files.len() > 0).then_some((found, sizes))
 }
 
 /// Times before 1970, which no folder has, are all the same.
