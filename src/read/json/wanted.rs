@@ -259,6 +259,8 @@ impl Search<'_> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use crate::read::container::Value;
 
     use super::*;
@@ -339,6 +341,55 @@ mod tests {
             };
             found.give(text, &buffers, &mut visit, |error, _, _| error).unwrap();
             assert_eq!(lists, [(1, vec![1, 2]), (2, vec![3, 4])]);
+        }
+    }
+    /// What is given of a text: values of all kinds, lists as integers where they are such.
+    fn given(wanted: &Wanted, text: &str, found: &mut Found) -> Vec<String> {
+        let mut given = Vec::new();
+        if let Err(fault) = wanted.find(text, found) {
+            return vec![format!("{fault:?}")];
+        }
+        fn shown(value: Value<'_>, into: &mut Vec<String>) -> Result<()> {
+            let Value::List(list) = value else {
+                into.push(format!("{value:?}"));
+                return Ok(());
+            };
+            let integers = list.integers(&mut |integers| {
+                into.push(format!("{integers:?}"));
+                Ok(())
+            });
+            integers.unwrap_or_else(|| {
+                into.push("[".to_owned());
+                list.each(&mut |value| shown(value, into))
+            })
+        }
+        let ended = found.give(
+            text,
+            &Buffers::default(),
+            &mut |number, value| {
+                given.push(number.to_string());
+                shown(value, &mut given)
+            },
+            |error, _, _| error,
+        );
+        given.extend(ended.err().map(|error| error.message().to_owned()));
+        given
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(2000))]
+
+        #[test]
+        fn what_is_given_does_not_depend_on_the_texts_before(
+            texts in prop::collection::vec("\\[(([0-9]|-12|2\\.5|123456789|\\[[0-9](, ?[0-9]){0,2}\\]|\\[\\[7\\], 8\\]), ?){1,3}([0-9]|\\[4,5\\])\\]", 2..6),
+        ) {
+            let mut wanted = Wanted::default();
+            ["", "/0", "/1", "/0/0", "/2"].iter().enumerate().for_each(|(nth, pointer)| wanted.add(&steps(pointer), nth));
+            let mut found = Found::default();
+            for text in &texts {
+                let alone = given(&wanted, text, &mut Found::default());
+                prop_assert_eq!(given(&wanted, text, &mut found), alone, "{}", text);
+            }
         }
     }
 }

@@ -114,9 +114,15 @@ fn damage_is_never_a_panic() {
                 _ => bytes[at] = key.bits(3 * change + 3) as u8,
             }
         }
-        if super::super::container::header(&bytes).is_ok_and(|header| header.check(1 << 16).is_ok()) {
+        if let Ok(header) = super::super::container::header(&bytes)
+            && header.check(1 << 16).is_ok()
+        {
             loaded += u32::from(decode(&mut decoder, &bytes).is_ok());
             drop(survey(&bytes));
+            let (x, y) = (key.bits(50) as u32 % header.width, key.bits(51) as u32 % header.height);
+            let part = Region { x, y, width: (header.width - x).div_ceil(3), height: (header.height - y).div_ceil(3) };
+            let mut pixels = vec![0; part.bytes()];
+            drop(decoder.decode(&bytes, (header.width, header.height), part, &mut pixels));
         }
     }
     assert!(loaded > 1000, "{loaded}");
