@@ -29,6 +29,9 @@ mod portable;
 mod refusal;
 #[path = "../src/decode/image/baseline/scan.rs"]
 mod scan;
+#[path = "../src/decode/image/baseline/trace.rs"]
+#[expect(dead_code, reason = "every file is new here")]
+mod trace;
 #[path = "../src/decode/image/baseline/walk.rs"]
 mod walk;
 
@@ -65,6 +68,7 @@ use picture::Picture;
 use refusal::Ours;
 use ringfeed::order::RandomKey;
 use scan::Scan;
+use trace::Trace;
 use walk::Walk;
 
 const ABOUT: &str = "\
@@ -207,6 +211,7 @@ fn crop(width: u32, height: u32, key: RandomKey) -> Region {
 /// What the decoder keeps from image to image.
 struct Bench {
     scan: Scan,
+    trace: Trace,
     dc: [DcTable; 4],
     ac: Vec<AcTable>,
     blocks: Vec<Block>,
@@ -223,6 +228,7 @@ impl Bench {
         assert!(!(stage.ends_with("portable code") && picture.has_vectors()), "what is measured is what it says");
         Self {
             scan: Scan::default(),
+            trace: Trace::default(),
             dc: Default::default(),
             ac: (0..4).map(|_| AcTable::default()).collect(),
             blocks: Vec::new(),
@@ -297,8 +303,8 @@ impl Bench {
             let component = components.get(index).unwrap_or(&components[0]);
             Tables { dc: &self.dc[component.dc], ac: &self.ac[component.ac] }
         });
-        let mut walk = Walk::new(frame, &area, &tables, &self.scan)?;
-        for y in 0..area.mcu_rows.end {
+        let mut walk = Walk::new(frame, &area, &tables, &self.scan, &mut self.trace)?;
+        for y in walk.rows() {
             walk.row(y, &mut self.blocks)?;
             if with_pixels && area.mcu_rows.contains(&y) {
                 self.picture.add(&area, y, &self.blocks, &mut self.pixels, 3 * area.x.len())?;

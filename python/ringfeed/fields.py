@@ -77,7 +77,9 @@ class Image(Field):
     ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
     ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
     Without ``height`` and ``width``, each keeps its own size, with zeros below and right of it and a mask beside it.
-    ``jpeg``, ``strict`` and ``dct_scaling`` say how JPEG files are decoded, ``max_pixels`` how large a picture may be.
+    ``jpeg``, ``strict`` and ``dct_scaling`` say how JPEG files are decoded, ``jpeg_index_bytes`` how much memory an index
+    may take with which parts of them are decoded faster from their second time on (default: 2**28; 0 for none),
+    ``max_pixels`` how large a picture may be.
     """
 
     def __init__(
@@ -95,6 +97,7 @@ class Image(Field):
         jpeg: str | None = None,
         strict: bool | None = None,
         dct_scaling: bool | None = None,
+        jpeg_index_bytes: int | None = None,
         max_pixels: int | None = None,
         from_: _From = None,
         file: bool = False,
@@ -104,7 +107,7 @@ class Image(Field):
         size = [side for side in (height, width) if side is not None]
         self.table = {"image": size, **options, "colour": colour, "geometry": geometry, "jpeg": jpeg}
         self.table |= {"strict": strict, "dct_scaling": dct_scaling, "max_pixels": max_pixels}
-        self.table |= {"from": from_, "file": file, "role": role}
+        self.table |= {"jpeg_index_bytes": jpeg_index_bytes, "from": from_, "file": file, "role": role}
 
 
 class IndexMap(Field):

@@ -5,15 +5,46 @@ use std::mem;
 
 use crate::counters::{Inside, now};
 use crate::error::{Error, ErrorKind, Result};
-use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
+use crate::sync::{Arc, AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
 #[derive(Debug)]
 pub(super) struct Account {
     pub(super) limit: u64,
-    pub(super) used: AtomicU64,
+    pub(super) count: Arc<Count>,
+    #[cfg(feature = "images")]
+    pub(super) spare: std::sync::OnceLock<std::sync::Arc<dyn Spare>>,
     pub(super) tools: Mutex<Tools>,
     /// Notified when a lent tool has come back.
     pub(super) came_back: Condvar,
+}
+
+#[cfg(feature = "images")]
+/// What the users of a budget share, and can do without.
+pub(crate) trait Spare: Any + std::fmt::Debug + Send + Sync {
+    /// Frees the memory, takes none from now on, and returns how many bytes it had [taken](Room::take). Called under a
+    /// lock of the budget, so it must not take from it or give back.
+    fn give_up(&self) -> u64;
+}
+
+/// The bytes of a budget.
+#[derive(Debug)]
+pub(super) struct Count {
+    limit: u64,
+    pub(super) used: AtomicU64,
+}
+
+impl Count {
+    /// Takes `more` bytes; if they are not free, returns the number of bytes in use.
+    pub(super) fn take(&self, more: u64) -> Result<(), u64> {
+        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
+            used.checked_add(more).filter(|total| *total <= self.limit)
+        });
+        taken.map(|_| ())
+    }
+
+    pub(super) fn give_back(&self, bytes: u64) {
+        self.used.fetch_sub(bytes, Ordering::Relaxed);
+    }
 }
 
 /// The tools of a budget.
@@ -32,12 +63,34 @@ pub(super) struct Idle {
 }
 
 impl Account {
-    /// Takes `more` bytes; if they are not free, returns the number of bytes in use.
+    pub(super) fn new(limit: u64) -> Self {
+        Self {
+            limit,
+            count: Arc::new(Count { limit, used: AtomicU64::new(0) }),
+            #[cfg(feature = "images")]
+            spare: std::sync::OnceLock::new(),
+            tools: Mutex::default(),
+            came_back: Condvar::new(),
+        }
+    }
+
+    /// Takes `more` bytes, spare ones if there are no others; if they are not free, returns the number of bytes in use.
     pub(super) fn take(&self, more: u64) -> Result<(), u64> {
-        let taken = self.used.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |used| {
-            used.checked_add(more).filter(|total| *total <= self.limit)
-        });
-        taken.map(|_| ())
+        match self.count.take(more) {
+            Err(_) if more <= self.limit && self.give_up_spare() => self.count.take(more),
+            taken => taken,
+        }
+    }
+
+    /// Whether there was spare memory, which is free now.
+    #[cold]
+    fn give_up_spare(&self) -> bool {
+        #[cfg(feature = "images")]
+        let bytes = self.spare.get().map_or(0, |spare| spare.give_up());
+        #[cfg(not(feature = "images"))]
+        let bytes = 0;
+        self.count.give_back(bytes);
+        bytes > 0
     }
 
     #[cold]
@@ -80,7 +133,7 @@ impl Account {
 
     /// Memory that counted as lent while it was freed is now free.
     pub(super) fn gave_up(&self, bytes: u64) -> MutexGuard<'_, Tools> {
-        self.used.fetch_sub(bytes, Ordering::Relaxed);
+        self.count.give_back(bytes);
         let mut tools = self.tools.lock();
         tools.lent -= 1;
         self.came_back.notify_all();

@@ -1,5 +1,5 @@
 use crate::error::Result;
-use crate::sync::{Arc, AtomicU64, Condvar, Mutex, Ordering};
+use crate::sync::{Arc, Ordering};
 
 use super::account::Account;
 
@@ -19,8 +19,7 @@ impl Default for MemoryBudget {
 impl MemoryBudget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Self {
-        let (used, tools, came_back) = (AtomicU64::new(0), Mutex::default(), Condvar::new());
-        Self(Arc::new(Account { limit, used, tools, came_back }))
+        Self(Arc::new(Account::new(limit)))
     }
 
     /// A budget without a limit, which still counts.
@@ -35,7 +34,7 @@ impl MemoryBudget {
 
     /// Bytes reserved now.
     pub fn used(&self) -> u64 {
-        self.0.used.load(Ordering::Relaxed)
+        self.0.count.used.load(Ordering::Relaxed)
     }
 
     /// Reserves `bytes` until the reservation drops. `what` names the purpose in the error.
@@ -88,7 +87,7 @@ impl Reservation {
         Ok(())
     }
 
-    /// Holds at least `bytes` from now on, if they are free. Does not wait, and takes no lock.
+    /// Holds at least `bytes` from now on, if they are free. Does not wait.
     pub(crate) fn grow_if_free(&mut self, bytes: u64) -> bool {
         let Some(more) = bytes.checked_sub(self.bytes) else { return true };
         let is_free = self.account.take(more).is_ok();
@@ -101,7 +100,7 @@ impl Reservation {
     /// Shrinks the reservation to at most `bytes`.
     pub fn shrink_to(&mut self, bytes: u64) {
         if let Some(less) = self.bytes.checked_sub(bytes) {
-            self.account.used.fetch_sub(less, Ordering::Relaxed);
+            self.account.count.give_back(less);
             self.bytes = bytes;
         }
     }

@@ -6,7 +6,7 @@ use std::ops::{Deref, DerefMut};
 use super::account::{Account, Idle};
 use super::budget::MemoryBudget;
 use crate::error::Result;
-use crate::sync::{Arc, Ordering};
+use crate::sync::Arc;
 
 /// A tool that needed more than this frees its memory after use.
 const KEPT: u64 = 256 << 20;
@@ -70,7 +70,7 @@ impl<T: Any + Send> Drop for Lent<T> {
     fn drop(&mut self) {
         let mut kept = self.tool.take().filter(|_| self.bytes <= KEPT);
         if kept.is_none() {
-            self.account.used.fetch_sub(self.bytes, Ordering::Relaxed);
+            self.account.count.give_back(self.bytes);
         }
         let mut tools = self.account.tools.lock();
         tools.lent -= 1;

@@ -5,6 +5,8 @@ mod block;
 mod budget;
 mod lent;
 mod scope;
+#[cfg(feature = "images")]
+mod spare;
 
 pub use block::{AnonymousPages, Block, PageSource, TempFilePages};
 pub(crate) use block::{check_file_limit, whole_pages};
@@ -12,3 +14,5 @@ pub use budget::{MemoryBudget, Reservation};
 #[cfg(feature = "images")]
 pub(crate) use lent::Lent;
 pub use scope::{Scope, ScopeStats, Scopes};
+#[cfg(feature = "images")]
+pub(crate) use {account::Spare, spare::Room};

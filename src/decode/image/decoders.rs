@@ -1,3 +1,4 @@
+use super::baseline::Index;
 use super::decoder::DecodeImage;
 use super::options::JpegDecoder;
 use super::stored::{Header, ImageFormat, Region};
@@ -5,6 +6,7 @@ use super::stored::{Header, ImageFormat, Region};
 use super::turbojpeg;
 use super::{bmp, gif, jpeg, map, other, png, pnm};
 use crate::error::Result;
+use crate::memory::MemoryBudget;
 
 /// The decoders that a worker keeps.
 #[derive(Default)]
@@ -21,6 +23,11 @@ pub(crate) struct Decoders {
 }
 
 impl Decoders {
+    /// Lets all decoders of a budget share an index of JPEG files of at most so many bytes.
+    pub(super) fn share_index(&mut self, budget: &MemoryBudget, bytes: u64) {
+        self.auto.set_index(|| budget.spare(Index::new), bytes);
+    }
+
     /// The decoder for `format`.
     pub(crate) fn of(&mut self, format: ImageFormat, jpeg: JpegDecoder) -> &mut dyn DecodeImage {
         match (format, jpeg) {

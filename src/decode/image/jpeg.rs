@@ -1,6 +1,8 @@
+use std::sync::Arc;
+
 use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartResyncStrategy, ResyncAction};
 
-use super::baseline::{self, NotOurs};
+use super::baseline::{self, Index, NotOurs};
 use super::complete;
 use super::decoder::{DecodeImage, copy_region, resize_buffer};
 use super::stored::{Header, Region, Scale};
@@ -28,6 +30,13 @@ pub(super) struct Auto {
     damages: Damages,
     #[cfg(feature = "turbojpeg")]
     c: super::turbojpeg::TurboJpeg,
+}
+
+impl Auto {
+    /// Uses an index of places at which decoding can begin, and adds to it as long as it has at most `bytes` bytes.
+    pub(super) fn set_index(&mut self, index: impl FnOnce() -> Option<Arc<Index>>, bytes: u64) {
+        self.baseline.set_index(index, bytes);
+    }
 }
 
 /// Most bytes that decoding a whole file takes, in addition to its pixels.

@@ -205,6 +205,12 @@ pub struct ImageOptions {
     /// the pixels that `size` needs. This is faster for large images, but pixels differ from those of a full decode by
     /// a few levels. Needs the feature `turbojpeg` and the decoder `Auto` or `TurboJpeg`.
     pub dct_scaling: bool,
+    /// Maximum number of bytes of memory for an index of baseline JPEG files: about 600 for a file of 500 x 400 pixels (4:2:0),
+    /// 10 for every 256 x 16. With it, a part of a file that was decoded before, such as a random crop in a later epoch, is decoded without
+    /// reading all that stands above it and to its left. All images of a loader share the index. It counts
+    /// against the memory budget, and gives its memory back for good as soon as it is needed for anything else. Pixels and
+    /// errors are the same. Default: 2^28. With 0, there is no index.
+    pub jpeg_index_bytes: u64,
 }
 
 impl Default for ImageOptions {
@@ -227,6 +233,7 @@ impl Default for ImageOptions {
             jpeg: JpegDecoder::Auto,
             strict: false,
             dct_scaling: false,
+            jpeg_index_bytes: 1 << 28,
         }
     }
 }

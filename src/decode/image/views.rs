@@ -48,7 +48,7 @@ impl Shared {
         }
         let region = region.filter(|_| sharing > 1)?;
         let memory = Decoders::memory(&stored, region) + region.bytes() as u64 + most;
-        let mut work = budget.lend::<ImageWork>(memory, "decoding an image").ok()?;
+        let mut work = ImageWork::lend(budget, memory, views.first()?).ok()?;
         let damages = work.decode_shared(bytes, &stored, region, jpeg).ok()?;
         damages.is_empty().then_some(Self { work, stored, jpeg, part: region })
     }

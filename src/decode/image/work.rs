@@ -18,7 +18,7 @@ use super::stored::{Header, Orientation, Region, Scale};
 use crate::counters::{Damage, Damages, Resizing};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::MemoryBudget;
+use crate::memory::{Lent, MemoryBudget};
 use crate::random::RandomKey;
 use crate::row::TensorMut;
 
@@ -38,7 +38,7 @@ pub(crate) fn write_image(
 ) -> Result<((usize, usize), Damages)> {
     let key = options.key(key);
     let wanted = Wanted::new(checked_header(bytes, options)?, options, key)?;
-    let mut work = budget.lend::<ImageWork>(wanted.memory(options), "decoding an image")?;
+    let mut work = ImageWork::lend(budget, wanted.memory(options), options)?;
     let size = work.write(bytes, wanted, options, key, tensor, None)?;
     Ok((size, work.damages))
 }
@@ -121,6 +121,17 @@ pub(crate) struct ImageWork {
 }
 
 impl ImageWork {
+    /// One with `bytes` bytes of `budget`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) with too little memory.
+    pub(super) fn lend(budget: &MemoryBudget, bytes: u64, options: &ImageOptions) -> Result<Lent<Self>> {
+        let mut work = budget.lend::<Self>(bytes, "decoding an image")?;
+        work.decoders.share_index(budget, options.jpeg_index_bytes);
+        Ok(work)
+    }
+
     /// Decodes a file as 8-bit RGB: as stored, neither resized nor turned.
     ///
     /// # Errors

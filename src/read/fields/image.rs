@@ -127,6 +127,13 @@ impl Image {
         self
     }
 
+    /// The most memory for an index of JPEG files; see [`ImageOptions::jpeg_index_bytes`]. Default: 2^28; 0 for none.
+    #[must_use]
+    pub fn jpeg_index_bytes(mut self, bytes: u64) -> Self {
+        self.0.jpeg_index_bytes = bytes;
+        self
+    }
+
     /// The largest number of pixels that a picture may have, checked in its header before anything is decoded. Default: 2^27.
     #[must_use]
     pub fn max_pixels(mut self, pixels: u64) -> Self {

@@ -94,6 +94,8 @@ pub(super) struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) dct_scaling: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) jpeg_index_bytes: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_pixels: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) shape: Option<Vec<usize>>,
@@ -227,7 +229,7 @@ impl Written {
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 32] = [
+        let keys: [(&str, bool, &[&str]); 33] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
             ("length", self.length.is_some(), &["audio"]),
@@ -245,6 +247,7 @@ impl Written {
             ("jpeg", self.jpeg.is_some(), IMAGES),
             ("strict", self.strict.is_some(), IMAGES),
             ("dct_scaling", self.dct_scaling.is_some(), IMAGES),
+            ("jpeg_index_bytes", self.jpeg_index_bytes.is_some(), IMAGES),
             ("max_pixels", self.max_pixels.is_some(), IMAGES),
             ("dtype", self.dtype.is_some(), &["image", "index_map", "audio", "class", "category", "array"]),
             ("stored", self.stored.is_some(), &["array"]),

@@ -31,6 +31,7 @@ impl Written {
                 options.jpeg = self.jpeg.unwrap_or_default();
                 options.strict = self.strict.unwrap_or_default();
                 options.dct_scaling = self.dct_scaling.unwrap_or_default();
+                options.jpeg_index_bytes = self.jpeg_index_bytes.unwrap_or(options.jpeg_index_bytes);
                 options.max_pixels = self.max_pixels.unwrap_or(options.max_pixels);
                 Codec::Image(image)
             }
@@ -106,6 +107,8 @@ impl Written {
                 self.jpeg = (options.jpeg != base.jpeg).then_some(options.jpeg);
                 self.strict = options.strict.then_some(true);
                 self.dct_scaling = options.dct_scaling.then_some(true);
+                self.jpeg_index_bytes =
+                    (options.jpeg_index_bytes != base.jpeg_index_bytes).then_some(options.jpeg_index_bytes);
                 self.max_pixels = (options.max_pixels != base.max_pixels).then_some(options.max_pixels);
             }
             Codec::Audio(audio) => {

@@ -16,7 +16,7 @@
 //! **minimum coded units** (MCUs): for 4:2:0, four of luma and one of each colour, which are 16 x 16 pixels.
 //!
 //! Nothing in all this says where a block begins: to find the last block, one has to read every code before it. (Only
-//! *restart markers*, which few files have, divide the data.)
+//! *restart markers*, which few files have, divide the data.) But this has to be done once only: see [`index`].
 //!
 //! # The way through
 //!
@@ -26,7 +26,8 @@
 //!    taken in at once, wherever they begin.
 //! 4. [`area`]: which blocks the region needs. Colour is interpolated, so that a region needs its neighbours, too.
 //! 5. [`walk`] goes from MCU to MCU, and [`entropy`] through the blocks: those that are needed are decoded; the others
-//!    are passed over, several symbols at a time, but for their mean values. It ends with the last MCU that is needed.
+//!    are passed over, several symbols at a time, but for their mean values. It ends with the last MCU that is needed, and
+//!    begins, in a file that was seen before, near the first one.
 //! 6. [`picture`]: after each row of MCUs, coefficients become samples (the inverse DCT), colour is interpolated to the size
 //!    of the luma, and both become red, green and blue. [`kernels`] chooses between the [`portable`] code and that for AVX2.
 //!    (There is none for NEON: on ARM, the library does it all, which has.)
@@ -51,12 +52,16 @@ mod avx2;
 mod entropy;
 mod header;
 mod huffman;
+mod index;
 mod kernels;
 mod picture;
 mod portable;
 mod refusal;
 mod scan;
+mod trace;
 mod walk;
+
+use std::sync::Arc;
 
 use super::stored::Region;
 use area::Area;
@@ -64,6 +69,7 @@ use entropy::Tables;
 pub(super) use entropy::{Block, ZIGZAG};
 use header::{Frame, Sampling};
 use huffman::{AcTable, DcTable};
+pub(crate) use index::Index;
 pub(super) use kernels::Kernels;
 use picture::Picture;
 pub(super) use portable::{Quantisation, factors};
@@ -71,6 +77,7 @@ pub(super) use refusal::NotOurs;
 use refusal::Ours;
 pub(super) use scan::Bits;
 use scan::Scan;
+use trace::Trace;
 use walk::Walk;
 
 /// Whether the file is of a kind that is decoded here, by its header.
@@ -85,6 +92,10 @@ pub(super) struct Decoder {
     ac: [Option<Box<AcTable>>; 4],
     blocks: Vec<Block>,
     picture: Picture,
+    trace: Trace,
+    index: Option<Arc<Index>>,
+    /// The most bytes that the index may have when a file is added to it.
+    index_bytes: u64,
 }
 
 impl Default for Decoder {
@@ -101,7 +112,18 @@ impl Decoder {
             ac: Default::default(),
             blocks: Vec::new(),
             picture: Picture::new(kernels),
+            trace: Trace::default(),
+            index: None,
+            index_bytes: 0,
         }
+    }
+
+    /// Uses an index from now on, and adds to it as long as it has at most `bytes` bytes.
+    pub(super) fn set_index(&mut self, index: impl FnOnce() -> Option<Arc<Index>>, bytes: u64) {
+        if self.index.is_none() && bytes > 0 {
+            self.index = index();
+        }
+        self.index_bytes = bytes;
     }
 
     /// Whether there is code for this processor in particular.
@@ -157,12 +179,18 @@ impl Decoder {
             }
         };
         let tables = [tables(0)?, tables(1)?, tables(2)?];
-        let mut walk = Walk::new(&frame, &area, &tables, &self.scan)?;
-        for y in 0..area.mcu_rows.end {
+        self.trace.clear();
+        let index = self.index.as_deref().filter(|_| self.index_bytes > 0 && area.has_blocks_outside());
+        let known = index.map(|index| (index, index.look_up(bytes, &area, &mut self.trace)));
+        let mut walk = Walk::new(&frame, &area, &tables, &self.scan, &mut self.trace)?;
+        for y in walk.rows() {
             walk.row(y, &mut self.blocks)?;
             if area.mcu_rows.contains(&y) {
                 self.picture.add(&area, y, &self.blocks, into, stride)?;
             }
+        }
+        if let Some((index, file)) = known {
+            index.keep(file, &area, &self.trace, self.index_bytes);
         }
         Ok(())
     }

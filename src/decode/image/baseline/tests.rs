@@ -10,6 +10,7 @@ use crate::decode::image::decoder::{DecodeImage, copy_region};
 use crate::decode::image::header;
 use crate::decode::image::jpeg::LibjpegTurbo;
 use crate::decode::image::stored::Scale;
+use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 
 /// Decodes a region with gaps between its rows, and takes these out. None if the file is not ours.
@@ -38,8 +39,19 @@ fn judge(bytes: &[u8]) -> crate::error::Result<(Region, Vec<u8>)> {
     Ok((whole, pixels))
 }
 
-fn decoders() -> [(&'static str, Decoder); 2] {
-    [("portable", Decoder::with(Kernels::portable())), ("dispatched", Decoder::default())]
+/// A decoder with an index of at most so many bytes.
+fn indexed(budget: &MemoryBudget, bytes: u64) -> Decoder {
+    let mut decoder = Decoder::default();
+    decoder.set_index(|| budget.spare(Index::new), bytes);
+    decoder
+}
+
+fn decoders() -> [(&'static str, Decoder); 3] {
+    [
+        ("portable", Decoder::with(Kernels::portable())),
+        ("dispatched", Decoder::default()),
+        ("indexed", indexed(&MemoryBudget::unlimited(), u64::MAX)),
+    ]
 }
 
 /// The whole, and `count` boxes of an image of that size: of one pixel up to everything, and some at the edges.
@@ -167,6 +179,77 @@ fn all_samplings_qualities_tables_and_restarts_are_those_of_the_library() {
                 Kind { size: (75, 53), subsampling, quality, has_own_tables, restart }.check(&mut decoders, 3);
             }
         }
+    }
+}
+
+#[test]
+fn wide_and_high_images_have_several_places_to_begin_at() {
+    let mut decoders = decoders();
+    for (index, size) in [(1000, 70), (70, 1000), (530, 300)].into_iter().enumerate() {
+        for (subsampling, restart) in [(Subsampling::S444, 0), (Subsampling::S420, 50), (Subsampling::S422, 7)] {
+            let has_own_tables = index == 0;
+            Kind { size, subsampling: Some(subsampling), quality: 80, has_own_tables, restart }
+                .check(&mut decoders, 40);
+        }
+    }
+}
+
+/// The rows of MCUs that are gone through to decode a region now.
+fn rows_to_read(decoder: &mut Decoder, bytes: &[u8], region: Region) -> Range<usize> {
+    let area = Area::new(&Frame::read(bytes).unwrap(), region).unwrap();
+    decoder.trace.clear();
+    decoder.index.as_ref().map(|index| index.look_up(bytes, &area, &mut decoder.trace));
+    decoder.trace.first_row()..area.mcu_rows.end
+}
+
+#[test]
+fn what_stands_before_a_region_is_read_once() {
+    let kind = |quality| Kind { size: (400, 400), subsampling: None, quality, has_own_tables: false, restart: 0 };
+    let (bytes, other) = (kind(80).encode(), kind(81).encode());
+    let budget = MemoryBudget::new(1 << 20);
+    let [mut decoder, mut second] = [(); 2].map(|()| indexed(&budget, 1 << 20));
+    let region = |y: u32, height: u32| Region { x: 200, y, width: 100, height };
+    let read = |decoder: &mut Decoder, region| {
+        let rows = rows_to_read(decoder, &bytes, region);
+        assert!(decode(decoder, &bytes, region).unwrap() == decode(&mut Decoder::default(), &bytes, region).unwrap());
+        rows
+    };
+    assert_eq!(read(&mut decoder, region(80, 80)), 0..20);
+    assert!(budget.used() > 0);
+    // The last row was not read to its end; that before it is read again to find out where the next one begins.
+    assert_eq!(read(&mut decoder, region(80, 72)), 10..19);
+    assert_eq!(read(&mut second, region(240, 80)), 18..40);
+    assert_eq!(read(&mut decoder, region(232, 80)), 29..39);
+    assert_eq!(read(&mut decoder, region(0, 400)), 0..50);
+    assert_eq!(read(&mut decoder, region(392, 8)), 49..50);
+    assert_eq!(rows_to_read(&mut decoder, &other, region(240, 80)), 0..40);
+    // Whoever needs the memory gets it.
+    drop(budget.reserve(budget.limit(), "a ring slot").unwrap());
+    assert_eq!(budget.used(), 0);
+    assert_eq!(read(&mut decoder, region(240, 80)), 0..40);
+    assert_eq!(read(&mut decoder, region(240, 80)), 0..40);
+}
+
+#[test]
+fn an_index_stays_within_its_limit_and_within_the_budget() {
+    let files = (0..100).map(|file| {
+        let size = (30 + file % 9, 400 + 31 * file);
+        Kind { size, subsampling: None, quality: 60, has_own_tables: false, restart: 0 }.encode()
+    });
+    let files: Vec<Vec<u8>> = files.collect();
+    for (limit, budget, most) in
+        [(100_000, u64::MAX, 100_000), (u64::MAX, 50_000, 50_000), (1000, u64::MAX, 0), (0, 9, 0)]
+    {
+        let budget = MemoryBudget::new(budget);
+        let mut decoder = indexed(&budget, limit);
+        let region = Region { x: 1, y: 390, width: 5, height: 5 };
+        files.iter().for_each(|file| drop(decode(&mut decoder, file, region).unwrap()));
+        let known = files.iter().filter(|file| rows_to_read(&mut decoder, file, region).start > 0).count();
+        assert!(
+            budget.used() <= most && (known > 0) == (most > 0) && known < 100,
+            "{known} files, {} bytes",
+            budget.used()
+        );
     }
 }
 
@@ -342,6 +425,27 @@ fn numbers_that_leave_the_common_range_are_not_ours() {
 fn damaged_files_have_the_pixels_of_the_library_or_are_not_ours() {
     let (wholes, parts) = check_damaged(0..4000, 1);
     assert!(wholes > 50 && parts > 50, "{wholes} wholes and {parts} parts were compared");
+}
+
+#[test]
+fn an_index_changes_nothing_about_damaged_files() {
+    let key = RandomKey::new(11);
+    let mut indexed = indexed(&MemoryBudget::unlimited(), u64::MAX);
+    let (mut plain, mut good, mut bad) = (Decoder::default(), 0, 0);
+    for index in 0..3000 {
+        let key = key.with(index);
+        let bytes = mutate(&Kind::draw(key.with(1), (300, 150)).encode(), key);
+        let Ok(header) = header(&bytes) else { continue };
+        if header.check(1 << 17).is_err() {
+            continue;
+        }
+        for region in regions(Region::whole(&header), 5, key.bits(9)) {
+            let [found, expected] = [&mut indexed, &mut plain].map(|decoder| decode(decoder, &bytes, region));
+            assert!(found == expected, "file {index}, {region:?}: {:?}, {:?}", found.err(), expected.err());
+            *(if found.is_ok() { &mut good } else { &mut bad }) += 1;
+        }
+    }
+    assert!(good > 1000 && bad > 1000, "{good} good, {bad} bad");
 }
 
 /// In release mode: `cargo test --release --lib baseline -- --ignored`.

@@ -7,6 +7,7 @@ use super::entropy::{Block, Tables, advance, decode};
 use super::header::Frame;
 use super::refusal::{NotOurs, Ours};
 use super::scan::{Bits, Scan};
+use super::trace::{Point, Trace};
 
 /// A block of an MCU.
 #[derive(Clone, Copy, Default)]
@@ -36,7 +37,8 @@ pub(super) struct Walk<'a> {
     units: [Unit; 6],
     count: usize,
     bits: Bits<'a>,
-    /// Where the present restart interval ends, and where those behind it do.
+    /// Where all restart intervals end, the present one, and those behind it.
+    all_ends: &'a [usize],
     end: usize,
     ends: &'a [usize],
     /// MCUs of a whole restart interval, and those left of the present one.
@@ -44,13 +46,20 @@ pub(super) struct Walk<'a> {
     left: usize,
     /// Mean values of the last block of each component.
     before: [i32; 3],
+    trace: &'a mut Trace,
 }
 
 impl<'a> Walk<'a> {
-    pub(super) fn new(frame: &Frame<'_>, area: &'a Area, tables: &'a [Tables<'a>], scan: &'a Scan) -> Ours<Self> {
+    pub(super) fn new(
+        frame: &Frame<'_>,
+        area: &'a Area,
+        tables: &'a [Tables<'a>],
+        scan: &'a Scan,
+        trace: &'a mut Trace,
+    ) -> Ours<Self> {
         let interval = if frame.restart == 0 { area.mcus.0 * area.mcus.1 } else { frame.restart };
-        let (end, ends) = scan.ends().split_first().ok_or(NotOurs("no data"))?;
-        let end = *end;
+        let all_ends = scan.ends();
+        let (&end, ends) = all_ends.split_first().ok_or(NotOurs("no data"))?;
         let (mut units, mut count) = ([Unit::default(); 6], 0);
         for (component, span) in area.spans().iter().enumerate() {
             let (h, v) = span.per_mcu;
@@ -60,19 +69,35 @@ impl<'a> Walk<'a> {
             }
         }
         let bits = Bits::new(scan.bytes(), 0);
-        Ok(Self { area, tables, units, count, bits, end, ends, interval, left: interval, before: [0; 3] })
+        let (left, before) = (interval, [0; 3]);
+        Ok(Self { area, tables, units, count, bits, all_ends, end, ends, interval, left, before, trace })
+    }
+
+    /// The rows of MCUs to go through.
+    pub(super) fn rows(&self) -> Range<usize> {
+        self.trace.first_row()..self.area.mcu_rows.end
     }
 
     /// Goes through row `y` of the MCUs. Its needed blocks go to `blocks`.
     pub(super) fn row(&mut self, y: usize, blocks: &mut [Block]) -> Ours<()> {
         let (columns, rows) = (&self.area.mcu_columns, &self.area.mcu_rows);
         let is_last = y + 1 == rows.end;
+        let is_known = self.trace.is_known(y);
         // Nobody needs what follows the last needed MCU, but the image's end is looked at if it is as near as that.
-        let end = if is_last && rows.end < self.area.mcus.1 { columns.end } else { self.area.mcus.0 };
+        let end = if is_known || is_last && rows.end < self.area.mcus.1 { columns.end } else { self.area.mcus.0 };
         let mut x = 0;
+        if let Some((at, point)) = self.trace.start(y, columns.start) {
+            x = at;
+            self.go_to(y * self.area.mcus.0 + x, point);
+        }
         while x < end {
             if self.left == 0 {
                 self.next_interval()?;
+            }
+            let mut next = usize::MAX;
+            if !is_known {
+                self.trace.note(x, &self.bits, self.before);
+                next = self.trace.next(x);
             }
             let here = rows.contains(&y) && columns.contains(&x);
             let until = match (here, x < columns.start && rows.contains(&y)) {
@@ -80,7 +105,7 @@ impl<'a> Walk<'a> {
                 (_, true) => columns.start,
                 _ => end,
             };
-            let until = until.min(x + self.left);
+            let until = until.min(x + self.left).min(next);
             self.left -= until - x;
             match here {
                 true => self.decode(x..until, y, blocks)?,
@@ -91,10 +116,21 @@ impl<'a> Walk<'a> {
                 return Err(NotOurs("data that ends early"));
             }
         }
-        if is_last && rows.end == self.area.mcus.1 {
+        if is_last && rows.end == self.area.mcus.1 && !is_known {
             self.check_end()?;
         }
         Ok(())
+    }
+
+    /// Goes to an MCU that was passed before.
+    fn go_to(&mut self, mcu: usize, point: Point) {
+        let (bits, interval) = (point.bits(), mcu / self.interval);
+        self.bits = self.bits.at(bits / 8);
+        self.bits.refill();
+        self.bits.consume(bits as u32 % 8);
+        self.before = point.means();
+        (self.end, self.ends) = (self.all_ends[interval], &self.all_ends[interval + 1..]);
+        self.left = self.interval - mcu % self.interval;
     }
 
     fn check_end(&self) -> Ours<()> {

@@ -1,0 +1,147 @@
+//! Places in the data of files that were decoded before, at which decoding can begin.
+//!
+//! To find the first block of a part, one has to read every code before it, once: while that is done, it is noted what a
+//! decoder has to know at every 16th MCU (a [`Trace`]). When another part of the same file is wanted, as with random crops in later
+//! epochs, decoding begins in each row at the nearest such place. Files are told apart by a hash of all their bytes, so what
+//! was noted of a file that has changed is never used, and a part that was passed over once without a fault has none.
+
+use std::collections::HashMap;
+use std::mem;
+
+use twox_hash::XxHash3_128;
+
+use super::area::Area;
+use super::trace::{Point, Trace, across};
+use crate::memory::{Room, Spare};
+use crate::sync::Mutex;
+
+/// Least number of points for which memory is taken at a time.
+const CHUNK: usize = 4096;
+
+/// The points of many files, shared by decoders.
+#[derive(Debug)]
+pub(crate) struct Index {
+    room: Room,
+    state: Mutex<State>,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    files: HashMap<u128, Place>,
+    chunks: Vec<Vec<Point>>,
+    /// Bytes that were taken for both.
+    bytes: u64,
+    /// Whether memory was refused, or needed for something else: nothing is noted from then on.
+    is_closed: bool,
+}
+
+/// Where a file's points are.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    chunk: u32,
+    first: u32,
+    /// Points of all rows.
+    all: u32,
+    /// Rows of MCUs whose points are known, from the top.
+    rows: u32,
+}
+
+impl Place {
+    /// The points, if there are as many as the file should have: a hash may be that of another one.
+    fn of<'a>(&self, chunks: &'a mut [Vec<Point>], all: usize) -> Option<&'a mut [Point]> {
+        let chunk = &mut chunks[self.chunk as usize];
+        (self.all as usize == all).then(|| &mut chunk[self.first as usize..][..all])
+    }
+}
+
+/// Points of all rows.
+fn all(area: &Area) -> usize {
+    across(area) * area.mcus.1
+}
+
+impl Index {
+    pub(crate) fn new(room: Room) -> Self {
+        Self { room, state: Mutex::default() }
+    }
+
+    /// Begins a trace with what is known of a file, of which `area` is wanted, and returns the file's key.
+    pub(super) fn look_up(&self, bytes: &[u8], area: &Area, trace: &mut Trace) -> u128 {
+        let file = XxHash3_128::oneshot(bytes);
+        let mut state = self.state.lock();
+        let State { files, chunks, .. } = &mut *state;
+        let known = files.get(&file).and_then(|place| Some((place.rows as usize, &*place.of(chunks, all(area))?)));
+        let (rows, points) = known.unwrap_or_default();
+        trace.begin(area, rows, points);
+        file
+    }
+
+    /// Keeps what was noted of a file, if there is room within `most_bytes`.
+    pub(super) fn keep(&self, file: u128, area: &Area, trace: &Trace, most_bytes: u64) {
+        let (all, across, (first, points)) = (all(area), across(area), trace.noted(area));
+        if points.is_empty() {
+            return;
+        }
+        let mut state = self.state.lock();
+        let state = &mut *state;
+        if !state.files.contains_key(&file) {
+            if first > 0 || !state.has_room(&self.room, all, most_bytes) {
+                return;
+            }
+            state.add(file, all);
+        }
+        let Some(place) = state.files.get_mut(&file) else { return };
+        // Meanwhile, others may have noted more, or less if the memory was given up.
+        let rows = first + points.len() / across;
+        if first <= place.rows as usize
+            && rows > place.rows as usize
+            && let Some(known) = place.of(&mut state.chunks, all)
+        {
+            place.rows = rows as u32;
+            known[first * across..][..points.len()].copy_from_slice(points);
+        }
+    }
+}
+
+impl State {
+    /// Makes room for so many points of one more file, within `most_bytes`.
+    fn has_room(&mut self, room: &Room, points: usize, most_bytes: u64) -> bool {
+        if self.is_closed {
+            return false;
+        }
+        let has_points = self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= points);
+        let len = if has_points { 0 } else { points.max(CHUNK) };
+        // A table is doubled in size when it is full, and both exist while it is copied.
+        let files = if self.files.len() == self.files.capacity() { self.files.len().max(14) } else { 0 };
+        let more = (len * size_of::<Point>() + files * (size_of::<(u128, Place)>() + 1) * 8 / 7) as u64;
+        if self.bytes.saturating_add(more) > most_bytes {
+            return false;
+        }
+        if !room.take(more) {
+            self.is_closed = true;
+            return false;
+        }
+        self.bytes += more;
+        if len > 0 {
+            self.chunks.push(Vec::with_capacity(len));
+        }
+        self.files.reserve(1);
+        true
+    }
+
+    /// Adds a file with so many points, of which none is known. There is room for it.
+    fn add(&mut self, file: u128, all: usize) {
+        let chunk = self.chunks.len() as u32 - 1;
+        let points = &mut self.chunks[chunk as usize];
+        let first = points.len();
+        points.resize(first + all, Point::default());
+        self.files.insert(file, Place { chunk, first: first as u32, all: all as u32, rows: 0 });
+    }
+}
+
+impl Spare for Index {
+    fn give_up(&self) -> u64 {
+        let given_up = mem::replace(&mut *self.state.lock(), State { is_closed: true, ..State::default() });
+        tracing::debug!(bytes = given_up.bytes, "the index of JPEG files makes room for other memory");
+        given_up.bytes
+    }
+}

@@ -1,0 +1,71 @@
+//! Memory that is held only while nobody needs it for something else, for what saves time and can be done without.
+
+use std::any::Any;
+use std::sync::Arc as StdArc;
+
+use super::account::{Count, Spare};
+use super::budget::MemoryBudget;
+use crate::sync::Arc;
+
+/// Where spare memory is taken from. It does not keep the budget, which keeps the one who takes.
+#[derive(Debug)]
+pub(crate) struct Room(Arc<Count>);
+
+impl Room {
+    /// Takes `bytes` if they are free.
+    pub(crate) fn take(&self, bytes: u64) -> bool {
+        self.0.take(bytes).is_ok()
+    }
+}
+
+impl MemoryBudget {
+    /// The `T` of this budget, made at the first call. A budget has one such thing; `None` if it is of another type.
+    pub(crate) fn spare<T: Spare>(&self, new: impl FnOnce(Room) -> T) -> Option<StdArc<T>> {
+        let spare = self.0.spare.get_or_init(|| StdArc::new(new(Room(self.0.count.clone()))));
+        let any: StdArc<dyn Any + Send + Sync> = spare.clone();
+        any.downcast().ok()
+    }
+}
+
+#[cfg(all(test, not(ringfeed_loom)))]
+mod tests {
+    use super::*;
+    use crate::sync::Mutex;
+
+    #[derive(Debug)]
+    struct Bytes(Room, Mutex<Option<u64>>);
+
+    impl Bytes {
+        fn take(&self, more: u64) -> bool {
+            self.1.lock().as_mut().is_some_and(|bytes| {
+                let is_free = self.0.take(more);
+                *bytes += if is_free { more } else { 0 };
+                is_free
+            })
+        }
+    }
+
+    impl Spare for Bytes {
+        fn give_up(&self) -> u64 {
+            self.1.lock().take().unwrap_or_default()
+        }
+    }
+
+    #[test]
+    fn spare_memory_goes_to_whoever_needs_it() {
+        let budget = MemoryBudget::new(100);
+        let bytes = || budget.spare(|room| Bytes(room, Mutex::new(Some(0)))).unwrap();
+        assert!(bytes().take(30) && bytes().take(20) && !bytes().take(60));
+        assert_eq!(budget.used(), 50);
+        // What can never fit takes nothing away.
+        assert!(budget.reserve(101, "a ring slot").is_err());
+        assert_eq!(budget.used(), 50);
+        let mut slot = budget.reserve(50, "a ring slot").unwrap();
+        assert_eq!(budget.used(), 100);
+        assert!(slot.grow_if_free(51));
+        assert_eq!((budget.used(), bytes().take(1)), (51, false));
+        let tool = budget.lend::<Vec<u8>>(49, "work").unwrap();
+        assert_eq!(budget.used(), 100);
+        drop((tool, slot));
+    }
+}
