@@ -13,6 +13,8 @@ pub(super) struct Account {
     pub(super) count: Arc<Count>,
     #[cfg(feature = "images")]
     pub(super) spare: std::sync::OnceLock<std::sync::Arc<dyn Spare>>,
+    #[cfg(feature = "images")]
+    giving_up: Mutex<()>,
     pub(super) tools: Mutex<Tools>,
     /// Notified when a lent tool has come back.
     pub(super) came_back: Condvar,
@@ -21,8 +23,8 @@ pub(super) struct Account {
 #[cfg(feature = "images")]
 /// What the users of a budget share, and can do without.
 pub(crate) trait Spare: Any + std::fmt::Debug + Send + Sync {
-    /// Frees the memory, takes none from now on, and returns how many bytes it had [taken](Room::take). Called under a
-    /// lock of the budget, so it must not take from it or give back.
+    /// Frees the memory, and returns how many bytes it had [taken](super::spare::Room::take). Called under locks of the
+    /// budget, so it must neither take from it or give back, nor call code of the user's.
     fn give_up(&self) -> u64;
 }
 
@@ -69,6 +71,8 @@ impl Account {
             count: Arc::new(Count { limit, used: AtomicU64::new(0) }),
             #[cfg(feature = "images")]
             spare: std::sync::OnceLock::new(),
+            #[cfg(feature = "images")]
+            giving_up: Mutex::default(),
             tools: Mutex::default(),
             came_back: Condvar::new(),
         }
@@ -77,20 +81,21 @@ impl Account {
     /// Takes `more` bytes, spare ones if there are no others; if they are not free, returns the number of bytes in use.
     pub(super) fn take(&self, more: u64) -> Result<(), u64> {
         match self.count.take(more) {
-            Err(_) if more <= self.limit && self.give_up_spare() => self.count.take(more),
+            Err(_) if more <= self.limit => self.take_spare(more),
             taken => taken,
         }
     }
 
-    /// Whether there was spare memory, which is free now.
+    /// Takes `more` bytes after spare memory was given up.
     #[cold]
-    fn give_up_spare(&self) -> bool {
+    fn take_spare(&self, more: u64) -> Result<(), u64> {
         #[cfg(feature = "images")]
-        let bytes = self.spare.get().map_or(0, |spare| spare.give_up());
-        #[cfg(not(feature = "images"))]
-        let bytes = 0;
-        self.count.give_back(bytes);
-        bytes > 0
+        if let Some(spare) = self.spare.get() {
+            // One after another: nobody finds nothing left to give up before what others gave up is free.
+            let _turn = self.giving_up.lock();
+            self.count.give_back(spare.give_up());
+        }
+        self.count.take(more)
     }
 
     #[cold]

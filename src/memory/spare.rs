@@ -16,6 +16,11 @@ impl Room {
     pub(crate) fn take(&self, bytes: u64) -> bool {
         self.0.take(bytes).is_ok()
     }
+
+    /// Gives back bytes that were taken.
+    pub(crate) fn give_back(&self, bytes: u64) {
+        self.0.give_back(bytes);
+    }
 }
 
 impl MemoryBudget {
@@ -33,28 +38,27 @@ mod tests {
     use crate::sync::Mutex;
 
     #[derive(Debug)]
-    struct Bytes(Room, Mutex<Option<u64>>);
+    struct Bytes(Room, Mutex<u64>);
 
     impl Bytes {
         fn take(&self, more: u64) -> bool {
-            self.1.lock().as_mut().is_some_and(|bytes| {
-                let is_free = self.0.take(more);
-                *bytes += if is_free { more } else { 0 };
-                is_free
-            })
+            let mut bytes = self.1.lock();
+            let is_free = self.0.take(more);
+            *bytes += if is_free { more } else { 0 };
+            is_free
         }
     }
 
     impl Spare for Bytes {
         fn give_up(&self) -> u64 {
-            self.1.lock().take().unwrap_or_default()
+            std::mem::take(&mut self.1.lock())
         }
     }
 
     #[test]
     fn spare_memory_goes_to_whoever_needs_it() {
         let budget = MemoryBudget::new(100);
-        let bytes = || budget.spare(|room| Bytes(room, Mutex::new(Some(0)))).unwrap();
+        let bytes = || budget.spare(|room| Bytes(room, Mutex::new(0))).unwrap();
         assert!(bytes().take(30) && bytes().take(20) && !bytes().take(60));
         assert_eq!(budget.used(), 50);
         // What can never fit takes nothing away.
@@ -63,9 +67,34 @@ mod tests {
         let mut slot = budget.reserve(50, "a ring slot").unwrap();
         assert_eq!(budget.used(), 100);
         assert!(slot.grow_if_free(51));
-        assert_eq!((budget.used(), bytes().take(1)), (51, false));
+        assert_eq!(budget.used(), 51);
         let tool = budget.lend::<Vec<u8>>(49, "work").unwrap();
         assert_eq!(budget.used(), 100);
         drop((tool, slot));
+    }
+
+    #[test]
+    fn what_fits_without_spare_memory_fits_with_it_whoever_else_comes() {
+        let budget = MemoryBudget::new(100);
+        let bytes = budget.spare(|room| Bytes(room, Mutex::new(0))).unwrap();
+        let together = std::sync::Barrier::new(3);
+        std::thread::scope(|scope| {
+            for thread in 0..2 {
+                let (budget, together) = (&budget, &together);
+                scope.spawn(move || {
+                    for _ in 0..3000 {
+                        together.wait();
+                        let reserved = budget.reserve(50, "a ring slot").map(drop);
+                        together.wait();
+                        assert!(reserved.is_ok(), "thread {thread}");
+                    }
+                });
+            }
+            for _ in 0..3000 {
+                while bytes.take(1) {}
+                together.wait();
+                together.wait();
+            }
+        });
     }
 }

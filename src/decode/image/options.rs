@@ -208,8 +208,9 @@ pub struct ImageOptions {
     /// Maximum number of bytes of memory for an index of baseline JPEG files: about 600 for a file of 500 x 400 pixels (4:2:0),
     /// 10 for every 256 x 16. With it, a part of a file that was decoded before, such as a random crop in a later epoch, is decoded without
     /// reading all that stands above it and to its left. All images of a loader share the index. It counts
-    /// against the memory budget, and gives its memory back for good as soon as it is needed for anything else. Pixels and
-    /// errors are the same. Default: 2^28. With 0, there is no index.
+    /// against the memory budget, gives all its memory up when that is needed for anything else, and then takes at most half as
+    /// much. It is kept as long as the budget, and used by [`JpegDecoder::Auto`] on processors with AVX2. Pixels and
+    /// errors are the same. Default: 2^28, enough for 400,000 files of that size. With 0, there is no index.
     pub jpeg_index_bytes: u64,
 }
 

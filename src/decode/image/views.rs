@@ -47,8 +47,9 @@ impl Shared {
             most = most.max(memory);
         }
         let region = region.filter(|_| sharing > 1)?;
+        let index_bytes = views.iter().map(|view| view.jpeg_index_bytes).max()?;
         let memory = Decoders::memory(&stored, region) + region.bytes() as u64 + most;
-        let mut work = ImageWork::lend(budget, memory, views.first()?).ok()?;
+        let mut work = ImageWork::lend(budget, memory, index_bytes).ok()?;
         let damages = work.decode_shared(bytes, &stored, region, jpeg).ok()?;
         damages.is_empty().then_some(Self { work, stored, jpeg, part: region })
     }

@@ -38,7 +38,7 @@ pub(crate) fn write_image(
 ) -> Result<((usize, usize), Damages)> {
     let key = options.key(key);
     let wanted = Wanted::new(checked_header(bytes, options)?, options, key)?;
-    let mut work = ImageWork::lend(budget, wanted.memory(options), options)?;
+    let mut work = ImageWork::lend(budget, wanted.memory(options), options.jpeg_index_bytes)?;
     let size = work.write(bytes, wanted, options, key, tensor, None)?;
     Ok((size, work.damages))
 }
@@ -121,14 +121,14 @@ pub(crate) struct ImageWork {
 }
 
 impl ImageWork {
-    /// One with `bytes` bytes of `budget`.
+    /// One with `bytes` bytes of `budget`, and an index of at most `index_bytes`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) with too little memory.
-    pub(super) fn lend(budget: &MemoryBudget, bytes: u64, options: &ImageOptions) -> Result<Lent<Self>> {
+    pub(super) fn lend(budget: &MemoryBudget, bytes: u64, index_bytes: u64) -> Result<Lent<Self>> {
         let mut work = budget.lend::<Self>(bytes, "decoding an image")?;
-        work.decoders.share_index(budget, options.jpeg_index_bytes);
+        work.decoders.share_index(budget, index_bytes);
         Ok(work)
     }
 

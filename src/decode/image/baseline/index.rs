@@ -7,6 +7,7 @@
 
 use std::collections::HashMap;
 use std::mem;
+use std::ops::Range;
 
 use twox_hash::XxHash3_128;
 
@@ -15,8 +16,10 @@ use super::trace::{Point, Trace, across};
 use crate::memory::{Room, Spare};
 use crate::sync::Mutex;
 
-/// Least number of points for which memory is taken at a time.
-const CHUNK: usize = 4096;
+/// Least and most points for which memory is taken at a time, unless a file has more.
+const CHUNK: Range<usize> = 4096..65536;
+/// Files in the first table.
+const FILES: usize = 112;
 
 /// The points of many files, shared by decoders.
 #[derive(Debug)]
@@ -25,14 +28,22 @@ pub(crate) struct Index {
     state: Mutex<State>,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     files: HashMap<u128, Place>,
     chunks: Vec<Vec<Point>>,
     /// Bytes that were taken for both.
     bytes: u64,
-    /// Whether memory was refused, or needed for something else: nothing is noted from then on.
-    is_closed: bool,
+    /// The most that may be taken: half as much as was given up the last time.
+    most_bytes: u64,
+    /// The largest limit within which there was no room for a file: with such a one, no further file is noted.
+    full_at: u64,
+}
+
+impl State {
+    fn new(most_bytes: u64) -> Self {
+        Self { files: HashMap::new(), chunks: Vec::new(), bytes: 0, most_bytes, full_at: 0 }
+    }
 }
 
 /// Where a file's points are.
@@ -61,18 +72,25 @@ fn all(area: &Area) -> usize {
 
 impl Index {
     pub(crate) fn new(room: Room) -> Self {
-        Self { room, state: Mutex::default() }
+        Self { room, state: Mutex::new(State::new(u64::MAX)) }
     }
 
-    /// Begins a trace with what is known of a file, of which `area` is wanted, and returns the file's key.
-    pub(super) fn look_up(&self, bytes: &[u8], area: &Area, trace: &mut Trace) -> u128 {
+    /// Begins a trace with what is known of a file, of which `area` is wanted, and returns the file's key. None if the
+    /// whole file is wanted, or nothing is known of it and there is no room within `most_bytes`.
+    pub(super) fn look_up(&self, bytes: &[u8], area: &Area, trace: &mut Trace, most_bytes: u64) -> Option<u128> {
+        if (&area.mcu_columns, &area.mcu_rows) == (&(0..area.mcus.0), &(0..area.mcus.1)) {
+            return None;
+        }
         let file = XxHash3_128::oneshot(bytes);
         let mut state = self.state.lock();
-        let State { files, chunks, .. } = &mut *state;
+        let State { files, chunks, full_at, .. } = &mut *state;
         let known = files.get(&file).and_then(|place| Some((place.rows as usize, &*place.of(chunks, all(area))?)));
+        if known.is_none() && most_bytes <= *full_at {
+            return None;
+        }
         let (rows, points) = known.unwrap_or_default();
         trace.begin(area, rows, points);
-        file
+        Some(file)
     }
 
     /// Keeps what was noted of a file, if there is room within `most_bytes`.
@@ -105,26 +123,28 @@ impl Index {
 impl State {
     /// Makes room for so many points of one more file, within `most_bytes`.
     fn has_room(&mut self, room: &Room, points: usize, most_bytes: u64) -> bool {
-        if self.is_closed {
-            return false;
-        }
         let has_points = self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= points);
-        let len = if has_points { 0 } else { points.max(CHUNK) };
-        // A table is doubled in size when it is full, and both exist while it is copied.
-        let files = if self.files.len() == self.files.capacity() { self.files.len().max(14) } else { 0 };
-        let more = (len * size_of::<Point>() + files * (size_of::<(u128, Place)>() + 1) * 8 / 7) as u64;
-        if self.bytes.saturating_add(more) > most_bytes {
+        // An eighth of what is there.
+        let usual = (self.bytes as usize / (8 * size_of::<Point>())).clamp(CHUNK.start, CHUNK.end);
+        let len = if has_points { 0 } else { points.max(usual) };
+        let is_full = self.files.len() == self.files.capacity();
+        let capacity = if is_full { (2 * self.files.len()).max(FILES) } else { 0 };
+        // Both tables exist while the old one is copied.
+        let old = if is_full { table_bytes(self.files.capacity()) } else { 0 };
+        let more = (len * size_of::<Point>()) as u64 + table_bytes(capacity);
+        let most = most_bytes.min(self.most_bytes);
+        if self.bytes.saturating_add(more) > most || !room.take(more) {
+            self.full_at = self.full_at.max(most_bytes);
             return false;
         }
-        if !room.take(more) {
-            self.is_closed = true;
-            return false;
-        }
-        self.bytes += more;
         if len > 0 {
             self.chunks.push(Vec::with_capacity(len));
         }
-        self.files.reserve(1);
+        if is_full {
+            self.files.reserve(capacity - self.files.len());
+            room.give_back(old);
+        }
+        self.bytes += more - old;
         true
     }
 
@@ -138,10 +158,19 @@ impl State {
     }
 }
 
+/// Memory of a table for so many files: its capacity is seven eighths of a power of two.
+fn table_bytes(capacity: usize) -> u64 {
+    let places = if capacity == 0 { 0 } else { (capacity * 8).div_ceil(7).next_power_of_two() };
+    (places * (size_of::<(u128, Place)>() + 1)) as u64
+}
+
 impl Spare for Index {
     fn give_up(&self) -> u64 {
-        let given_up = mem::replace(&mut *self.state.lock(), State { is_closed: true, ..State::default() });
-        tracing::debug!(bytes = given_up.bytes, "the index of JPEG files makes room for other memory");
-        given_up.bytes
+        let mut state = self.state.lock();
+        if state.bytes == 0 {
+            return 0;
+        }
+        let less = State::new(state.bytes / 2);
+        mem::replace(&mut *state, less).bytes
     }
 }

@@ -180,8 +180,9 @@ impl Decoder {
         };
         let tables = [tables(0)?, tables(1)?, tables(2)?];
         self.trace.clear();
-        let index = self.index.as_deref().filter(|_| self.index_bytes > 0 && area.has_blocks_outside());
-        let known = index.map(|index| (index, index.look_up(bytes, &area, &mut self.trace)));
+        let index = self.index.as_deref().filter(|_| self.index_bytes > 0);
+        let known =
+            index.and_then(|index| Some((index, index.look_up(bytes, &area, &mut self.trace, self.index_bytes)?)));
         let mut walk = Walk::new(&frame, &area, &tables, &self.scan, &mut self.trace)?;
         for y in walk.rows() {
             walk.row(y, &mut self.blocks)?;

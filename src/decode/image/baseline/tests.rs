@@ -198,7 +198,8 @@ fn wide_and_high_images_have_several_places_to_begin_at() {
 fn rows_to_read(decoder: &mut Decoder, bytes: &[u8], region: Region) -> Range<usize> {
     let area = Area::new(&Frame::read(bytes).unwrap(), region).unwrap();
     decoder.trace.clear();
-    decoder.index.as_ref().map(|index| index.look_up(bytes, &area, &mut decoder.trace));
+    let limit = decoder.index_bytes;
+    decoder.index.as_ref().and_then(|index| index.look_up(bytes, &area, &mut decoder.trace, limit));
     decoder.trace.first_row()..area.mcu_rows.end
 }
 
@@ -223,11 +224,42 @@ fn what_stands_before_a_region_is_read_once() {
     assert_eq!(read(&mut decoder, region(0, 400)), 0..50);
     assert_eq!(read(&mut decoder, region(392, 8)), 49..50);
     assert_eq!(rows_to_read(&mut decoder, &other, region(240, 80)), 0..40);
-    // Whoever needs the memory gets it.
+    // Whoever needs the memory gets it, and leaves half as much.
     drop(budget.reserve(budget.limit(), "a ring slot").unwrap());
     assert_eq!(budget.used(), 0);
     assert_eq!(read(&mut decoder, region(240, 80)), 0..40);
-    assert_eq!(read(&mut decoder, region(240, 80)), 0..40);
+    assert_eq!((read(&mut decoder, region(240, 80)), budget.used()), (0..40, 0));
+    // A whole image has nothing before it.
+    let mut decoder = indexed(&MemoryBudget::new(1 << 20), 1 << 20);
+    for size in [(400, 400), (405, 405)] {
+        let bytes = Kind { size, subsampling: Some(Subsampling::S420), ..kind(80) }.encode();
+        let whole = Region { x: 0, y: 0, width: size.0 as u32, height: size.1 as u32 };
+        decode(&mut decoder, &bytes, whole).unwrap();
+        let last = Region { y: whole.height - 1, height: 1, ..whole };
+        assert_eq!(rows_to_read(&mut decoder, &bytes, last).start, 0);
+        decode(&mut decoder, &bytes, last).unwrap();
+        assert!(rows_to_read(&mut decoder, &bytes, last).start > 20);
+    }
+}
+
+#[test]
+fn an_index_that_gave_its_memory_up_begins_again_with_half_as_much() {
+    let files = (0..400).map(|file| {
+        Kind { size: (100, 300 + file), subsampling: None, quality: 60, has_own_tables: false, restart: 0 }.encode()
+    });
+    let files: Vec<Vec<u8>> = files.collect();
+    let budget = MemoryBudget::new(200_000);
+    let mut decoder = indexed(&budget, 1 << 20);
+    let region = Region { x: 1, y: 290, width: 5, height: 5 };
+    let mut used = || {
+        files.iter().for_each(|file| drop(decode(&mut decoder, file, region).unwrap()));
+        budget.used()
+    };
+    let full = used();
+    assert!(full > 150_000, "{full}");
+    drop(budget.reserve(200_000, "a ring slot").unwrap());
+    let half = used();
+    assert!((1..=full / 2).contains(&half), "{half} of {full}");
 }
 
 #[test]
