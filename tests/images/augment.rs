@@ -447,6 +447,26 @@ fn a_sample_is_the_same_picture_whatever_makes_it() {
 }
 
 #[test]
+fn an_index_of_jpeg_files_changes_no_picture_in_any_epoch() {
+    let epochs = |index_bytes: u64, workers: usize| -> Vec<BTreeMap<u64, Vec<u8>>> {
+        let cropped = Image::rgb(40, 48).augment(vec![random_resized_crop(), horizontal_flip()]);
+        let loader = Loader::images(fixture("photos")).field("image", cropped.jpeg_index_bytes(index_bytes));
+        let mut iterator = loader.shuffle(3).batch_size(2).workers(workers).build().unwrap();
+        let mut epoch = || {
+            let samples = by_sample(&mut *iterator);
+            iterator.reset().unwrap();
+            samples
+        };
+        (0..4).map(|_| epoch()).collect()
+    };
+    let plain = epochs(0, 1);
+    assert!(plain.windows(2).all(|pair| pair[0] != pair[1]));
+    for (index_bytes, workers) in [(1 << 20, 1), (1 << 20, 3), (50_000, 2)] {
+        assert!(epochs(index_bytes, workers) == plain, "{index_bytes} bytes, {workers} workers");
+    }
+}
+
+#[test]
 fn augmented_pictures_never_change_between_versions() {
     // These hashes may change only with a note in the changelog: runs that were started before could not be continued.
     // BMP and PNG, so that no decoder's rounding is in them. The resizing of the last one is arithmetic of whole numbers,
