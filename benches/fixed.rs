@@ -29,7 +29,9 @@ const ABOUT: &str = "\
 Batches of records of a file in the page cache, on one thread a core, in random order. The bare loops copy record by \
 record into as many buffers as the pipeline's ring has slots: from the mapped file, asking for the next record's first line \
 meanwhile, or with a positioned read for each. The pipeline hands out the same batches; nobody reads them. The last column is the speed by \
-that of the bare loop that reaches the file in the same way, in the same round. It does not show a disk.";
+that of the bare loop that reaches the file in the same way, in the same round. It does not show a disk. Threads of the bare loops keep \
+their buffers; a slot of the ring is filled by whichever worker is free, which costs more where cores do not share a cache: how long \
+a cache line takes from core to core is printed first.";
 
 /// Bytes of a record, records of a batch, and how many times a measurement goes through the file, so that it takes a
 /// quarter of a second or longer. The pipeline ends an epoch and begins the next; a bare loop goes on.
@@ -48,6 +50,7 @@ fn main() -> ringfeed::Result<()> {
     // SAFETY: the file is the temporary one above, or one that whoever measures leaves as it is meanwhile.
     let map = unsafe { Mmap::map(&file) }.expect("a file can be mapped");
 
+    eprintln!("a cache line goes from core to core in {:.0} ns", core_to_core() / 1e-9);
     let mut table = Table::new(ABOUT, &["record", "way"], &FIGURES);
     for (bytes, batch, times) in RECORDS {
         let records = map.len() / bytes;
@@ -99,6 +102,25 @@ fn main() -> ringfeed::Result<()> {
     }
     table.print(&options);
     Ok(())
+}
+
+/// Seconds that a thread waits for what another one writes: half of what there and back takes.
+fn core_to_core() -> f64 {
+    const TIMES: usize = 200_000;
+    let (line, begin) = (&AtomicUsize::new(0), Instant::now());
+    let pass = |first: usize| {
+        for turn in (first..2 * TIMES).step_by(2) {
+            while line.load(Ordering::Acquire) != turn {
+                std::hint::spin_loop();
+            }
+            line.store(turn + 1, Ordering::Release);
+        }
+    };
+    scope(|scope| {
+        scope.spawn(|| pass(0));
+        pass(1);
+    });
+    begin.elapsed().as_secs_f64() / (2 * TIMES) as f64
 }
 
 /// Asks the processor for the line at `at`.

@@ -13,6 +13,11 @@ impl Gate {
         Self { open_for: AtomicUsize::new(workers), is_closed: Mutex::new(false), changed: Condvar::new() }
     }
 
+    /// Number of workers that may work.
+    pub(super) fn workers(&self) -> usize {
+        self.open_for.load(Ordering::Relaxed)
+    }
+
     /// Waits until worker `worker` may work, or the workspace drops.
     pub(super) fn pass(&self, worker: usize) {
         if worker < self.open_for.load(Ordering::Acquire) {

@@ -57,6 +57,11 @@ impl Manners {
         named.into_iter().chain(shared).reduce(f64::min)
     }
 
+    /// Number of cores that workers and the planning thread run on.
+    pub(super) fn core_count(&self) -> usize {
+        if self.cores.is_empty() { cores() } else { self.cores.len() }
+    }
+
     /// Number of workers that can keep these cores busy.
     pub(crate) fn workers(&self) -> usize {
         self.most_cores().map_or(usize::MAX, |most| most.ceil() as usize).clamp(1, cores())
@@ -122,6 +127,8 @@ mod tests {
     fn there_are_as_many_workers_as_they_may_keep_cores_busy() {
         let workers = |cores: &[usize], share| Manners { cores: cores.to_vec(), nice: 0, share }.workers();
         assert_eq!(workers(&[], None), cores());
+        let core_count = |cores: &[usize]| Manners { cores: cores.to_vec(), ..Manners::default() }.core_count();
+        assert_eq!((core_count(&[]), core_count(&[0])), (cores(), 1));
         assert_eq!((workers(&[0], None), workers(&[0, 1], None)), (1, cores().min(2)));
         assert_eq!((workers(&[], Some(1.0)), workers(&[], Some(1e-3))), (cores(), 1));
     }

@@ -107,7 +107,7 @@ fn batches_come_in_the_order_of_their_tickets_whichever_is_filled_first() {
         let session = session(3, 1);
         let mut other = None;
         let planning = planning(&session, 2, move |index, job| match index {
-            0 => other = Some(thread::spawn(move || job.run(0))),
+            0 => other = Some(thread::spawn(move || _ = job.run(0))),
             _ => {
                 job.run(1);
                 other.take().expect("the first batch was given away").join().unwrap();
@@ -126,7 +126,7 @@ fn batches_come_in_the_order_of_their_tickets_whichever_is_filled_first() {
 fn a_session_that_is_paused_loses_no_batch_and_brings_every_slot_home() {
     check(|| {
         let session = session(2, 0);
-        let planning = planning(&session, 2, |_, job| job.run(0));
+        let planning = planning(&session, 2, |_, job| _ = job.run(0));
         session.resume().unwrap();
         session.pause().unwrap();
         assert_eq!(session.ring.leased(), 0);
@@ -144,7 +144,7 @@ fn a_session_that_is_paused_loses_no_batch_and_brings_every_slot_home() {
 fn a_wait_for_a_slot_ends_when_a_batch_drops_elsewhere() {
     check(|| {
         let session = session(1, 0);
-        let planning = planning(&session, 2, |_, job| job.run(0));
+        let planning = planning(&session, 2, |_, job| _ = job.run(0));
         session.resume().unwrap();
         let held = take(&session, 0);
         let trainer = thread::spawn(move || drop(held));
@@ -173,7 +173,7 @@ fn a_job_that_is_dropped_ends_the_wait_for_its_batch_and_is_not_taken_for_done()
 fn batches_that_are_made_again_after_pauses_keep_their_order() {
     check(|| {
         let session = session(3, 1);
-        let planning = planning(&session, 2, |_, job| job.run(0));
+        let planning = planning(&session, 2, |_, job| _ = job.run(0));
         for _ in 0..2 {
             session.resume().unwrap();
             session.pause().unwrap();
@@ -192,7 +192,7 @@ fn a_pause_waits_for_workers_and_has_every_slot_at_home() {
         let session = session(1, 0);
         let mut worker: Option<thread::JoinHandle<()>> = None;
         let planning = planning(&session, 1, move |_, job| {
-            if let Some(before) = worker.replace(thread::spawn(move || job.run(0))) {
+            if let Some(before) = worker.replace(thread::spawn(move || _ = job.run(0))) {
                 before.join().unwrap();
             }
         });
@@ -210,7 +210,7 @@ fn a_pause_waits_for_workers_and_has_every_slot_at_home() {
 fn a_pause_ends_the_wait_for_a_slot_that_is_held() {
     check(|| {
         let session = session(1, 0);
-        let planning = planning(&session, 2, |_, job| job.run(0));
+        let planning = planning(&session, 2, |_, job| _ = job.run(0));
         session.resume().unwrap();
         let held = take(&session, 0);
         session.pause().unwrap();
@@ -226,7 +226,7 @@ fn a_pause_ends_the_wait_for_a_slot_that_is_held() {
 fn a_trainer_that_holds_all_slots_is_told_so() {
     check(|| {
         let session = session_with(1, 0, Duration::ZERO, Overflow::Fail);
-        let planning = planning(&session, 2, |_, job| job.run(0));
+        let planning = planning(&session, 2, |_, job| _ = job.run(0));
         session.resume().unwrap();
         let held = take(&session, 0);
         assert!(matches!(session.take().0, Taken::Exhausted(_)));
@@ -240,7 +240,7 @@ fn a_trainer_that_holds_all_slots_is_told_so() {
 fn a_batch_is_spilled_where_a_trainer_holds_all_slots() {
     check(|| {
         let session = session_with(1, 0, Duration::ZERO, Overflow::Spill);
-        let planning = planning(&session, 2, |_, job| job.run(0));
+        let planning = planning(&session, 2, |_, job| _ = job.run(0));
         session.resume().unwrap();
         let held = take(&session, 0);
         drop(take(&session, 1));

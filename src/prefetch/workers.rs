@@ -84,18 +84,21 @@ impl Job {
         }
     }
 
-    /// Runs on worker `worker`.
-    pub(super) fn run(self, worker: usize) {
+    /// Runs on worker `worker`. Returns whether other threads have something to do now that may bring more jobs.
+    pub(super) fn run(self, worker: usize) -> bool {
         match self {
             Self::Fill(filling) => filling.run(worker),
-            Self::Measure(portion) => portion.run(worker),
+            Self::Measure(portion) => {
+                portion.run(worker);
+                false
+            }
         }
     }
 }
 
 impl Filling {
-    fn run(mut self, worker: usize) {
-        let Some(mut share) = self.share.take() else { return };
+    fn run(mut self, worker: usize) -> bool {
+        let Some(mut share) = self.share.take() else { return false };
         let session = &*self.session;
         let mut scratch = session.take_scratch(worker);
         let rows = share.rows().len();
@@ -123,10 +126,9 @@ impl Filling {
                 share.abandon()
             }
         };
-        if let Some(draft) = draft {
-            session.filled(draft, worker, &mut scratch);
-        }
+        let are_others_due = draft.is_some_and(|draft| session.filled(draft, worker, &mut scratch));
         session.keep_scratch(worker, scratch);
+        are_others_due
     }
 }
 
@@ -202,6 +204,7 @@ impl Pool {
         let rest = Arc::new(Rest::new(manners.most_cores()));
         let gate = Arc::new(Gate::new(begin.workers));
         let pool = Self { jobs, alive, schedule, rest, gate, close_wait, process: std::process::id() };
+        let cores = manners.core_count();
         for worker in 0..bounds.workers.unwrap_or(begin.workers).max(begin.workers) {
             let (fill_jobs, measure_jobs) = (fill_jobs.clone(), measure_jobs.clone());
             let (alive, schedule) = (pool.alive.clone(), pool.schedule.clone());
@@ -214,7 +217,7 @@ impl Pool {
                     let _guard = guard;
                     manners.mind();
                     schedule.join();
-                    work(worker, &fill_jobs, &measure_jobs, &rest, &gate);
+                    work(worker, &fill_jobs, &measure_jobs, &rest, &gate, cores);
                 })
                 .map_err(|error| Error::new(ErrorKind::Io, format!("a worker thread can't be started: {error}")))?;
         }
@@ -248,7 +251,7 @@ impl Drop for AliveGuard {
     }
 }
 
-fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Rest, gate: &Gate) {
+fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Rest, gate: &Gate, cores: usize) {
     loop {
         gate.pass(worker);
         let since = now();
@@ -261,16 +264,19 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Res
         let resting = rest.is_needed().then(|| (job.session().counters.clone(), thread_cpu()));
         // A job catches panics of the user's code in it, but it may be the last owner of the user's filler or buffers,
         // whose destructors run outside of it. The next job must not suffer from that.
-        let ran = caught(|| {
-            job.run(worker);
-            Ok(())
-        });
-        if let Err(error) = ran {
+        let are_others_due = caught(|| Ok(job.run(worker))).unwrap_or_else(|error| {
             tracing::warn!(%error, "a source panicked while it was dropped");
-        }
+            false
+        });
         if let Some((counters, before)) = resting {
             let used = thread_cpu().zip(before).map(|(now, before)| now.saturating_sub(before));
             add(&counters.rest_ns, rest.after(used.unwrap_or_default()));
+        }
+        // Without a core of their own, the trainer and the planning thread wait until a worker leaves its core. They get it
+        // before all jobs are done, so that the other cores have work while they run.
+        let workers = gate.workers();
+        if are_others_due && workers >= cores && (1..=workers).contains(&fill.len()) {
+            thread::yield_now();
         }
     }
 }

@@ -150,8 +150,8 @@ impl Session {
         *self.scratches[worker].lock() = scratch;
     }
 
-    /// All shares of a batch were given back.
-    pub(super) fn filled(&self, mut draft: Draft<Batch>, worker: usize, scratch: &mut Scratch) {
+    /// All shares of a batch were given back. Returns whether the trainer or the planning thread has something to do now.
+    pub(super) fn filled(&self, mut draft: Draft<Batch>, worker: usize, scratch: &mut Scratch) -> bool {
         if draft.is_whole() && !self.stop.load(Ordering::Acquire) {
             let begin = self.counters.trace.as_ref().map(|_| Tick::now());
             let settled = caught(|| {
@@ -190,6 +190,7 @@ impl Session {
         }
         let begins = !window.has_begun && !window.levels.trainer_waits;
         window.has_begun |= begins;
+        let are_others_due = window.is_trainer_due() || window.is_planning_due();
         drop(window);
         if begins {
             self.go.notify_one();
@@ -197,5 +198,6 @@ impl Session {
         if place == 0 || self.stop.load(Ordering::Acquire) {
             self.ready.notify_all();
         }
+        are_others_due
     }
 }

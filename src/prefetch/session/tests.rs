@@ -93,6 +93,24 @@ fn making_memory_for_a_slot_is_not_waiting_for_one() {
 }
 
 #[test]
+fn a_job_says_whether_the_trainer_or_planning_has_something_to_do() {
+    let parts = session_parts(3, Arc::new(AnonymousPages), Overflow::Fail);
+    let session = Arc::new(Session::new(SessionParts { prefetch: 1, most_prefetch: 1, runs_on: true, ..parts }));
+    session.resume().unwrap();
+    let (first, second) = (job_of(&session), job_of(&session));
+    session.window.lock().trainer_waits(&session.counters, true);
+    assert!(!second.run(0), "the trainer waits for the first, and there is no room for a third");
+    assert!(first.run(0), "the trainer has its batch");
+    assert!(matches!(session.take().0, Taken::Batch(_)));
+    let third = job_of(&session);
+    assert!(!third.run(0), "the trainer does not wait, and there is no room for a fourth");
+    assert!(matches!(session.take().0, Taken::Batch(_)));
+    let fourth = job_of(&session);
+    assert!(matches!(session.take().0, Taken::Batch(_)));
+    assert!(fourth.run(0), "there is room for a fifth");
+}
+
+#[test]
 fn while_the_trainer_waits_for_its_first_batch_few_more_are_begun() {
     let anonymous = Arc::new(AnonymousPages);
     for waits in [true, false] {

@@ -97,6 +97,16 @@ impl Window {
         }
     }
 
+    /// Whether the batch that the trainer waits for is ready.
+    pub(super) fn is_trainer_due(&self) -> bool {
+        self.levels.trainer_waits && matches!(self.entries.front(), Some(Entry::Filled(_)))
+    }
+
+    /// Whether the planning thread can make another batch.
+    pub(super) fn is_planning_due(&self) -> bool {
+        self.wanted == Wanted::Run && !self.ended && !self.waiting_for_slot && self.has_room()
+    }
+
     /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
     /// pile up.
     pub(super) fn has_room(&self) -> bool {
