@@ -14,6 +14,7 @@ use crate::read::parallel::in_order;
 use crate::storage::Input;
 
 use super::dialect::{Dialect, Progress};
+use super::ends::whole_records;
 use crate::read::records::RecordIndex;
 
 /// How many bytes of the file are one job.
@@ -168,7 +169,17 @@ impl Chunk {
             }
             return Some(Self { len, fresh, fresh_open: false, inside: Inside::default() });
         }
-        let mut records = Records { dialect, bytes, last: lines.last, at: 0 };
+        let mut at = 0;
+        if dialect.comment.is_none() && dialect.has_quotes {
+            at = whole_records(bytes, dialect, |begin, end| {
+                let content = dialect.content(&bytes[begin..], end - begin);
+                if content <= limit && dialect.is_record(&bytes[begin..begin + content]) {
+                    fresh.push(begin as u32);
+                }
+                content <= limit
+            });
+        }
+        let mut records = Records { dialect, bytes, last: lines.last, at };
         let mut fresh_open = false;
         while let Some((begin, end)) = records.next() {
             fresh.push(begin as u32);

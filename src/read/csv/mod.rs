@@ -2,9 +2,8 @@
 //!
 //! Reading order: `options` and `choice` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
 //! to fields), `format` (delimiter and header), `number`, `vectors`, `value`, `kind` and `classes` (what a field is, and a column), `inference` (what is learnt of the columns),
-//! `columns` (what feeds what), `decode` (a record
-//! to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `rows` and `lines`, [`CsvStream`] in `stream`, and `summary` for
-//! `inspect`.
+//! `columns` (what feeds what), `decode` (a record to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `ends`, `rows`
+//! and `lines`, [`CsvStream`] in `stream`, and `summary` for `inspect`.
 
 mod cells;
 mod choice;
@@ -16,6 +15,7 @@ mod decode;
 mod dialect;
 #[cfg_attr(not(feature = "encodings"), path = "utf_8.rs")]
 mod encoding;
+mod ends;
 mod entry;
 mod fields;
 mod format;

@@ -4,6 +4,7 @@
 //! By words, where a field ends is known when its digits have been read, and only then where the next one begins. Here
 //! ends are known beforehand, so that the processor works on several fields at the same time.
 
+use super::ends::{BLOCK, Masks};
 use super::value::FieldNumber;
 
 /// Reads the fields of a record, beginning at `at`, as [`Fields::numbers`](super::fields::Fields::numbers) does.
@@ -24,15 +25,25 @@ pub(super) fn numbers<T: FieldNumber>(
     None
 }
 
+/// Which bytes of each block are equal to those that are wanted. Returns `false` if the processor lacks the instructions.
+pub(super) fn masks(blocks: &[[u8; BLOCK]], wanted: [u8; 3], into: &mut [Masks]) -> bool {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {
+        // SAFETY: the only condition is that the processor has AVX2, BMI1 and BMI2, which was just asked of it.
+        unsafe { avx2::masks(blocks, wanted, into) };
+        return true;
+    }
+    let _ = (blocks, wanted, into);
+    false
+}
+
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use std::arch::x86_64::*;
 
+    use crate::read::csv::ends::{BLOCK, Masks};
     use crate::read::csv::number::Decimal;
     use crate::read::csv::value::{FieldNumber, other_number};
-
-    /// Bytes that are searched at a time.
-    const BLOCK: usize = 64;
 
     /// Longest field that is read here.
     const FIELD: usize = 16;
@@ -100,15 +111,30 @@ mod avx2 {
         read.map(|(number, _)| number)
     }
 
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    pub(super) fn masks(blocks: &[[u8; BLOCK]], wanted: [u8; 3], into: &mut [Masks]) {
+        for (block, into) in blocks.iter().zip(into) {
+            *into = [mask(block, wanted[0]), mask(block, wanted[1]), mask(block, wanted[2])];
+        }
+    }
+
     /// Which of the first 64 bytes are delimiters.
     #[target_feature(enable = "avx2,bmi1,bmi2")]
     #[inline]
     fn delimiters(bytes: &[u8], delimiter: u8) -> u64 {
-        let Some([low, high]) = bytes.first_chunk::<BLOCK>().map(bytemuck::cast_ref::<_, [[u8; 32]; 2]>) else {
-            return 0;
-        };
-        let delimiter = _mm256_set1_epi8(delimiter as i8);
-        let mask = |bytes: &[u8; 32]| _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytemuck::cast(*bytes), delimiter)) as u32;
+        match bytes.first_chunk() {
+            Some(block) => mask(block, delimiter),
+            None => 0,
+        }
+    }
+
+    /// Which bytes are equal to `byte`.
+    #[target_feature(enable = "avx2,bmi1,bmi2")]
+    #[inline]
+    fn mask(block: &[u8; BLOCK], byte: u8) -> u64 {
+        let [low, high]: &[[u8; 32]; 2] = bytemuck::cast_ref(block);
+        let byte = _mm256_set1_epi8(byte as i8);
+        let mask = |bytes: &[u8; 32]| _mm256_movemask_epi8(_mm256_cmpeq_epi8(bytemuck::cast(*bytes), byte)) as u32;
         u64::from(mask(high)) << 32 | u64::from(mask(low))
     }
 
