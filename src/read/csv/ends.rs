@@ -5,16 +5,10 @@
 //! of quotes before it is odd. Where a quote stands elsewhere, this stops.
 
 use super::dialect::Dialect;
-use super::vectors;
-
-/// Bytes that are looked at together: as many as a mask has bits.
-pub(super) const BLOCK: usize = u64::BITS as usize;
+use super::vectors::{self, BLOCK, Masks};
 
 /// Number of blocks whose masks are made together.
 const BLOCKS: usize = 32;
-
-/// Which bytes of a block are quotes, delimiters and terminators, the first in the lowest bit.
-pub(super) type Masks = [u64; 3];
 
 /// Gives begin and end (before its terminator) of each record that `bytes`, which begin with a record, contain whole,
 /// as long as `give` returns `true`. Returns where the first record begins that it did not give.

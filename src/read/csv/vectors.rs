@@ -4,8 +4,13 @@
 //! By words, where a field ends is known when its digits have been read, and only then where the next one begins. Here
 //! ends are known beforehand, so that the processor works on several fields at the same time.
 
-use super::ends::{BLOCK, Masks};
 use super::value::FieldNumber;
+
+/// Bytes that are looked at together: as many as a mask has bits.
+pub(super) const BLOCK: usize = u64::BITS as usize;
+
+/// Which bytes of a block are equal to each of three, the first in the lowest bit.
+pub(super) type Masks = [u64; 3];
 
 /// Reads the fields of a record, beginning at `at`, as [`Fields::numbers`](super::fields::Fields::numbers) does.
 /// Returns how many, and where the next field begins; `None` if the processor lacks the instructions.
@@ -41,9 +46,9 @@ pub(super) fn masks(blocks: &[[u8; BLOCK]], wanted: [u8; 3], into: &mut [Masks])
 mod avx2 {
     use std::arch::x86_64::*;
 
-    use crate::read::csv::ends::{BLOCK, Masks};
     use crate::read::csv::number::Decimal;
     use crate::read::csv::value::{FieldNumber, other_number};
+    use crate::read::csv::vectors::{BLOCK, Masks};
 
     /// Longest field that is read here.
     const FIELD: usize = 16;
