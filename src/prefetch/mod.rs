@@ -21,6 +21,7 @@ mod models;
 #[cfg(test)]
 mod numbers;
 mod planning;
+mod queue;
 mod quota;
 mod rest;
 mod scheduling;

@@ -1,4 +1,4 @@
-//! The window, checked by loom in every interleaving of consumer, planning thread and workers with up to two preemptions:
+//! The window and the workers' queue, checked by loom in every interleaving of consumer, planning thread and workers with up to two preemptions:
 //! `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom --no-default-features --lib prefetch::models`.
 
 use std::sync::Arc;
@@ -7,6 +7,7 @@ use std::time::Duration;
 use loom::thread;
 
 use super::numbers::session_parts;
+use super::queue::{Queue, Wish};
 use super::session::{Session, SessionParts};
 use super::steps::{Step, Taken};
 use super::workers::Job;
@@ -247,5 +248,40 @@ fn a_batch_is_spilled_where_a_trainer_holds_all_slots() {
         drop(held);
         session.close();
         planning.join().unwrap();
+    });
+}
+
+#[test]
+fn workers_take_every_job_once_and_end_when_the_queue_is_closed() {
+    check(|| {
+        let queue = Arc::new(Queue::new());
+        let workers = [0, 1].map(|worker| {
+            let queue = queue.clone();
+            thread::spawn(move || std::iter::from_fn(|| queue.take(worker, 2)).collect::<Vec<_>>())
+        });
+        // One more than there is room for: the last one waits until a job was taken.
+        for nth in 0..3 {
+            queue.push(nth, Wish::Home(0), Duration::from_secs(1 << 20)).unwrap();
+        }
+        queue.close();
+        let mut taken = workers.map(|worker| worker.join().unwrap()).concat();
+        taken.sort_unstable();
+        assert_eq!(taken, [0, 1, 2]);
+    });
+}
+
+#[test]
+fn a_job_that_is_urgent_is_taken_whatever_else_waits() {
+    check(|| {
+        let queue = Arc::new(Queue::new());
+        let worker = {
+            let queue = queue.clone();
+            thread::spawn(move || [(); 2].map(|()| queue.take(0, 1)))
+        };
+        queue.push(1, Wish::Home(0), Duration::ZERO).unwrap();
+        queue.push(2, Wish::Urgent, Duration::ZERO).unwrap();
+        let mut taken = worker.join().unwrap();
+        taken.sort_unstable();
+        assert_eq!(taken, [Some(1), Some(2)]);
     });
 }

@@ -3,8 +3,6 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, SendTimeoutError, Sender, bounded, select_biased};
-
 use crate::counters::{BytesRead, Kind, Lap, Track, add, now, thread_cpu};
 use crate::dataset::{Batch, caught, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
@@ -15,14 +13,13 @@ use crate::sync::{Condvar, Mutex, Ordering};
 use super::gate::Gate;
 use super::manners::Manners;
 use super::measuring::Measuring;
+use super::queue::{Queue, Wish};
 use super::rest::Rest;
 use super::scheduling::Schedule;
 use super::session::Session;
 use super::steps::check_process;
 use super::tune::{Amounts, Bounds};
 
-/// Jobs that may wait for a worker: more than a few batches have. A full queue only makes planning wait.
-const QUEUED_JOBS: usize = 1024;
 /// How often planning checks whether it should stop while it waits for room in the queue.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
@@ -46,25 +43,28 @@ pub(super) struct Portion {
     rows: Range<usize>,
 }
 
-/// Where jobs are handed in. Measuring has priority over filling, because a batch must be measured before it gets a
-/// slot.
+/// Where jobs are handed in. The workers end when the last of these drops.
 #[derive(Clone)]
-pub(super) struct Jobs {
-    fill: Sender<Job>,
-    measure: Sender<Job>,
-}
+pub(super) struct Jobs(Arc<Entrance>);
+
+struct Entrance(Arc<Queue<Job>>);
 
 impl Jobs {
     /// Hands in a job. A job of a session that stops is dropped if the queue has no room.
     pub(super) fn send(&self, mut job: Job) {
-        let queue = if matches!(job, Job::Measure(_)) { &self.measure } else { &self.fill };
-        loop {
-            match queue.send_timeout(job, LOOK_UP) {
-                Ok(()) => return,
-                Err(SendTimeoutError::Timeout(back)) if !back.session().stop.load(Ordering::Acquire) => job = back,
-                Err(SendTimeoutError::Timeout(_) | SendTimeoutError::Disconnected(_)) => return,
+        let wish = job.wish();
+        while let Err(back) = self.0.0.push(job, wish, LOOK_UP) {
+            if back.session().stop.load(Ordering::Acquire) {
+                return;
             }
+            job = back;
         }
+    }
+}
+
+impl Drop for Entrance {
+    fn drop(&mut self) {
+        self.0.close();
     }
 }
 
@@ -81,6 +81,14 @@ impl Job {
         match self {
             Self::Fill(filling) => &filling.session,
             Self::Measure(portion) => &portion.session,
+        }
+    }
+
+    /// A batch must be measured before it gets a slot, so measuring comes before filling.
+    fn wish(&self) -> Wish {
+        match self {
+            Self::Fill(filling) => Wish::Home(filling.share.as_ref().map_or(0, Share::place)),
+            Self::Measure(_) => Wish::Urgent,
         }
     }
 
@@ -197,17 +205,15 @@ impl Pool {
         manners: &Arc<Manners>,
         close_wait: Duration,
     ) -> Result<Self> {
-        let (fill, fill_jobs) = bounded(QUEUED_JOBS);
-        let (measure, measure_jobs) = bounded(QUEUED_JOBS);
+        let queue = Arc::new(Queue::new());
         let alive = Arc::new(Alive { threads: Mutex::new(0), ended: Condvar::new() });
-        let (jobs, schedule) = (Some(Jobs { fill, measure }), Arc::default());
+        let (jobs, schedule) = (Some(Jobs(Arc::new(Entrance(queue.clone())))), Arc::default());
         let rest = Arc::new(Rest::new(manners.most_cores()));
         let gate = Arc::new(Gate::new(begin.workers));
         let pool = Self { jobs, alive, schedule, rest, gate, close_wait, process: std::process::id() };
         let cores = manners.core_count();
         for worker in 0..bounds.workers.unwrap_or(begin.workers).max(begin.workers) {
-            let (fill_jobs, measure_jobs) = (fill_jobs.clone(), measure_jobs.clone());
-            let (alive, schedule) = (pool.alive.clone(), pool.schedule.clone());
+            let (queue, alive, schedule) = (queue.clone(), pool.alive.clone(), pool.schedule.clone());
             let (manners, rest, gate) = (manners.clone(), pool.rest.clone(), pool.gate.clone());
             *alive.threads.lock() += 1;
             let guard = AliveGuard(alive);
@@ -217,7 +223,7 @@ impl Pool {
                     let _guard = guard;
                     manners.mind();
                     schedule.join();
-                    work(worker, &fill_jobs, &measure_jobs, &rest, &gate, cores);
+                    work(worker, &queue, &rest, &gate, cores);
                 })
                 .map_err(|error| Error::new(ErrorKind::Io, format!("a worker thread can't be started: {error}")))?;
         }
@@ -251,15 +257,11 @@ impl Drop for AliveGuard {
     }
 }
 
-fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Rest, gate: &Gate, cores: usize) {
+fn work(worker: usize, queue: &Queue<Job>, rest: &Rest, gate: &Gate, cores: usize) {
     loop {
         gate.pass(worker);
         let since = now();
-        let job = select_biased! {
-            recv(measure) -> job => job,
-            recv(fill) -> job => job,
-        };
-        let Ok(job) = job else { return };
+        let Some(job) = queue.take(worker, gate.workers()) else { return };
         add(&job.session().counters.idle_ns, now().since(since));
         let resting = rest.is_needed().then(|| (job.session().counters.clone(), thread_cpu()));
         // A job catches panics of the user's code in it, but it may be the last owner of the user's filler or buffers,
@@ -275,7 +277,7 @@ fn work(worker: usize, fill: &Receiver<Job>, measure: &Receiver<Job>, rest: &Res
         // Without a core of their own, the trainer and the planning thread wait until a worker leaves its core. They get it
         // before all jobs are done, so that the other cores have work while they run.
         let workers = gate.workers();
-        if are_others_due && workers >= cores && (1..=workers).contains(&fill.len()) {
+        if are_others_due && workers >= cores && (1..=workers).contains(&queue.len()) {
             thread::yield_now();
         }
     }

@@ -46,7 +46,7 @@ impl<M: Default> Ring<M> {
         let total = (slot_bytes as u64).saturating_mul(config.slots as u64);
         let free_bytes = config.budget.limit() - config.budget.used().min(config.budget.limit());
         let mut free = VecDeque::with_capacity(config.slots);
-        for _ in 0..config.slots {
+        for number in 0..config.slots {
             let reservation = config.budget.reserve(slot_bytes as u64, "a ring slot").map_err(|error| {
                 let message = format!(
                     "a ring of {} slots of {slot_bytes} bytes needs {total} bytes, but the memory budget of {} has \
@@ -57,7 +57,7 @@ impl<M: Default> Ring<M> {
                 );
                 Error::new(ErrorKind::Budget, message).with_source(error)
             })?;
-            free.push_back(Arc::new(Slot::new(Body::new(reservation), true)));
+            free.push_back(Arc::new(Slot::new(Body::new(reservation), number)));
         }
         Ok(Self(Arc::new(Shared {
             high_water: AtomicU64::new(slot_bytes as u64),
@@ -137,7 +137,8 @@ impl<M: Default> Ring<M> {
             let reservation = self.0.config.budget.reserve(bytes, "a ring slot")?;
             self.0.bytes.fetch_add(bytes, Ordering::Relaxed);
             let mut state = self.0.state.lock();
-            state.add(Slot::new(Body::new(reservation), true));
+            let number = state.slots;
+            state.add(Slot::new(Body::new(reservation), number));
             drop(state);
             self.0.came_home.notify_all();
         }
@@ -146,7 +147,7 @@ impl<M: Default> Ring<M> {
 
     /// A draft in ordinary memory, outside of the ring, for a batch that gets no slot. Counted.
     pub(crate) fn spill(&self, bytes: usize) -> Result<Draft<M>> {
-        let slot = Arc::new(Slot::new(Body::spilled(Block::unbounded(bytes)?), false));
+        let slot = Arc::new(Slot::spilled(Body::spilled(Block::unbounded(bytes)?)));
         self.0.spilled.fetch_add(1, Ordering::Relaxed);
         let mut draft = Draft::new(slot, self.0.clone());
         if let Some(poison) = self.0.config.poison {
@@ -226,7 +227,10 @@ mod tests {
     use std::panic::{AssertUnwindSafe, catch_unwind};
 
     use super::*;
+    use crate::dtype::DType;
+    use crate::layout::Layout;
     use crate::memory::{AnonymousPages, MemoryBudget, PageSource};
+    use crate::schema::{Extents, Role, Schema, TensorSpec};
     use crate::watchdog;
 
     fn ring(slots: usize, slot_bytes: usize, limit: u64, overflow: Overflow) -> Result<Ring<Vec<u8>>> {
@@ -251,6 +255,45 @@ mod tests {
         let error = ring(4, 8192, 20_000, Overflow::Fail).err().unwrap();
         assert_eq!(error.kind(), ErrorKind::Budget);
         assert!(error.to_string().contains("2 slots would fit"), "{error}");
+    }
+
+    #[test]
+    fn shares_of_the_same_memory_have_the_same_place_and_neighbours_another() {
+        #[derive(Default)]
+        struct Payload(Layout);
+        impl AsRef<Layout> for Payload {
+            fn as_ref(&self) -> &Layout {
+                &self.0
+            }
+        }
+        watchdog::watch();
+        let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, DType::U8, &[])]).unwrap();
+        let ring: Ring<Payload> = Ring::new(RingConfig {
+            slots: 2,
+            slot_bytes: 3,
+            pages: std::sync::Arc::new(AnonymousPages),
+            budget: MemoryBudget::unlimited(),
+            overflow: Overflow::Fail,
+            poison: None,
+        })
+        .unwrap();
+        let places = || {
+            let drafts =
+                [(); 2].map(|()| ring.acquire(3, &AtomicBool::new(false), Some(Duration::ZERO)).unwrap().unwrap());
+            let mut places = drafts.map(|mut draft| {
+                draft.payload_mut().0.compute(&schema, 3, Extents::default()).unwrap();
+                let (memory, mut own) = (draft.bytes_mut().as_ptr(), Vec::new());
+                draft.split(1, |share| own.push(share));
+                (memory, own.iter().map(Share::place).collect::<Vec<_>>())
+            });
+            places.sort_unstable();
+            places
+        };
+        let first = places();
+        assert_eq!(first, places());
+        let mut both = first.map(|(_, own)| own);
+        both.sort_unstable();
+        assert_eq!(both, [[0, 1, 2], [1, 2, 3]]);
     }
 
     #[test]

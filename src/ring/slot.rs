@@ -85,6 +85,8 @@ pub(super) struct Slot<M> {
     shares: AtomicUsize,
     /// A share was returned since the slot was split, whose rows may not be written.
     abandoned: AtomicBool,
+    /// Where it stands in the ring; 0 for a spilled batch's.
+    number: usize,
     /// Whether it returns to the ring; a spilled batch's does not.
     in_ring: bool,
 }
@@ -114,8 +116,15 @@ impl<M> Body<M> {
 }
 
 impl<M> Slot<M> {
-    pub(super) fn new(body: Body<M>, in_ring: bool) -> Self {
-        Self { body: UnsafeCell::new(body), shares: AtomicUsize::new(0), abandoned: AtomicBool::new(false), in_ring }
+    /// A slot of the ring.
+    pub(super) fn new(body: Body<M>, number: usize) -> Self {
+        Self { number, in_ring: true, ..Self::spilled(body) }
+    }
+
+    /// A spilled batch's.
+    pub(super) fn spilled(body: Body<M>) -> Self {
+        let (shares, abandoned) = (AtomicUsize::new(0), AtomicBool::new(false));
+        Self { body: UnsafeCell::new(body), shares, abandoned, number: 0, in_ring: false }
     }
 }
 
@@ -276,9 +285,9 @@ impl<M: AsRef<Layout>> Draft<M> {
         let slot = self.0.slot.take().expect("an owner has its slot until it drops");
         slot.shares.store(rows.div_ceil(rows_a_share), Ordering::Relaxed);
         slot.abandoned.store(false, Ordering::Relaxed);
-        for start in (0..rows).step_by(rows_a_share) {
-            let rows = start..rows.min(start + rows_a_share);
-            give(Share { slot: Some(slot.clone()), home: self.0.home.clone(), rows });
+        for (nth, start) in (0..rows).step_by(rows_a_share).enumerate() {
+            let (rows, place) = (start..rows.min(start + rows_a_share), slot.number + nth);
+            give(Share { slot: Some(slot.clone()), home: self.0.home.clone(), rows, place });
         }
     }
 }
@@ -290,6 +299,7 @@ pub(crate) struct Share<M> {
     slot: Option<Arc<Slot<M>>>,
     home: Arc<Shared<M>>,
     rows: Range<usize>,
+    place: usize,
 }
 
 impl<M> Share<M> {
@@ -308,6 +318,11 @@ impl<M> Share<M> {
     /// The rows of this share.
     pub(crate) fn rows(&self) -> Range<usize> {
         self.rows.clone()
+    }
+
+    /// A number that shares of the same memory have, as long as batches are split alike. Neighbours have consecutive ones.
+    pub(crate) fn place(&self) -> usize {
+        self.place
     }
 
     /// Returns this share's rows, all written or named in the payload. The last share of the batch gives the draft,
