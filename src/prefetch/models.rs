@@ -7,7 +7,7 @@ use std::time::Duration;
 use loom::thread;
 
 use super::numbers::session_parts;
-use super::queue::{Queue, Wish};
+use super::queue::{Order, Queue};
 use super::session::{Session, SessionParts};
 use super::steps::{Step, Taken};
 use super::workers::Job;
@@ -257,11 +257,16 @@ fn workers_take_every_job_once_and_end_when_the_queue_is_closed() {
         let queue = Arc::new(Queue::new());
         let workers = [0, 1].map(|worker| {
             let queue = queue.clone();
-            thread::spawn(move || std::iter::from_fn(|| queue.take(worker, 2)).collect::<Vec<_>>())
+            queue.enter();
+            thread::spawn(move || {
+                let taken: Vec<_> = std::iter::from_fn(|| queue.take(worker, || 2)).collect();
+                queue.leave();
+                taken
+            })
         });
         // One more than there is room for: the last one waits until a job was taken.
         for nth in 0..3 {
-            queue.push(nth, Wish::Home(0), Duration::from_secs(1 << 20)).unwrap();
+            queue.push(nth, Order::Home(0), Duration::from_secs(1 << 20)).unwrap();
         }
         queue.close();
         let mut taken = workers.map(|worker| worker.join().unwrap()).concat();
@@ -271,17 +276,18 @@ fn workers_take_every_job_once_and_end_when_the_queue_is_closed() {
 }
 
 #[test]
-fn a_job_that_is_urgent_is_taken_whatever_else_waits() {
+fn a_job_that_waits_for_room_is_dropped_when_the_last_worker_leaves() {
     check(|| {
-        let queue = Arc::new(Queue::new());
+        let (job, queue) = (Arc::new(()), Arc::new(Queue::new()));
+        queue.enter();
         let worker = {
             let queue = queue.clone();
-            thread::spawn(move || [(); 2].map(|()| queue.take(0, 1)))
+            thread::spawn(move || queue.leave())
         };
-        queue.push(1, Wish::Home(0), Duration::ZERO).unwrap();
-        queue.push(2, Wish::Urgent, Duration::ZERO).unwrap();
-        let mut taken = worker.join().unwrap();
-        taken.sort_unstable();
-        assert_eq!(taken, [Some(1), Some(2)]);
+        for _ in 0..3 {
+            queue.push(job.clone(), Order::Urgent, Duration::from_secs(1 << 20)).unwrap();
+        }
+        worker.join().unwrap();
+        assert_eq!(Arc::strong_count(&job), 1);
     });
 }

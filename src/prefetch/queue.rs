@@ -8,23 +8,22 @@ use crate::sync::{Condvar, Mutex, Ordering};
 
 /// Jobs of a kind that may wait: more than a few batches have. A full queue only makes planning wait.
 const ROOM: usize = if cfg!(ringfeed_loom) { 2 } else { 1024 };
-/// How often a worker looks for a job before it sleeps: first at once, then after ever longer pauses, then after other
-/// threads had its core.
+/// How often a worker looks for a job before it sleeps: after ever longer pauses, then after other threads had its core.
 const LOOKS: u32 = if cfg!(ringfeed_loom) { 0 } else { 11 };
-const LOOKS_AT_ONCE: u32 = 7;
+const LOOKS_WITHOUT_YIELD: u32 = 7;
 /// Most jobs that a worker looks at to find its own.
 const SEEN: usize = 16;
 
 /// Jobs in the order in which they should be done, and urgent ones, which come before all others.
 ///
-/// A job has a worker at which it is at home: the memory that it writes is still in the cache of that worker's core,
-/// where the same place of the same slot was written before. Among the first jobs, a worker takes its own; but no job is passed
-/// over for long, because the trainer waits for the first.
+/// A job may have a worker at which it is at home, because that one wrote the same memory before: it is probably still
+/// in the cache of its core. Among the first jobs, a worker takes its own. But the first job is passed over at most as
+/// often as there are workers, because the trainer waits for it.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     state: Mutex<State<J>>,
     came: Condvar,
-    left: Condvar,
+    taken: Condvar,
     /// Number of jobs, and of those that are not urgent, to be looked at without the lock.
     all: AtomicUsize,
     ordinary: AtomicUsize,
@@ -34,17 +33,22 @@ pub(super) struct Queue<J> {
 struct State<J> {
     urgent: VecDeque<J>,
     /// With where they are at home.
-    ordinary: VecDeque<(usize, J)>,
-    /// How often in a row the first job was passed over.
+    ordinary: VecDeque<(Option<usize>, J)>,
+    /// How often the first of these was passed over.
     passed_over: usize,
+    /// Number of threads that may take jobs.
+    workers: usize,
     is_closed: bool,
 }
 
-/// How a job waits.
+/// Which worker should take a job, and when.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Wish {
+pub(super) enum Order {
+    /// Any worker, before all jobs that are not urgent.
     Urgent,
-    /// At home at the worker of this number, modulo the number of workers.
+    /// Any worker.
+    Next,
+    /// If possible, the worker of this number, modulo the number of workers.
     Home(usize),
 }
 
@@ -54,12 +58,13 @@ impl<J> Queue<J> {
             urgent: VecDeque::with_capacity(ROOM),
             ordinary: VecDeque::with_capacity(ROOM),
             passed_over: 0,
+            workers: 0,
             is_closed: false,
         };
         Self {
             state: Mutex::new(state),
             came: Condvar::new(),
-            left: Condvar::new(),
+            taken: Condvar::new(),
             all: AtomicUsize::new(0),
             ordinary: AtomicUsize::new(0),
         }
@@ -70,20 +75,27 @@ impl<J> Queue<J> {
         self.ordinary.load(Ordering::Relaxed)
     }
 
-    /// Adds a job. Waits `wait` for room, and returns the job if there is none then.
-    pub(super) fn push(&self, job: J, wish: Wish, wait: Duration) -> Result<(), J> {
+    /// Adds a job. Waits `wait` for room, and returns the job if there is none then. A job that no worker will take is
+    /// dropped.
+    pub(super) fn push(&self, job: J, order: Order, wait: Duration) -> Result<(), J> {
         let mut state = self.state.lock();
         let mut deadline = None;
-        while !state.has_room(wish) {
+        while !state.is_closed && !state.has_room(order) {
             let deadline = *deadline.get_or_insert_with(|| Instant::now() + wait);
             if Instant::now() >= deadline {
                 return Err(job);
             }
-            state = self.left.wait_until(state, deadline);
+            state = self.taken.wait_until(state, deadline);
         }
-        match wish {
-            Wish::Urgent => state.urgent.push_back(job),
-            Wish::Home(home) => state.ordinary.push_back((home, job)),
+        if state.is_closed {
+            // Not before: the job may be the last owner of something of the user's.
+            drop(state);
+            return Ok(());
+        }
+        match order {
+            Order::Urgent => state.urgent.push_back(job),
+            Order::Next => state.ordinary.push_back((None, job)),
+            Order::Home(home) => state.ordinary.push_back((Some(home), job)),
         }
         self.publish(&state);
         drop(state);
@@ -91,13 +103,14 @@ impl<J> Queue<J> {
         Ok(())
     }
 
-    /// A job for worker `worker` of `workers`. Waits until there is one; `None` if the queue is closed and empty.
-    pub(super) fn take(&self, worker: usize, workers: usize) -> Option<J> {
+    /// A job for worker `worker`, of as many as `workers` says. Waits until there is one; `None` if the queue is closed
+    /// and empty.
+    pub(super) fn take(&self, worker: usize, workers: impl Fn() -> usize) -> Option<J> {
         for look in 0..LOOKS {
             if self.all.load(Ordering::Relaxed) > 0 {
                 break;
             }
-            if look < LOOKS_AT_ONCE {
+            if look < LOOKS_WITHOUT_YIELD {
                 (0..1 << look).for_each(|_| std::hint::spin_loop());
             } else {
                 std::thread::yield_now();
@@ -105,10 +118,10 @@ impl<J> Queue<J> {
         }
         let mut state = self.state.lock();
         loop {
-            if let Some(job) = state.take(worker, workers) {
+            if let Some(job) = state.take(worker, workers()) {
                 self.publish(&state);
                 drop(state);
-                self.left.notify_all();
+                self.taken.notify_all();
                 return Some(job);
             }
             if state.is_closed {
@@ -118,10 +131,31 @@ impl<J> Queue<J> {
         }
     }
 
-    /// Nothing will be added any more.
+    /// Nothing will be added any more. Workers take what is left.
     pub(super) fn close(&self) {
         self.state.lock().is_closed = true;
         self.came.notify_all();
+        self.taken.notify_all();
+    }
+
+    /// A thread is about to take jobs.
+    pub(super) fn enter(&self) {
+        self.state.lock().workers += 1;
+    }
+
+    /// A thread takes no more jobs. Behind the last one, whatever waits is dropped, as is whatever comes.
+    pub(super) fn leave(&self) {
+        let mut state = self.state.lock();
+        state.workers -= 1;
+        if state.workers > 0 {
+            return;
+        }
+        state.is_closed = true;
+        let left = (std::mem::take(&mut state.urgent), std::mem::take(&mut state.ordinary));
+        self.publish(&state);
+        drop(state);
+        self.taken.notify_all();
+        drop(left);
     }
 
     fn publish(&self, state: &State<J>) {
@@ -131,11 +165,9 @@ impl<J> Queue<J> {
 }
 
 impl<J> State<J> {
-    fn has_room(&self, wish: Wish) -> bool {
-        match wish {
-            Wish::Urgent => self.urgent.len() < ROOM,
-            Wish::Home(_) => self.ordinary.len() < ROOM,
-        }
+    fn has_room(&self, order: Order) -> bool {
+        let jobs = if matches!(order, Order::Urgent) { self.urgent.len() } else { self.ordinary.len() };
+        jobs < ROOM
     }
 
     fn take(&mut self, worker: usize, workers: usize) -> Option<J> {
@@ -143,10 +175,10 @@ impl<J> State<J> {
             return Some(job);
         }
         let workers = workers.max(1);
-        let is_own = |(home, _): &(usize, J)| home % workers == worker;
+        let is_own = |(home, _): &(Option<usize>, J)| home.is_some_and(|home| home % workers == worker);
         let own = self.ordinary.iter().take(workers.min(SEEN)).position(is_own);
-        // A worker that may not work any more has one job left to do, and is at home nowhere.
-        let nth = own.filter(|_| self.passed_over < workers).unwrap_or(0);
+        let is_first_due = self.passed_over == workers || self.ordinary.front().is_some_and(|(home, _)| home.is_none());
+        let nth = own.filter(|_| !is_first_due).unwrap_or(0);
         self.passed_over = if nth == 0 { 0 } else { self.passed_over + 1 };
         self.ordinary.remove(nth).map(|(_, job)| job)
     }
@@ -158,8 +190,9 @@ mod tests {
 
     fn queue(homes: &[usize]) -> Queue<usize> {
         let queue = Queue::new();
+        queue.enter();
         for (nth, home) in homes.iter().enumerate() {
-            assert_eq!(queue.push(nth, Wish::Home(*home), Duration::ZERO), Ok(()));
+            assert_eq!(queue.push(nth, Order::Home(*home), Duration::ZERO), Ok(()));
         }
         queue
     }
@@ -167,34 +200,57 @@ mod tests {
     #[test]
     fn a_worker_takes_its_own_job_among_the_first() {
         let queue = queue(&[0, 1, 2, 3]);
-        let taken = [1, 0, 0, 1].map(|worker| queue.take(worker, 2));
+        let taken = [1, 0, 0, 1].map(|worker| queue.take(worker, || 2));
         assert_eq!(taken, [Some(1), Some(0), Some(2), Some(3)]);
         assert_eq!(queue.len(), 0);
     }
 
     #[test]
-    fn no_job_is_passed_over_more_often_than_there_are_workers() {
+    fn the_first_job_is_not_passed_over_more_often_than_there_are_workers() {
         let queue = queue(&[0, 1, 1, 1, 1, 1]);
-        let taken = [(); 6].map(|()| queue.take(1, 2));
+        let taken = [(); 6].map(|()| queue.take(1, || 2));
         assert_eq!(taken, [Some(1), Some(2), Some(0), Some(3), Some(4), Some(5)]);
     }
 
     #[test]
-    fn what_is_urgent_comes_first_and_a_worker_without_a_home_takes_the_first() {
-        let queue = queue(&[0, 1]);
-        queue.push(7, Wish::Urgent, Duration::ZERO).unwrap();
+    fn what_is_urgent_comes_first_and_what_has_no_home_is_not_passed_over() {
+        let queue = queue(&[]);
+        for (job, order) in [(0, Order::Next), (1, Order::Home(1)), (2, Order::Urgent)] {
+            assert_eq!(queue.push(job, order, Duration::ZERO), Ok(()));
+        }
         assert_eq!(queue.len(), 2);
-        assert_eq!([5, 5, 5].map(|worker| queue.take(worker, 1)), [Some(7), Some(0), Some(1)]);
+        assert_eq!([1, 1, 1].map(|worker| queue.take(worker, || 2)), [Some(2), Some(0), Some(1)]);
+    }
+
+    #[test]
+    fn a_worker_beyond_their_number_takes_the_first() {
+        let queue = queue(&[0, 1]);
+        assert_eq!([5, 5].map(|worker| queue.take(worker, || 2)), [Some(0), Some(1)]);
     }
 
     #[test]
     fn a_full_queue_gives_the_job_back_and_a_closed_one_ends_when_it_is_empty() {
         let queue = queue(&[0; ROOM]);
-        assert_eq!(queue.push(7, Wish::Home(0), Duration::ZERO), Err(7));
-        queue.push(8, Wish::Urgent, Duration::ZERO).unwrap();
+        assert_eq!(queue.push(7, Order::Home(0), Duration::ZERO), Err(7));
+        assert_eq!(queue.push(8, Order::Urgent, Duration::ZERO), Ok(()));
         queue.close();
-        assert_eq!(queue.take(0, 1), Some(8));
-        assert!((0..ROOM).all(|nth| queue.take(0, 1) == Some(nth)));
-        assert_eq!(queue.take(0, 1), None);
+        assert_eq!(queue.take(0, || 1), Some(8));
+        assert!((0..ROOM).all(|nth| queue.take(0, || 1) == Some(nth)));
+        assert_eq!(queue.take(0, || 1), None);
+    }
+
+    #[test]
+    fn jobs_that_no_worker_is_left_for_are_dropped() {
+        let (job, queue) = (std::sync::Arc::new(()), Queue::new());
+        queue.enter();
+        queue.enter();
+        for order in [Order::Urgent, Order::Next, Order::Home(3)] {
+            assert!(queue.push(job.clone(), order, Duration::ZERO).is_ok());
+        }
+        queue.leave();
+        assert_eq!(std::sync::Arc::strong_count(&job), 4);
+        queue.leave();
+        assert!(queue.push(job.clone(), Order::Next, Duration::ZERO).is_ok());
+        assert_eq!((std::sync::Arc::strong_count(&job), queue.len()), (1, 0));
     }
 }

@@ -13,7 +13,7 @@ use crate::sync::{Condvar, Mutex, Ordering};
 use super::gate::Gate;
 use super::manners::Manners;
 use super::measuring::Measuring;
-use super::queue::{Queue, Wish};
+use super::queue::{Order, Queue};
 use super::rest::Rest;
 use super::scheduling::Schedule;
 use super::session::Session;
@@ -43,17 +43,19 @@ pub(super) struct Portion {
     rows: Range<usize>,
 }
 
-/// Where jobs are handed in. The workers end when the last of these drops.
+/// Where jobs are handed in. When the last of these drops, the workers end after the jobs that wait.
 #[derive(Clone)]
 pub(super) struct Jobs(Arc<Entrance>);
 
-struct Entrance(Arc<Queue<Job>>);
+struct Entrance {
+    queue: Arc<Queue<Job>>,
+}
 
 impl Jobs {
     /// Hands in a job. A job of a session that stops is dropped if the queue has no room.
     pub(super) fn send(&self, mut job: Job) {
-        let wish = job.wish();
-        while let Err(back) = self.0.0.push(job, wish, LOOK_UP) {
+        let order = job.order();
+        while let Err(back) = self.0.queue.push(job, order, LOOK_UP) {
             if back.session().stop.load(Ordering::Acquire) {
                 return;
             }
@@ -64,7 +66,7 @@ impl Jobs {
 
 impl Drop for Entrance {
     fn drop(&mut self) {
-        self.0.close();
+        self.queue.close();
     }
 }
 
@@ -84,11 +86,15 @@ impl Job {
         }
     }
 
-    /// A batch must be measured before it gets a slot, so measuring comes before filling.
-    fn wish(&self) -> Wish {
+    /// A batch must be measured before it gets a slot, so measuring comes before filling. Where single reads have a time
+    /// limit, they take much longer than memory does.
+    fn order(&self) -> Order {
         match self {
-            Self::Fill(filling) => Wish::Home(filling.share.as_ref().map_or(0, Share::place)),
-            Self::Measure(_) => Wish::Urgent,
+            Self::Measure(_) => Order::Urgent,
+            Self::Fill(Filling { share: Some(share), session }) if session.within_limit.is_none() => {
+                Order::Home(share.place())
+            }
+            Self::Fill(_) => Order::Next,
         }
     }
 
@@ -207,7 +213,7 @@ impl Pool {
     ) -> Result<Self> {
         let queue = Arc::new(Queue::new());
         let alive = Arc::new(Alive { threads: Mutex::new(0), ended: Condvar::new() });
-        let (jobs, schedule) = (Some(Jobs(Arc::new(Entrance(queue.clone())))), Arc::default());
+        let (jobs, schedule) = (Some(Jobs(Arc::new(Entrance { queue: queue.clone() }))), Arc::default());
         let rest = Arc::new(Rest::new(manners.most_cores()));
         let gate = Arc::new(Gate::new(begin.workers));
         let pool = Self { jobs, alive, schedule, rest, gate, close_wait, process: std::process::id() };
@@ -216,7 +222,8 @@ impl Pool {
             let (queue, alive, schedule) = (queue.clone(), pool.alive.clone(), pool.schedule.clone());
             let (manners, rest, gate) = (manners.clone(), pool.rest.clone(), pool.gate.clone());
             *alive.threads.lock() += 1;
-            let guard = AliveGuard(alive);
+            queue.enter();
+            let guard = AliveGuard(alive, queue.clone());
             thread::Builder::new()
                 .name(format!("ringfeed-{worker}"))
                 .spawn(move || {
@@ -248,10 +255,12 @@ impl Pool {
     }
 }
 
-struct AliveGuard(Arc<Alive>);
+/// A thread that takes jobs.
+struct AliveGuard(Arc<Alive>, Arc<Queue<Job>>);
 
 impl Drop for AliveGuard {
     fn drop(&mut self) {
+        self.1.leave();
         *self.0.threads.lock() -= 1;
         self.0.ended.notify_all();
     }
@@ -261,13 +270,17 @@ fn work(worker: usize, queue: &Queue<Job>, rest: &Rest, gate: &Gate, cores: usiz
     loop {
         gate.pass(worker);
         let since = now();
-        let Some(job) = queue.take(worker, gate.workers()) else { return };
+        let Some(job) = queue.take(worker, || gate.workers()) else { return };
         add(&job.session().counters.idle_ns, now().since(since));
         let resting = rest.is_needed().then(|| (job.session().counters.clone(), thread_cpu()));
         // A job catches panics of the user's code in it, but it may be the last owner of the user's filler or buffers,
         // whose destructors run outside of it. The next job must not suffer from that.
         let are_others_due = caught(|| Ok(job.run(worker))).unwrap_or_else(|error| {
-            tracing::warn!(%error, "a source panicked while it was dropped");
+            // The subscriber may be the user's and panic as well.
+            let _unheard = caught(|| {
+                tracing::warn!(%error, "a source panicked while it was dropped");
+                Ok(())
+            });
             false
         });
         if let Some((counters, before)) = resting {

@@ -85,7 +85,7 @@ pub(super) struct Slot<M> {
     shares: AtomicUsize,
     /// A share was returned since the slot was split, whose rows may not be written.
     abandoned: AtomicBool,
-    /// Where it stands in the ring; 0 for a spilled batch's.
+    /// From which the places of its shares count. Slots that were added later may have the same.
     number: usize,
     /// Whether it returns to the ring; a spilled batch's does not.
     in_ring: bool,

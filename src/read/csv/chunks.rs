@@ -151,10 +151,10 @@ impl Chunk {
         let bytes = lines.bytes;
         let len = u32::try_from(bytes.len()).ok()?;
         let first_quote = if dialect.has_quotes { memchr(dialect.quote, bytes) } else { None };
-        let mut fresh = Vec::new();
+        // Growing the vector step by step would cost as much as finding the records.
+        let mut fresh = Vec::with_capacity(bytes.len() / 64);
         if first_quote.is_none() && dialect.comment.is_none() {
-            // Every line is a record. Growing the vector step by step would cost as much as finding them.
-            fresh.reserve(bytes.len() / 64);
+            // Every line is a record.
             let mut begin = 0;
             let ends = memchr_iter(dialect.terminator, bytes);
             for end in ends.chain((!bytes.is_empty()).then_some(bytes.len())) {
@@ -170,7 +170,7 @@ impl Chunk {
             return Some(Self { len, fresh, fresh_open: false, inside: Inside::default() });
         }
         let mut at = 0;
-        if dialect.comment.is_none() && dialect.has_quotes {
+        if dialect.comment.is_none() {
             at = whole_records(bytes, dialect, |begin, end| {
                 let content = dialect.content(&bytes[begin..], end - begin);
                 if content <= limit && dialect.is_record(&bytes[begin..begin + content]) {

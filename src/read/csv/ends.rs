@@ -2,7 +2,7 @@
 //! matter, and to search for one after another costs more than to look at all of them.
 //!
 //! If every quote opens or closes a quoted field, or is doubled inside of one, then a byte is inside quotes if the number
-//! of quotes before it is odd. Where a quote stands elsewhere, this stops.
+//! of quotes up to it is odd. Where a quote stands elsewhere, this stops.
 
 use super::dialect::Dialect;
 use super::vectors::{self, BLOCK, Masks};
@@ -35,7 +35,7 @@ pub(super) fn whole_records(bytes: &[u8], dialect: &Dialect, mut give: impl FnMu
         let at = nth * BLOCKS * BLOCK;
         let starts = (at..at + part.len()).step_by(BLOCK);
         for (start, [quotes, delimiters, terminators]) in starts.zip(&masks) {
-            // A byte is inside after the quote that opens, and outside from the quote that closes on.
+            // Inside are the bytes from the quote that opens up to the one before the quote that closes.
             let is_inside = odd(*quotes) ^ inside;
             let opens = quotes & is_inside;
             // A quote that opens right after one that closes is one that is doubled.

@@ -178,9 +178,13 @@ proptest! {
         blanks in prop::sample::select(vec![Blanks::Content, Blanks::Nothing]),
         access in prop::sample::select(vec![crate::storage::Access::Read, crate::storage::MAPPED]),
         header in any::<bool>(),
+        terminator in prop::sample::select(b"\n\r"),
     ) {
-        let bytes = long(&format!("{text}{ends}"), salt);
-        let dialect = Dialect { comment, blanks, ..DIALECT };
+        let mut bytes = long(&format!("{text}{ends}"), salt);
+        if terminator == b'\r' {
+            bytes.iter_mut().filter(|byte| **byte == b'\n').for_each(|byte| *byte = b'\r');
+        }
+        let dialect = Dialect { comment, blanks, terminator, ..DIALECT };
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), &bytes).unwrap();
         let input = crate::storage::Input::open(file.path(), access, None).unwrap();
