@@ -95,9 +95,9 @@ fn equal(block: &[u8; BLOCK], byte: u8) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::dialect::Blanks;
     use super::*;
     use crate::random::RandomKey;
+    use crate::read::csv::tests::DIALECT;
 
     #[test]
     fn records_are_those_of_searching_for_each_end() {
@@ -105,14 +105,7 @@ mod tests {
         let (mut whole, mut stopped) = (0, 0);
         for nth in 0..20_000 {
             let key = key.with(nth);
-            let dialect = Dialect {
-                delimiter: b',',
-                quote: b'"',
-                has_quotes: true,
-                comment: None,
-                blanks: Blanks::Content,
-                terminator: if nth % 5 == 0 { b'\r' } else { b'\n' },
-            };
+            let dialect = Dialect { terminator: if nth % 5 == 0 { b'\r' } else { b'\n' }, ..DIALECT };
             // Fields of which few or many are quoted, and few or many of these in another way than they should be.
             let (quoted, odd) = (1 + key.below(0, 8), 1 + key.below(1, 400));
             let mut text = Vec::new();
@@ -167,22 +160,14 @@ mod tests {
 
     #[test]
     fn it_stops_where_it_is_told_to() {
-        let dialect = Dialect {
-            delimiter: b',',
-            quote: b'"',
-            has_quotes: true,
-            comment: None,
-            blanks: Blanks::Content,
-            terminator: b'\n',
-        };
         let mut given = 0;
-        let next = whole_records(b"1\n\"2\n\"\n3\n", &dialect, |_, end| {
+        let next = whole_records(b"1\n\"2\n\"\n3\n", &DIALECT, |_, end| {
             given += 1;
             end < 6
         });
         assert_eq!((next, given), (2, 2));
-        assert_eq!(whole_records(b"1\n\"2\n", &dialect, |_, _| true), 2);
-        assert_eq!(whole_records(b"", &dialect, |_, _| true), 0);
+        assert_eq!(whole_records(b"1\n\"2\n", &DIALECT, |_, _| true), 2);
+        assert_eq!(whole_records(b"", &DIALECT, |_, _| true), 0);
     }
 
     #[test]

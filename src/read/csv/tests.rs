@@ -10,7 +10,7 @@ use super::*;
 use crate::error::ErrorKind;
 use crate::read::records::RecordBytes;
 
-const DIALECT: Dialect = Dialect {
+pub(super) const DIALECT: Dialect = Dialect {
     delimiter: b',',
     quote: b'"',
     has_quotes: true,

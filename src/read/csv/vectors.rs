@@ -223,18 +223,9 @@ mod avx2 {
 mod tests {
     use super::*;
     use crate::random::RandomKey;
-    use crate::read::csv::dialect::{Blanks, Dialect};
     use crate::read::csv::fields::Fields;
+    use crate::read::csv::tests::DIALECT;
     use crate::read::csv::value::BeforeHalf;
-
-    const DIALECT: Dialect = Dialect {
-        delimiter: b',',
-        quote: b'"',
-        has_quotes: true,
-        comment: None,
-        blanks: Blanks::Content,
-        terminator: b'\n',
-    };
 
     /// The fields that are read by vectors, up to the first that is not a number, must be the same as those read by
     /// words.
