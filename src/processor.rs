@@ -2,16 +2,28 @@
 
 /// Such a loop. `run` must be `#[inline(always)]`, so that it is compiled inside of the function that has the features.
 pub(crate) trait Kernel {
+    /// Whether the loop computes enough for the vectors of AVX-512 to pay: those that mostly move memory are no faster with them.
+    const COMPUTES: bool = false;
+
     fn run(self);
 }
 
-/// Runs the loop in the fastest way for the current processor: with AVX2 and FMA if it has both.
-pub(crate) fn dispatch(kernel: impl Kernel) {
+/// Runs the loop in the fastest way for the current processor: with AVX-512 if it has that and the loop is worth it, with AVX2 and FMA if
+/// it has both.
+pub(crate) fn dispatch<K: Kernel>(kernel: K) {
     #[cfg(target_arch = "x86_64")]
     {
+        #[target_feature(enable = "avx512f")]
+        fn with_avx512(kernel: impl Kernel) {
+            kernel.run();
+        }
         #[target_feature(enable = "avx2,fma")]
         fn with_avx2_and_fma(kernel: impl Kernel) {
             kernel.run();
+        }
+        if K::COMPUTES && is_x86_feature_detected!("avx512f") {
+            // SAFETY: the only condition is that the processor has AVX-512, which was just asked of it.
+            return unsafe { with_avx512(kernel) };
         }
         if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
             // SAFETY: the only condition is that the processor has AVX2 and FMA, which was just asked of it.

@@ -389,11 +389,12 @@ impl Planner for IndexPlanner {
         let len = self.order.len;
         into.positions.extend((self.dealt..self.dealt + rows).map(|nth| self.deal.position(nth)));
         into.positions.extend((0..full - rows).map(|nth| self.padding(nth)));
-        let around = |position: &u64| if *position < len { *position } else { *position % len };
-        into.samples.extend(into.positions.iter().map(around));
+        into.samples.extend_from_slice(&into.positions);
+        // Positions ascend.
+        let own = into.positions.partition_point(|position| *position < len);
+        into.samples[own..].iter_mut().for_each(|position| *position %= len);
+        into.padding = into.positions.len() - own;
         self.of_epoch.replace(&mut into.samples, &mut into.draws);
-        let is_padding = |(nth, position): (u64, &u64)| *position >= len || nth >= rows;
-        into.padding = (0..).zip(&into.positions).filter(|row| is_padding(*row)).count();
         self.dealt += rows;
         into.end = self.deal.covered(self.dealt);
         Ok(true)

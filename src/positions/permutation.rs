@@ -90,13 +90,12 @@ impl Permutation {
         };
         #[cfg(test)]
         CALLS.with(|calls| calls.set(calls.get() + positions.len() as u64));
-        assert!(positions.iter().all(|position| *position < self.len), "a position of {} or more", self.len);
         dispatch(Walk { network, len: self.len, indices: positions });
     }
 }
 
 /// Number of indices that go through the network at the same time, and number of those that fill one or a few vectors.
-const AT_ONCE: usize = 64;
+const AT_ONCE: usize = 256;
 const VECTOR: usize = 8;
 
 fn table(len: u64, key: RandomKey) -> [u8; TABLE] {
@@ -124,14 +123,19 @@ impl Network {
     /// that no branch depends on a single index: half of such branches would be predicted wrongly.
     #[inline(always)]
     fn walk(&self, indices: &mut [u64], len: u64) {
-        let mut walking = [0; AT_ONCE];
-        let mut left = indices.len();
-        walking[..left].copy_from_slice(indices);
-        let mut places: [usize; AT_ONCE] = std::array::from_fn(|place| place);
+        // No closures, because they would be compiled without the vector instructions.
+        for index in &mut *indices {
+            *index = self.step(*index);
+        }
+        let (mut walking, mut places) = ([0; AT_ONCE], [0u16; AT_ONCE]);
+        let mut left = 0;
+        for (place, index) in (0..).zip(&*indices) {
+            (walking[left], places[left]) = (*index, place);
+            left += usize::from(*index >= len);
+        }
         while left > 0 {
             // Whole vectors: what is after the last index does not matter.
             for some in walking.as_chunks_mut::<VECTOR>().0.iter_mut().take(left.div_ceil(VECTOR)) {
-                // No closure, because it would be compiled without the vector instructions.
                 for index in some {
                     *index = self.step(*index);
                 }
@@ -139,7 +143,7 @@ impl Network {
             let mut further = 0;
             for nth in 0..left {
                 let (index, place) = (walking[nth], places[nth]);
-                indices[place] = index;
+                indices[usize::from(place)] = index;
                 (walking[further], places[further]) = (index, place);
                 further += usize::from(index >= len);
             }
@@ -167,8 +171,15 @@ struct Walk<'a> {
 }
 
 impl Kernel for Walk<'_> {
+    const COMPUTES: bool = true;
+
     #[inline(always)]
     fn run(self) {
+        let mut is_beyond = false;
+        for index in &*self.indices {
+            is_beyond |= *index >= self.len;
+        }
+        assert!(!is_beyond, "a position of {} or more", self.len);
         for some in self.indices.chunks_mut(AT_ONCE) {
             self.network.walk(some, self.len);
         }
@@ -238,6 +249,12 @@ mod tests {
                 permutation.replace(&mut samples);
                 let each: Vec<u64> = positions.iter().map(|position| permutation.at(*position)).collect();
                 assert_eq!(samples, each, "{count} of {len}");
+                // Also with the vectors that every processor has.
+                if let Way::Network(network) = &permutation.way {
+                    let mut samples = positions.clone();
+                    Walk { network, len, indices: &mut samples }.run();
+                    assert_eq!(samples, each, "{count} of {len}");
+                }
             }
         }
     }

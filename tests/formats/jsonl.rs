@@ -375,7 +375,12 @@ proptest! {
         let (_file, mut lines) = lines(text);
         let found: Vec<_> = documents.iter().map(|document| document.pointer(&pointer)).collect();
         match lines.find(&pointer.as_str().into()) {
-            Err(error) => prop_assert!(found.iter().all(|found| found.is_none_or(Json::is_object)), "{error}"),
+            Err(error) => {
+                let is_value = |found: &&Json| !found.is_object() && !found.is_null();
+                prop_assert!(!found.iter().flatten().any(is_value), "{error}");
+                let is_no_value = found.iter().flatten().all(|found| found.is_null());
+                prop_assert!(!is_no_value || found.iter().all(Option::is_none), "{error}");
+            }
             Ok(_) => {
                 fn has_object(value: &Json) -> bool {
                     value.is_object() || value.as_array().is_some_and(|list| list.iter().any(has_object))

@@ -120,7 +120,7 @@ impl Fetched {
     }
 
     /// Begins a job of records in memory.
-    pub(super) fn hold(&mut self, held: &[u8], largest: usize, samples: &[u64], place: impl Fn(u64) -> Range<u64>) {
+    pub(crate) fn hold(&mut self, held: &[u8], largest: usize, samples: &[u64], place: impl Fn(u64) -> Range<u64>) {
         self.late = false;
         self.samples.clear();
         self.samples.extend_from_slice(samples);

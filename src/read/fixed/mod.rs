@@ -210,7 +210,8 @@ impl FixedRecords {
         }
         let begin = job.lap();
         let fetched = scratch.of::<Fetched>();
-        if let Some(held) = self.input.slice() {
+        let held = self.input.slice();
+        if let Some(held) = held {
             fetched.hold(held, self.record_bytes, job.samples(), |sample| self.bytes_of(sample));
         }
         while let Some(nth) = job.advance() {
@@ -218,8 +219,8 @@ impl FixedRecords {
         }
         if fetched.is_late() {
             job.read_since(begin);
-            job.came_straight(true);
         }
+        job.came_straight(fetched.is_late() || held.is_some());
     }
 
     /// Copies the records of a job from memory, if nothing else has to be done with them.

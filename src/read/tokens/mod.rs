@@ -1,5 +1,5 @@
 //! Tokens for language models: a long row of numbers, cut into windows. `options` says how, `file` reads the row,
-//! `documents` and `best_fit` pack whole documents into windows, and this file writes samples.
+//! `documents` and `best_fit` pack whole documents into windows, `rows` writes samples, and this file is their reader.
 
 mod best_fit;
 mod documents;
@@ -7,6 +7,7 @@ mod entry;
 mod file;
 pub(super) mod old;
 mod options;
+mod rows;
 mod tensors;
 mod text;
 mod text_entry;
@@ -18,19 +19,19 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::hash_numbers;
-use crate::row::{RowMut, TensorMut};
+use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 use crate::storage::{Files, Needs};
 use crate::tree::no_faults;
 
 use super::fields::Field;
 use super::fixed::Fetched;
-use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
+use super::{Fingerprint, Job, RecordReader, Sample, Scratch, check_record};
 
 use best_fit::Bins;
 use documents::Windows;
 use file::TokenFile;
-use tensors::{Part, Tensors};
+use tensors::Tensors;
 
 pub use entry::Tokens;
 pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
@@ -236,80 +237,10 @@ impl TokenReader {
         self.file.byte(start)..self.file.byte(end)
     }
 
-    /// Checks that all tokens are in the vocabulary.
-    fn check(&self, sample: u64, bytes: &[u8]) -> Result<()> {
-        let Some(vocabulary) = self.options.vocabulary else { return Ok(()) };
-        let Some((index, token)) = self.file.beyond(bytes, vocabulary) else { return Ok(()) };
-        let message = format!("token {token} is beyond the vocabulary of {vocabulary}");
-        let byte = self.file.byte(self.token_at(sample, index as u64));
-        Err(Error::new(ErrorKind::Data, message).at_byte(byte))
+    /// The whole file, if it is in memory and samples are used where they lie in it.
+    fn held(&self) -> Option<&[u8]> {
+        self.file.input.slice().filter(|_| !matches!(self.windows, Cut::BestFit(_)))
     }
-
-    /// The position in the file of token `index` of a sample.
-    fn token_at(&self, sample: u64, mut index: u64) -> u64 {
-        if let Cut::BestFit(bins) = &self.windows {
-            for piece in bins.pieces(sample) {
-                let tokens = piece.end - piece.start;
-                if index < tokens {
-                    return piece.start + index;
-                }
-                index -= tokens;
-            }
-        }
-        self.window(sample).start + index
-    }
-
-    /// Writes `tokens`, followed by zeros.
-    fn put(&self, tokens: &[u8], mut tensor: TensorMut<'_>) -> Result<()> {
-        let written = tokens.len() / self.file.stored.kind.bytes() * tensor.dtype().bytes();
-        let padding = &mut tensor.bytes_mut()[written..];
-        if !padding.is_empty() {
-            padding.fill(0);
-        }
-        self.file.stored.write(tokens, 0, &mut tensor)
-    }
-
-    /// Writes segments, positions and mask of the documents that end at `ends`, followed by zeros.
-    fn put_documents(&self, ends: &[usize], row: &mut RowMut<'_>) -> Result<()> {
-        let documents = || ends.iter().scan(0, |begin, end| Some(std::mem::replace(begin, *end)..*end));
-        let padding = ends.last().copied().unwrap_or(0)..usize::MAX;
-        if let Some(place) = self.tensors.place(Part::Segments) {
-            let mut tensor = row.tensor(place);
-            let segments = tensor.as_mut_slice::<i32>()?;
-            for (document, nth) in documents().zip(1..) {
-                clamped(segments, document).fill(nth);
-            }
-            clamped(segments, padding.clone()).fill(0);
-        }
-        if let Some(place) = self.tensors.place(Part::Positions) {
-            let mut tensor = row.tensor(place);
-            let positions = tensor.as_mut_slice::<i32>()?;
-            for document in documents() {
-                clamped(positions, document).iter_mut().zip(0..).for_each(|(position, nth)| *position = nth);
-            }
-            clamped(positions, padding.clone()).fill(0);
-        }
-        let Some(place) = self.tensors.place(Part::Mask) else { return Ok(()) };
-        let mut tensor = row.tensor(place);
-        let mask = tensor.as_mut_slice::<u8>()?;
-        for document in documents() {
-            let unpredicted = match self.options.targets {
-                TokenTargets::Shifted => document.end - 1..document.end,
-                TokenTargets::Inside => document.start..document.start + 1,
-                TokenTargets::None => 0..0,
-            };
-            clamped(mask, document).fill(1);
-            clamped(mask, unpredicted).fill(0);
-        }
-        clamped(mask, padding).fill(0);
-        Ok(())
-    }
-}
-
-/// The part of `range` that lies in `slice`.
-fn clamped<T>(slice: &mut [T], range: Range<usize>) -> &mut [T] {
-    let end = range.end.min(slice.len());
-    &mut slice[range.start.min(end)..end]
 }
 
 impl RecordReader for TokenReader {
@@ -329,6 +260,15 @@ impl RecordReader for TokenReader {
                 }),
                 _ => self.file.input.need(self.bytes_of(*sample), needs),
             }
+        }
+    }
+
+    fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        if self.held().is_some() && job.samples().iter().all(|sample| *sample < self.samples) {
+            return;
+        }
+        while let Some(nth) = job.advance() {
+            job.report(self.fetch(job.samples(), nth, scratch));
         }
     }
 
@@ -353,42 +293,19 @@ impl RecordReader for TokenReader {
     }
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let Worker { fetched, gathered, ends } = scratch.of::<Worker>();
-        let token_bytes = self.file.stored.kind.bytes();
-        ends.clear();
-        let bytes = match &self.windows {
-            Cut::BestFit(bins) => {
-                let mut tokens = 0;
-                for piece in bins.pieces(sample.id) {
-                    tokens += (piece.end - piece.start) as usize;
-                    ends.push(tokens);
-                }
-                &gathered[nth * self.largest..][..tokens * token_bytes]
-            }
-            _ => fetched.bytes(&self.file.input, self.largest, sample.id, nth, |sample| self.bytes_of(sample)),
-        };
-        self.check(sample.id, bytes)?;
-        let inputs = match self.options.targets {
-            TokenTargets::Shifted => &bytes[..bytes.len().min(self.options.window * token_bytes)],
-            TokenTargets::Inside | TokenTargets::None => bytes,
-        };
-        if let Some(place) = self.tensors.place(Part::Inputs) {
-            self.put(inputs, row.tensor(place))?;
+        self.write(scratch.of::<Worker>(), sample.id, nth, row)
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        let worker = scratch.of::<Worker>();
+        let held = self.held();
+        if let Some(held) = held {
+            worker.fetched.hold(held, self.largest, job.samples(), |sample| self.bytes_of(sample));
         }
-        if let Some(place) = self.tensors.place(Part::Targets) {
-            self.put(&bytes[token_bytes..], row.tensor(place))?;
+        while let Some(nth) = job.advance() {
+            job.report(self.write(worker, job.samples()[nth], nth, &mut rows.row(nth)));
         }
-        if let TokenCut::Documents { end, .. } = self.options.cut {
-            if ends.is_empty() {
-                let tokens = bytes.len() / token_bytes;
-                self.file.find(bytes, end, |index| ends.push(index + 1));
-                if ends.last() != Some(&tokens) {
-                    ends.push(tokens);
-                }
-            }
-            self.put_documents(ends, row)?;
-        }
-        Ok(())
+        job.came_straight(held.is_some());
     }
 
     fn place(&self, sample: u64) -> Location {
