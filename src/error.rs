@@ -120,7 +120,8 @@ impl fmt::Display for Location {
             write!(f, "{separator}column {column:?}")?;
             separator = ": ";
         }
-        if let (Some(byte), None) = (self.byte, self.line) {
+        // A line and a column are found without it; a line alone may be long.
+        if let Some(byte) = self.byte.filter(|_| self.line.is_none() || self.column.is_none()) {
             write!(f, "{separator}byte {byte}")?;
         }
         Ok(())

@@ -21,14 +21,25 @@ pub(crate) fn dispatch<K: Kernel>(kernel: K) {
         fn with_avx2_and_fma(kernel: impl Kernel) {
             kernel.run();
         }
-        if K::COMPUTES && is_x86_feature_detected!("avx512f") {
+        if K::COMPUTES && has_avx512() {
             // SAFETY: the only condition is that the processor has AVX-512, which was just asked of it.
             return unsafe { with_avx512(kernel) };
         }
-        if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma") {
+        if has_avx2_and_fma() {
             // SAFETY: the only condition is that the processor has AVX2 and FMA, which was just asked of it.
             return unsafe { with_avx2_and_fma(kernel) };
         }
     }
     kernel.run();
+}
+
+// Functions of their own, because what asks the processor is long, and would be compiled for each loop.
+#[cfg(target_arch = "x86_64")]
+fn has_avx512() -> bool {
+    is_x86_feature_detected!("avx512f")
+}
+
+#[cfg(target_arch = "x86_64")]
+fn has_avx2_and_fma() -> bool {
+    is_x86_feature_detected!("avx2") && is_x86_feature_detected!("fma")
 }

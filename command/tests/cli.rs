@@ -375,7 +375,10 @@ fn errors_for_a_person_read_place_first_and_say_what_to_do() {
     assert_eq!(output.status.code(), Some(1));
     assert!(output.stdout.is_empty());
     let text = String::from_utf8(output.stderr).unwrap();
-    assert!(text.starts_with(&format!("ringfeed: {path}:4: record 2: expected 2 fields, found 1\n")), "{text}");
+    assert!(
+        text.starts_with(&format!("ringfeed: {path}:4: record 2: byte 12: expected 2 fields, found 1\n")),
+        "{text}"
+    );
     assert!(text.contains("to do:"), "{text}");
     let text = String::from_utf8(run(&["inspect", &scratch.path("raged.csv")]).stderr).unwrap();
     assert!(text.contains("did you mean") && text.contains("ragged.csv"), "{text}");
