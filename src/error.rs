@@ -130,7 +130,7 @@ impl fmt::Display for Location {
 
 /// Any error of Ringfeed: a kind, a location, a message and perhaps a cause. It has the size of one pointer.
 ///
-/// Its text reads `path:line: record N: column "c": expected f32, found "abc"`. The layer that knows a part of the
+/// Its text reads `path:line: record N: column "c": expected f32, found "abc"`, with `byte N` where no column or no line is known. The layer that knows a part of the
 /// location adds it ([`Error::at_path`] and the other `at_` methods); a part that is already known is never
 /// overwritten.
 pub struct Error(Box<Inner>);
@@ -249,7 +249,11 @@ impl Error {
     /// Adds those parts of a place that are not known yet.
     #[must_use]
     pub(crate) fn at(mut self, place: Location) -> Self {
-        let Location { path, record, line, member, column, byte } = place;
+        let is_elsewhere = self.is_in_another_file(&place);
+        let Location { path, record, mut line, member, column, mut byte } = place;
+        if is_elsewhere {
+            (line, byte) = (None, None);
+        }
         let own = &mut self.0.location;
         own.path = own.path.take().or(path);
         own.record = own.record.or(record);
@@ -258,6 +262,11 @@ impl Error {
         own.column = own.column.take().or(column);
         own.byte = own.byte.or(byte);
         self
+    }
+
+    /// Whether it names another file than `place`, such as one that the record there names: lines and bytes are then not its own.
+    pub(crate) fn is_in_another_file(&self, place: &Location) -> bool {
+        self.path().zip(place.path.as_deref()).is_some_and(|(own, path)| own != path)
     }
 
     /// Adds text to the message.

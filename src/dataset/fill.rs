@@ -177,7 +177,10 @@ fn report(batch: &Batch, filler: &dyn Filler, row: usize, error: Error) {
 /// Adds the row's place, as the reader knows it, to the error.
 pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, error: Error) -> Error {
     let mut error = error.of_a_user();
-    let Ok(place) = caught(|| Ok(filler.place(plan, row))) else { return error.at_record(plan.samples[row]) };
+    let Ok(mut place) = caught(|| Ok(filler.place(plan, row))) else { return error.at_record(plan.samples[row]) };
+    if error.is_in_another_file(&place) {
+        (place.line, place.byte) = (None, None);
+    }
     if let Some(path) = place.path {
         error = error.at_path(path);
     }

@@ -151,6 +151,21 @@ fn a_table_that_names_image_files_among_other_columns() -> Result<()> {
     Ok(())
 }
 
+/// Lines and bytes are those of the table, and must not stand behind the name of another file.
+#[test]
+fn a_file_that_a_table_names_has_no_line_of_the_table() -> Result<()> {
+    let folder = photos();
+    std::fs::write(folder.path().join("gone.csv"), "path\ntrain/space/rocket.jpg\ngone.jpg\n").unwrap();
+    let loader = Loader::open(folder.path().join("gone.csv"))?
+        .field("photo", Image::rgb(8, 8).from("path").file())
+        .batch_size(1);
+    let errors: Vec<ringfeed::Error> = loader.build()?.filter_map(Result::err).collect();
+    let place = errors.last().unwrap().location();
+    assert!(place.path.as_ref().unwrap().ends_with("gone.jpg"), "{place}");
+    assert_eq!((place.record, place.line, place.byte), (Some(1), None, None), "{place}");
+    Ok(())
+}
+
 /// CSV decodes some fields by itself, others by value, and others out of files.
 #[test]
 fn tensors_stand_in_the_order_of_the_fields_whoever_reads_them() -> Result<()> {

@@ -31,6 +31,7 @@ mod csv;
 mod csv_numbers;
 mod every_format;
 mod every_order;
+mod every_storage;
 #[cfg(feature = "images")]
 mod fields;
 mod halves;

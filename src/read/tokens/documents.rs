@@ -80,9 +80,11 @@ impl Windows {
         self.starts.len() as u64
     }
 
+    /// The tokens of a window; none beyond the last one.
     pub(super) fn window(&self, index: u64) -> Range<u64> {
-        let (start, len) = (self.starts[index as usize], self.lens[index as usize]);
-        start..start + u64::from(len)
+        let index = usize::try_from(index).unwrap_or(usize::MAX);
+        let window = self.starts.get(index).zip(self.lens.get(index));
+        window.map_or(0..0, |(start, len)| *start..start + u64::from(*len))
     }
 }
 
@@ -119,5 +121,18 @@ impl Packer {
     /// Gives the last window.
     fn finish(self, mut window: impl FnMut(Range<u64>) -> Result<()>) -> Result<()> {
         if self.filled > self.start { window(self.start..self.filled) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_window_that_does_not_exist_is_empty() -> Result<()> {
+        let mut windows = Windows::new(&MemoryBudget::unlimited())?;
+        windows.push(3..8)?;
+        assert_eq!([0, 1, u64::MAX].map(|index| windows.window(index)), [3..8, 0..0, 0..0]);
+        Ok(())
     }
 }

@@ -1,0 +1,71 @@
+//! Every format over a storage that is not local: the same samples, and nothing of them is read that was not asked for ahead.
+#![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::common::{see_all, watchdog};
+use crate::samples::{Sample, samples};
+use ringfeed::memory::MemoryBudget;
+use ringfeed::order::State;
+use ringfeed::storage::{Entry, Files, Storage};
+use ringfeed::{DataSetIterator, Error, Loader, LoaderConfig, Result};
+
+/// The files below a folder.
+struct Below(PathBuf);
+
+impl Storage for Below {
+    fn file_len(&self, path: &Path) -> Result<u64> {
+        let path = self.0.join(path);
+        Ok(std::fs::metadata(&path).map_err(|error| Error::io(&path, error))?.len())
+    }
+
+    fn list(&self, folder: &Path) -> Result<Vec<Entry>> {
+        let folder = self.0.join(folder);
+        let entries = std::fs::read_dir(&folder).map_err(|error| Error::io(&folder, error))?;
+        let entry = |entry: std::io::Result<std::fs::DirEntry>| {
+            let entry = entry.unwrap();
+            if entry.path().is_dir() { Entry::Folder(entry.file_name()) } else { Entry::File(entry.file_name()) }
+        };
+        Ok(entries.map(entry).collect())
+    }
+
+    fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+        let bytes = std::fs::read(self.0.join(path)).map_err(|error| Error::io(path, error))?;
+        let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
+        into.clear();
+        into.extend_from_slice(&bytes[within(range.start)..within(range.end)]);
+        Ok(bytes.len() as u64)
+    }
+}
+
+fn loader(sample: &Sample, root: &Path) -> Loader {
+    let source = sample.source(&root.join("data").join(&sample.path));
+    let settings = format!(r#"{{"source": {source}, "batch_size": 1{}}}"#, sample.fields);
+    LoaderConfig::from_json(&settings).unwrap_or_else(|error| panic!("{}: {error}", sample.format)).into()
+}
+
+#[test]
+fn every_format_reads_a_storage_and_asks_for_all_of_it_ahead() {
+    watchdog::watch();
+    for sample in samples().iter().filter(|sample| sample.is_read) {
+        let what = sample.format;
+        let folder = tempfile::tempdir().unwrap();
+        for (name, bytes) in &sample.files {
+            let path = folder.path().join("data").join(name);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, bytes).unwrap();
+        }
+        let expected = see_all(&mut *loader(sample, folder.path()).build().unwrap());
+        let files = Files::of(Arc::new(Below(folder.path().to_owned())), &MemoryBudget::unlimited());
+        let stored = loader(sample, Path::new("")).files(files.clone());
+        let mut batches = stored.build().unwrap_or_else(|error| panic!("{what}: {error}"));
+        // Opening and the first batch, which sizes the ring, read what nobody could know of.
+        batches.next().unwrap().unwrap_or_else(|error| panic!("{what}: {error}"));
+        batches.seek(&State::new(batches.state().seed)).unwrap();
+        let unforeseen = files.stats().unwrap().unforeseen;
+        assert_eq!(see_all(&mut *batches), expected, "{what}");
+        assert_eq!(files.stats().unwrap().unforeseen, unforeseen, "{what}");
+    }
+}
