@@ -166,10 +166,10 @@ impl Error {
         self.0.is_wait
     }
 
-    /// An error of the user's own code, which can't speak for the ring, even if it contains one of the ring's errors.
+    /// An error of the user's own code, which can't speak for the ring or for the epoch, even if it contains one of their errors.
     #[must_use]
     pub(crate) fn of_a_user(mut self) -> Self {
-        if self.0.kind == ErrorKind::Exhausted {
+        if matches!(self.0.kind, ErrorKind::Exhausted | ErrorKind::Ended) {
             (self.0.kind, self.0.is_wait) = (ErrorKind::Data, false);
         }
         self

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use serde::Serializer;
+use tempfile::NamedTempFile;
 
 use crate::error::{Error, ErrorKind, Result, missing_path};
 use crate::memory::check_file_limit;
@@ -70,8 +71,16 @@ pub(crate) fn read_text(path: &Path, what: &str, max_bytes: u64) -> Result<Strin
 /// Writes `parts`, one after another, to `path`, with the permissions of a new file. Nobody ever sees only a part of
 /// it.
 pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     check_file_limit(parts.iter().map(|part| part.len() as u64).sum())?;
+    let mut file = unfinished(path)?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    file.persist(path)?;
+    Ok(())
+}
+
+/// A file in the folder of `path`, which is to get this name once it is whole. It has the permissions of a new file.
+pub(crate) fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".ringfeed-");
     #[cfg(unix)]
@@ -81,10 +90,7 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     // The name of the temporary file would not help anybody.
-    let mut file = builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))?;
-    parts.iter().try_for_each(|part| file.write_all(part))?;
-    file.persist(path)?;
-    Ok(())
+    builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))
 }
 
 /// A path in JSON, which has no other text than Unicode.

@@ -91,8 +91,8 @@ Examples:
   zcat old.csv.Z | ringfeed inspect -
 
 Unless --header is given, the first 1001 records decide whether the first record of a CSV file is its header. It is, if some \
-column has text in the first record and only numbers below. If no column is like that, it is, if its fields are all present, \
-distinct, not numbers, and none occurs again below in its own column. A single record is a header if it holds no number. The \
+column has text in the first record and only numbers below. Without such a column, it is a header if no \
+field is empty or a number, all fields differ, and no field appears again in its column. A single record is a header if it holds no number. The \
 report shows the decision and its reason.";
 
 #[derive(Debug, clap::Args)]
@@ -219,7 +219,7 @@ same meaning as for bench. Files with `access = \"map\"` are mapped: do not chan
 The report lists the first 100,000 bad samples and counts the rest. A quote that is never closed, a record above the \
 size limit or damaged gzip data make the rest of a CSV file unreadable: the report has this as `ended_by`, in addition to the bad \
 samples before it. A file that can't be opened, or is damaged in its first 64 KiB, is an error. If PATH stands for several files, \
-all of these are listed among the bad samples, and the other files are read: `ended_by` is then only about Ctrl-C. \
+all of these are listed among the bad samples, and the other files are read: `ended_by` is then set only after Ctrl-C. \
 With --config, everything that a loader with these settings refuses before its first batch is an error.
 
 Exit status: 0 if nothing is bad, 130 after Ctrl-C, 1 otherwise. With --json, standard output holds {path, format, \
@@ -309,8 +309,8 @@ Examples:
   ringfeed plan loader.json --shards 8 --json
   ringfeed plan iris.csv
 
-This lists folders, reads headers, and reads each CSV file once to find its records. Nothing is decoded. Figures that this does \
-not tell are shown as unknown (null with --json), with the reason: for example the number of records of a compressed CSV file, or the \
+This lists folders, reads headers, and reads each CSV file once to find its records. Nothing is decoded. Figures that need \
+decoding are shown as unknown (null with --json), with the reason: for example the number of records of a compressed CSV file, or the \
 size of the ring where samples have different sizes.";
 
 #[derive(Debug, clap::Args)]
@@ -360,8 +360,8 @@ Examples:
   ringfeed bench photos/ --epochs 5 --workers 4 --json > after.json
   ringfeed compare before.json after.json
 
-A figure differs beyond the spread if every epoch of one run lies beyond all epochs of the other. Measure three or more for that; what \
-`bench --report FILE.json` wrote tells the epochs' samples per second alone.";
+A figure differs beyond the spread if every epoch of one run lies beyond all epochs of the other. Measure three or more for that. A \
+file of `bench --report FILE.json` only has the samples per second of each epoch.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPARE_EXAMPLES)]

@@ -150,6 +150,10 @@ fn a_named_source_alone_is_mapped_by_every_command_that_reads_it() {
         let said = String::from_utf8(stderr).unwrap();
         assert!(status.success() && said.contains("iris.csv is mapped, as the settings ask"), "{args:?}: {said}");
     }
+    // Packing reads: each record comes once.
+    let table = scratch.path("iris.csv");
+    let output = run(&["pack", &table, &scratch.path("packed"), "--config", &settings]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
 #[test]

@@ -5,6 +5,7 @@ use crate::error::{Error, missing_path};
 use crate::files;
 use crate::filter::Filter;
 use crate::normalise::NormaliserConfig;
+use crate::positions::FURTHEST;
 use crate::prefetch::Amount;
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::{NO_GAPS, SourceConfig, field_faults, is_pattern};
@@ -135,6 +136,9 @@ impl LoaderConfig {
         faults.extend(self.mix_fault(own));
         for source in &self.sources {
             source_faults(source, files, faults);
+        }
+        if let Some(samples) = self.samples_per_epoch.filter(|samples| *samples > FURTHEST) {
+            faults.push(format!("samples_per_epoch: an epoch of {samples} samples; it has at most {FURTHEST}"));
         }
         let is_drawn = self.class_balanced || self.weight_by.is_some();
         if self.bucket.is_some() && (is_drawn || self.samples_per_epoch.is_some()) {

@@ -36,7 +36,7 @@ use crate::files;
 use crate::memory::MemoryBudget;
 use crate::read::parallel::{in_order, thread_count};
 use crate::read::{Container, Csv, Scratch, SourceConfig};
-use crate::storage::Files;
+use crate::storage::{Access, Files};
 use crate::tree::any;
 
 use cells::{Cell, Column, Records, columns};
@@ -89,8 +89,12 @@ const BYTES_AT_ONCE: u64 = 1 << 20;
 const MOST_AT_ONCE: u64 = 256;
 
 impl Pack {
-    /// All fields of a source, in shards of at most 256 MiB.
-    pub fn new(source: SourceConfig, into: PackInto) -> Self {
+    /// All fields of a source, in shards of at most 256 MiB. Files that settings ask to map are read instead, because nobody has
+    /// promised that they stay as they are, and each record comes only once.
+    pub fn new(mut source: SourceConfig, into: PackInto) -> Self {
+        if let Some(access) = source.access_mut().filter(|access| access.lacks_promise()) {
+            *access = Access::Read;
+        }
         Self {
             source,
             into,

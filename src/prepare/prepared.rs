@@ -106,7 +106,7 @@ impl Prepared {
             tensors.push(codes);
         }
         if tensors.is_empty() {
-            return Err(Error::new(ErrorKind::Config, "a recipe of which no feature and no code comes"));
+            return Err(Error::new(ErrorKind::Config, "the recipe produces no feature and no code"));
         }
         let schema = Schema::new(tensors)?;
         let mut layout = Layout::default();

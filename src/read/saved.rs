@@ -224,16 +224,23 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
 /// [`ErrorKind::Io`] if it can't be written, with what to do instead.
 pub(crate) fn save(path: &Path, guard: Guard, contents: &[u8]) -> Result<()> {
     files::write_whole(path, &[&header(guard, contents), contents]).or_else(|error| {
-        // The index belongs to another user, in a folder where only that user may write. The cost is that the data are
-        // read again.
-        let is_forbidden = matches!(error.kind(), IoErrorKind::PermissionDenied | IoErrorKind::ReadOnlyFilesystem);
-        if is_forbidden && path.symlink_metadata().is_ok() {
-            tracing::warn!(path = %path.display(), %error, "the saved index is out of date, and can't be replaced");
+        if belongs_to_another(path, &error) {
             return Ok(());
         }
         let message = format!("the index can't be saved: {error}; keep it {ELSEWHERE} or don't save it");
         Err(Error::new(ErrorKind::Io, message).with_source(error).at_path(path))
     })
+}
+
+/// Whether what is saved at `path` can't be replaced, by this error, because it belongs to another user, in a folder where only that
+/// user may write. The cost is that the data are read again.
+pub(crate) fn belongs_to_another(path: &Path, error: &std::io::Error) -> bool {
+    let is_forbidden = matches!(error.kind(), IoErrorKind::PermissionDenied | IoErrorKind::ReadOnlyFilesystem);
+    let is_anothers = is_forbidden && path.symlink_metadata().is_ok();
+    if is_anothers {
+        tracing::warn!(path = %path.display(), %error, "the saved index is out of date, and can't be replaced");
+    }
+    is_anothers
 }
 
 #[cfg(test)]

@@ -396,6 +396,12 @@ fn tokens_are_kept_for_the_next_run_until_something_changes() {
     std::fs::File::options().write(true).open(&path).unwrap().set_modified(long_ago).unwrap();
     assert_eq!(read(false), wanted);
     let bytes = std::fs::read(&kept).unwrap();
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode();
+        assert_eq!(mode(&kept), mode(&path), "other users may read it like any new file");
+    }
     assert_eq!(read(false), wanted);
     // What is kept is what is read: with another token in it, that one comes.
     let mut changed = bytes.clone();
@@ -412,6 +418,18 @@ fn tokens_are_kept_for_the_next_run_until_something_changes() {
     std::fs::write(&kept, &bytes[..bytes.len() - 2]).unwrap();
     assert_eq!(read(false), wanted);
     assert_eq!(std::fs::read(&kept).unwrap(), bytes);
+    // In another user's folder, where nothing can be written, they are made for this run alone.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let allow = |mode| std::fs::set_permissions(&folder, std::fs::Permissions::from_mode(mode)).unwrap();
+        std::fs::write(&kept, b"somebody else's").unwrap();
+        allow(0o555);
+        assert_eq!(read(false), wanted);
+        allow(0o755);
+        // Nothing is forbidden to root, who has replaced them.
+        std::fs::write(&kept, &bytes).unwrap();
+    }
     // What an earlier version kept under another name is used.
     std::fs::rename(&kept, &index).unwrap();
     assert_eq!(read(false), wanted);

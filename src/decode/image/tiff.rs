@@ -324,7 +324,7 @@ fn rows(
             Ok(())
         }
         Ok(_) => Err(damaged("its pixels are not those that its tags promise")),
-        Err(error) => Err(not_decoded(error)),
+        Err(error) => Err(not_decoded(bytes, error)),
     })
 }
 
@@ -376,13 +376,17 @@ pub(super) fn decode_inks(bytes: &[u8], into: &mut [u8]) -> Result<()> {
             Ok(())
         }
         Ok(_) => Err(damaged("its pixels are not those that its tags promise")),
-        Err(error) => Err(not_decoded(error)),
+        Err(error) => Err(not_decoded(bytes, error)),
     }
 }
 
 #[cold]
-fn not_decoded(error: tiff::TiffError) -> Error {
-    Error::new(ErrorKind::Format, format!("damaged or unsupported tiff: {error}")).with_source(error)
+fn not_decoded(bytes: &[u8], error: tiff::TiffError) -> Error {
+    let message = match &error {
+        tiff::TiffError::UnsupportedError(_) => unsupported(bytes),
+        _ => format!("damaged or unsupported tiff: {error}"),
+    };
+    Error::new(ErrorKind::Format, message).with_source(error)
 }
 
 #[cfg(test)]

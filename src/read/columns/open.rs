@@ -16,7 +16,7 @@ use super::leaves::{Leaf, leaves};
 pub(in crate::read) fn foreseen<T>(read: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(read)).unwrap_or_else(|panic| {
         tracing::debug!(panic = Error::from_panic(&*panic).message(), "a decoder of columns panicked");
-        Err(Error::new(ErrorKind::Data, "the file is damaged: what stands here can't be decoded; write it again"))
+        Err(Error::new(ErrorKind::Data, "the file is damaged: the data here can't be decoded; create the file again"))
     })
 }
 

@@ -16,8 +16,8 @@ use crate::read::container::{Container, Value};
 use crate::read::fields::{Field, Text};
 use crate::read::fixed::{Endian, StoredType};
 use crate::read::format::Open;
-use crate::read::saved::{ELSEWHERE, Guard, Kept};
-use crate::read::{ColumnRef, Fingerprint, RecordReader, Sample, SavedIndex, Scratch, parallel};
+use crate::read::saved::{ELSEWHERE, Guard, Kept, belongs_to_another};
+use crate::read::{ColumnRef, Fingerprint, RecordReader, Sample, Scratch, parallel};
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
 use crate::storage::{Access, Files, Needs};
@@ -61,7 +61,7 @@ impl Corpus {
         let tokenizer = Tokenizer::load(&options.tokenizer)?;
         let end = tokenizer.token(&options.end).map_err(|error| error.at_path(&options.tokenizer))?;
         let others = at.others.ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "is made of files of other formats, which are not at hand here")
+            Error::new(ErrorKind::Unsupported, "needs files of other formats, which cannot be opened here")
         })?;
         let named = |name: &str| -> Result<(Box<dyn Container>, usize)> {
             let column = options.from.clone().unwrap_or_else(|| name.into());
@@ -159,12 +159,18 @@ impl Corpus {
         write_at(file, &header(guard, self.stored, bytes)).map_err(written)
     }
 
-    /// Writes them to a file of this name, which nobody sees before it is whole.
-    fn write_to(&self, path: &Path, guard: u64, options: &TextTokenOptions) -> Result<()> {
-        let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = temporary_in(&options.saved_index, folder)?;
+    /// Writes them to a file of this name, which nobody sees before it is whole; `false` if it belongs to another user.
+    fn write_to(&self, path: &Path, guard: u64, options: &TextTokenOptions) -> Result<bool> {
+        let file = match files::unfinished(path) {
+            Ok(file) => file,
+            Err(error) if belongs_to_another(path, &error) => return Ok(false),
+            Err(error) => {
+                let message = format!("the tokens can't be saved; keep them {ELSEWHERE} or don't save them: {error}");
+                return Err(Error::new(ErrorKind::Io, message).with_source(error).at_path(path));
+            }
+        };
         self.write(file.as_file(), guard, options)?;
-        file.persist(path).map(|_| ()).map_err(|error| Error::io(path, error.error))
+        file.persist(path).map(|_| true).map_err(|error| Error::io(path, error.error))
     }
 
     /// Whether the file at `path` holds these tokens.
@@ -214,15 +220,16 @@ impl TextTokens {
                 let old = options.saved_index.path(at.path);
                 let known = old.into_iter().chain([kept.to_owned()]).find(|path| corpus.is_kept(path, guard));
                 match known {
-                    Some(known) => known,
-                    None => {
-                        corpus.write_to(kept, guard, options)?;
-                        kept.to_owned()
-                    }
+                    Some(known) => Some(known),
+                    None => corpus.write_to(kept, guard, options)?.then(|| kept.to_owned()),
                 }
             }
+            None => None,
+        };
+        let path = match path {
+            Some(path) => path,
             None => {
-                let file = temporary_in(&SavedIndex::Off, &std::env::temp_dir())?;
+                let file = private_file()?;
                 corpus.write(file.as_file(), 0, options)?;
                 let path = file.into_temp_path();
                 let at = path.to_path_buf();
@@ -253,13 +260,11 @@ impl TextTokens {
     }
 }
 
-fn temporary_in(saved: &SavedIndex, folder: &Path) -> Result<NamedTempFile> {
-    tempfile::Builder::new().prefix(".ringfeed-").tempfile_in(folder).map_err(|error| {
-        let advice = match saved {
-            SavedIndex::Off => "the tokens of the text are kept in a temporary file".to_owned(),
-            _ => format!("the tokens can't be saved; keep them {ELSEWHERE} or don't save them"),
-        };
-        Error::new(ErrorKind::Io, format!("{advice}: {error}")).with_source(error).at_path(folder)
+/// A file that is only for this user and this run.
+fn private_file() -> Result<NamedTempFile> {
+    tempfile::Builder::new().prefix(".ringfeed-").tempfile().map_err(|error| {
+        let message = format!("the tokens of the text are kept in a temporary file: {error}");
+        Error::new(ErrorKind::Io, message).with_source(error).at_path(std::env::temp_dir())
     })
 }
 
