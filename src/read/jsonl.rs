@@ -9,6 +9,7 @@ use crate::storage::{Files, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
 use super::csv::Blanks;
+use super::field_reader::MAX_SOURCES;
 use super::format::{Format, Open, Opened, format_has};
 use super::json::{Buffers, Found, Seen, Wanted, each_leaf, steps_to};
 use super::lines::{LineBytes, LineOptions, Lines};
@@ -20,8 +21,8 @@ use super::{ColumnRef, Fingerprint, Scratch, parallel};
 const SAMPLE_RECORDS: u64 = 1000;
 const SAMPLE_BYTES: u64 = 8 << 20;
 
-/// Most fields that are listed. Other fields can still be found by name.
-const MAX_FIELDS: usize = 4096;
+/// Most fields that are listed: more than may be read, so that none is left out in silence. Others can still be found by name.
+const MAX_FIELDS: usize = MAX_SOURCES + 1;
 
 /// The format of JSON Lines. Files are recognised if each line is an object.
 #[derive(Clone, Copy, Debug)]

@@ -321,6 +321,18 @@ fn any_value_may_be_a_record() {
 }
 
 #[test]
+fn none_of_too_many_fields_is_left_out_in_silence() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wide.jsonl");
+    let keys: Vec<String> = (0..5000).map(|key| format!("\"k{key}\": {key}")).collect();
+    std::fs::write(&path, format!("{{{}}}\n", keys.join(", "))).unwrap();
+    let error = Loader::open(&path).and_then(|loader| loader.build()).err().unwrap();
+    assert!(error.message().contains("name those to read"), "{error}");
+    let mut loader = Loader::open(&path).unwrap().field("k4999", Numbers::i64()).build().unwrap();
+    assert_eq!(loader.next().unwrap().unwrap().tensor("k4999").unwrap().as_slice::<i64>().unwrap(), [4999]);
+}
+
+#[test]
 fn lines_of_blanks_are_no_records() {
     let (_file, mut spaced) = lines(" \n{\"x\": 1}\n\n \t\r\n\r\n  {\"x\": 2} \n   \nno JSON\n \t");
     let read = values(&mut spaced, &["x"]);

@@ -288,10 +288,10 @@ fn fields_that_only_later_records_have_are_named() {
 fn more_fields_than_are_listed_are_named() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("wide.jsonl");
-    let wide: serde_json::Map<String, Json> = (0..4097).map(|n| (format!("k{n:05}"), n.into())).collect();
+    let wide: serde_json::Map<String, Json> = (0..4098).map(|n| (format!("k{n:05}"), n.into())).collect();
     fs::write(&path, Json::from(wide).to_string() + "\n").unwrap();
     let error = Pack::new(source(&path), PackInto::Tar).run(folder.path().join("out")).unwrap_err();
-    assert!(error.to_string().contains("k04096"), "{error}");
+    assert!(error.to_string().contains("k04097"), "{error}");
 }
 
 #[test]

@@ -27,7 +27,7 @@ use lengths::Lengths;
 use scan::{find_for, first_values, names_in};
 
 /// Most fields that a sample's tensors are made of.
-const MAX_SOURCES: usize = 4096;
+pub(in crate::read) const MAX_SOURCES: usize = 4096;
 
 /// Tensors made of the fields of a [`Container`], each by its codec.
 ///
@@ -132,7 +132,9 @@ impl FieldReader {
             tensors.extend(made);
         }
         if target_count > MAX_SOURCES {
-            let message = format!("{target_count} fields; tensors may come from {MAX_SOURCES}");
+            let message = format!(
+                "{target_count} fields or more; tensors may come from {MAX_SOURCES}: name those to read (`fields`)"
+            );
             return Err(Error::new(ErrorKind::Config, message));
         }
         let lengths = Lengths::new(&tensors, container.len());

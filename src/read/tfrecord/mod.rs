@@ -20,6 +20,7 @@ use crate::storage::{Access, Files, Needs, Spool};
 
 use super::container::{Container, FieldInfo, List, Value, Visit, find_field};
 use super::csv::CsvOptions;
+use super::field_reader::MAX_SOURCES;
 use super::format::{Format, Open, Opened, format_has};
 use super::names::plain_name;
 use super::paths::is_hidden;
@@ -37,8 +38,8 @@ use wire::{Fault, Part};
 const SAMPLE_RECORDS: u64 = 1000;
 const SAMPLE_BYTES: u64 = 8 << 20;
 
-/// Most fields that are listed; others are found by their names all the same.
-const MAX_FIELDS: usize = 4096;
+/// Most fields that are listed: more than may be read, so that none is left out in silence. Others can still be found by name.
+const MAX_FIELDS: usize = MAX_SOURCES + 1;
 
 /// What names of fields begin with where a key stands for a feature and for a list of features.
 const CONTEXT: &str = "context/";

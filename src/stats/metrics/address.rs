@@ -14,7 +14,7 @@ pub struct MetricsAddress(pub(super) SocketAddr);
 
 /// What settings say.
 #[derive(Deserialize)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a port, such as 9184, or a host and a port, such as \"0.0.0.0:9184\"")]
 enum Told {
     Port(u16),
     Text(String),
