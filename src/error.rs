@@ -130,9 +130,9 @@ impl fmt::Display for Location {
 
 /// Any error of Ringfeed: a kind, a location, a message and perhaps a cause. It has the size of one pointer.
 ///
-/// Its text reads `path:line: record N: column "c": expected f32, found "abc"`, with `byte N` where no column or no line is known. The layer that knows a part of the
-/// location adds it ([`Error::at_path`] and the other `at_` methods); a part that is already known is never
-/// overwritten.
+/// Its text reads `path:line: record N: column "c": expected f32, found "abc"`, with `byte N` where no column or no line is
+/// known. The layer that knows a part of the location adds it ([`Error::at_path`] and the other `at_` methods); a part that is
+/// already known is never overwritten.
 pub struct Error(Box<Inner>);
 
 struct Inner {
