@@ -20,6 +20,8 @@ use super::state::State;
 ///
 /// Nothing is read or decoded, so the trainer has all cores to itself. [`Headspace`] compares it with a run that loads.
 ///
+/// The kept batches come again and again: a consumer of DLPack that writes into one changes what comes next time.
+///
 /// ```
 /// use ringfeed::source::{Headspace, Replay};
 /// use ringfeed::{DataSetIterator, Loader};
