@@ -19,7 +19,7 @@ use ringfeed::storage::{Access, Files};
 use ringfeed::tar::{TarOptions, TarReader};
 use ringfeed::tensor::{Affine, AffineSteps, Role, Schema, TensorSpec};
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader, TokenTargets};
-use ringfeed::{AsyncDataSetIterator, DType, DataSet, ErrorKind, Result};
+use ringfeed::{AsyncDataSetIterator, DType, DataSet, ErrorKind, Loader, Result};
 use tempfile::TempDir;
 
 fn file(name: &str, bytes: &[u8]) -> (TempDir, PathBuf) {
@@ -255,4 +255,19 @@ fn a_saved_index_of_a_claimed_length_is_made_anew() {
         std::fs::write(&kept, &bytes).unwrap();
         assert_eq!(CsvReader::open(&path, &options).unwrap().len(), 3);
     }
+}
+
+#[test]
+fn a_plan_refuses_the_epochs_that_a_run_refuses() {
+    let flowers = || Loader::csv("fixtures/iris.csv").shuffle(1).samples_per_epoch(u64::MAX);
+    for error in [flowers().plan().err().unwrap(), flowers().build().err().unwrap()] {
+        assert!(error.message().contains("samples_per_epoch: an epoch of 18446744073709551615 samples"), "{error}");
+    }
+}
+
+#[test]
+#[cfg(feature = "metrics")]
+fn a_wrong_address_of_metrics_is_told_what_is_allowed() {
+    let error = ringfeed::LoaderConfig::from_json(r#"{"source": "fixtures/iris.csv", "metrics": true}"#).unwrap_err();
+    assert!(error.message().contains("expected a port, such as 9184"), "{error}");
 }
