@@ -9,6 +9,7 @@
     )
 )]
 
+mod caught;
 mod counters;
 mod dataset;
 mod decode;

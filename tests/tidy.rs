@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Modules by floor; a module imports only from lower floors and from itself.
 const FLOORS: [&[&str]; 14] = [
     &["error", "float16", "processor", "random", "sync"],
-    &["counters", "dtype", "filter", "tree"],
+    &["caught", "counters", "dtype", "filter", "tree"],
     &["schema"],
     &["layout", "memory"],
     &["files", "view"],

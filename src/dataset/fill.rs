@@ -1,11 +1,11 @@
 use std::ops::Range;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::caught::caught;
 use crate::counters::{BytesRead, Counters, Inside, Lap, Spans};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::positions::epoch_key;
-use crate::read::{Job, Scratch};
+use crate::read::{Job, Scratch, caught_each, decode_each};
 use crate::ring::Share;
 use crate::row::RowsMut;
 use crate::schema::{Extents, Schema};
@@ -117,35 +117,6 @@ fn decode_rows(
 ) {
     job.decode_again();
     decode_each(job, |job| filler.decode_all(plan, rows.clone(), job, scratch, out));
-}
-
-/// Calls `work` as [`caught_each`] does. Records that it leaves out are bad, because their rows were not written.
-pub(super) fn decode_each(job: &mut Job<'_>, work: impl FnMut(&mut Job<'_>)) {
-    caught_each(job, work);
-    if !job.has_passed_all() {
-        job.refuse_rest(
-            ErrorKind::Data,
-            "decode_all did not go through all records of its job: this one is not decoded",
-        );
-    }
-}
-
-/// Calls `work` until it has passed all records of the job. A panic becomes the error of the current record.
-pub(super) fn caught_each(job: &mut Job<'_>, mut work: impl FnMut(&mut Job<'_>)) {
-    loop {
-        let passed = job.passed();
-        let Err(error) = caught(|| {
-            work(job);
-            Ok(())
-        }) else {
-            return;
-        };
-        // A panic before the first record counts as an error of that record, so that each turn makes progress.
-        if job.passed() == passed && job.advance().is_none() {
-            return;
-        }
-        job.report(Err(error));
-    }
 }
 
 /// Measures some rows of a plan, and gives each result to `each`. Rows that are known to be bad are left out.
@@ -269,16 +240,4 @@ pub(crate) fn plan_batch(planner: &mut dyn Planner, into: &mut BatchPlan, terms:
         into.key = Some(epoch_key(terms.seed, into.epoch));
     }
     Ok(planned)
-}
-
-/// Runs user or decoder code; a panic becomes an error.
-pub(crate) fn caught<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        let error = Error::from_panic(&*panic);
-        // The panic's payload is the user's, too: if its destructor panics, it is leaked.
-        if let Err(again) = catch_unwind(AssertUnwindSafe(|| drop(panic))) {
-            std::mem::forget(again);
-        }
-        Err(error)
-    })
 }

@@ -1,5 +1,6 @@
 use std::sync::Arc;
 
+use crate::caught::caught;
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
@@ -7,8 +8,6 @@ use crate::random::RandomKey;
 use crate::read::{RecordReader, Sample, Scratch};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
-
-use super::fill::caught;
 
 /// The tensor that holds a record's class, as an index or one-hot.
 fn class_tensor(tensors: &[TensorSpec]) -> Option<usize> {

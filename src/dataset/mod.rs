@@ -34,7 +34,7 @@ pub use batch::DataSet;
 pub use buckets::{Beyond, Buckets};
 pub(crate) use contract::batches;
 pub use contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
-pub(crate) use fill::{PlanTerms, at_largest, caught, fill_rows, measure_plan, measure_rows, most_rows, plan_batch};
+pub(crate) use fill::{PlanTerms, at_largest, fill_rows, measure_plan, measure_rows, most_rows, plan_batch};
 pub use iterator::{AsDyn, ByEpoch, DataSetIterator, Epoch, Epochs};
 pub use labels::read_labels;
 pub use policy::{BadLimits, BadRecords};

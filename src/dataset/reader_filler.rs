@@ -3,18 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::caught::caught;
 use crate::counters::DamageTally;
 use crate::error::{Location, Result};
 use crate::layout::TensorLayout;
 use crate::positions::Order;
-use crate::read::{Job, RecordReader, Scratch};
+use crate::read::{Job, RecordReader, Scratch, caught_each, decode_each};
 use crate::row::{Picked, RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::storage::Needs;
 
 use super::buckets::BucketLength;
 use super::contract::{BatchPlan, Filler};
-use super::fill::{caught, caught_each, decode_each};
 
 /// One of the composed readers, and which tensors and extents are its own.
 pub(super) struct Component {

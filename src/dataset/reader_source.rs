@@ -1,6 +1,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::caught::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::positions::{Deal, EpochOrder, FURTHEST, Order, Picks, Remainder, Shard};
 use crate::random::RandomKey;
@@ -10,7 +11,6 @@ use crate::tree::no_faults;
 
 use super::buckets::{BucketLength, BucketPlanner, Buckets};
 use super::contract::{BatchPlan, LastBatch, Opened, Planner, Source, batches};
-use super::fill::caught;
 use super::policy::BadRecords;
 use super::reader_filler::{Component, Part, ReaderFiller};
 use super::sampling::Sampling;

@@ -1,3 +1,4 @@
+use crate::caught::caught;
 use crate::counters::{Counters, DamageTally, Lap};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
@@ -9,7 +10,7 @@ use crate::transform::BatchMut;
 
 use super::batch::{Batch, Kept};
 use super::contract::{BatchPlan, Filler, take_interruption};
-use super::fill::{caught, fill_row, located};
+use super::fill::{fill_row, located};
 use super::policy::BadRecords;
 use super::settle::compact;
 

@@ -2,6 +2,7 @@ use std::fmt;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::caught::caught;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::{Job, Record, RecordDecoder, RecordStream, SampleStream, Scratch};
 use crate::row::{RowMut, RowsMut};
@@ -10,7 +11,6 @@ use crate::stats::Planning;
 use crate::storage::{Limited, OwnedRead, ReadLimit};
 
 use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
-use super::fill::caught;
 use super::policy::BadRecords;
 use super::state::State;
 

@@ -4,14 +4,13 @@ use std::sync::Arc;
 
 use crate::counters::Tick;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::read::{Job, Scratch};
+use crate::read::{Job, Scratch, caught_each, decode_each};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::storage::Needs;
 use crate::transform::{BatchMut, Chain, ChainMemory, NOT_DONE, Transforms};
 
 use super::contract::{BatchPlan, Filler, Opened, Source};
-use super::fill::{caught_each, decode_each};
 
 /// A source with a list of transforms that its samples and batches pass through before delivery.
 pub struct Transformed<S> {

@@ -4,6 +4,7 @@ use std::ops::{ControlFlow, Range};
 use crossbeam_channel::{Receiver, Sender, bounded};
 use serde::Serialize;
 
+use crate::caught::caught;
 use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
@@ -14,7 +15,7 @@ use crate::stats::DamageStats;
 use crate::sync::Mutex;
 
 use super::contract::{BatchPlan, Filler, Planner, Source};
-use super::fill::{PlanTerms, caught, fetch_rows, located, plan_batch};
+use super::fill::{PlanTerms, fetch_rows, located, plan_batch};
 
 /// Most bad samples that a [`VerifyReport`] lists: the first ones. Others are only counted.
 const LISTED: usize = 100_000;

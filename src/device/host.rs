@@ -3,7 +3,7 @@ use std::ptr::{NonNull, with_exposed_provenance, with_exposed_provenance_mut};
 use std::sync::{Arc, Weak};
 use std::thread::{self, ThreadId};
 
-use crate::dataset::caught;
+use crate::caught::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AnonymousPages, Block};
 use crate::sync::{Condvar, Mutex};

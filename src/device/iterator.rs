@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, Sender, bounded};
 
+use crate::caught::caught;
 use crate::counters::{Kind, Tick, Traced, TrainerClock};
-use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, Report, State, caught};
+use crate::dataset::{BadRecord, ByEpoch, DataSetIterator, Epoch, Epochs, Report, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::stats::{Figures as _, Stats, StatsHandle};

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
+use crate::caught::caught;
 use crate::counters::{Histogram, Kind, Tick, Traced, Tracer};
-use crate::dataset::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::Schema;
 use crate::sync::{AtomicU64, Ordering};

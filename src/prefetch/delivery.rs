@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use crate::caught::caught;
 use crate::counters::{Counters, Kind, Tick, TrainerClock, add_alone};
-use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Settle, State, caught, moments};
+use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Settle, State, moments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Fingerprint;
 use crate::ring::Draft;

@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::dataset::{BatchPlan, Filler, caught};
+use crate::caught::caught;
+use crate::dataset::{BatchPlan, Filler};
 use crate::error::{Error, Location, Result};
 use crate::read::{Job, Scratch};
 use crate::row::{RowMut, RowsMut};

@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use crate::caught::caught;
 use crate::counters::Counters;
-use crate::dataset::{Batch, BatchPlan, Filler, Opened, caught};
+use crate::dataset::{Batch, BatchPlan, Filler, Opened};
 use crate::error::Location;
 use crate::ring::Ring;
 use crate::stats::{self, Lived, Planning, Setting, Stats};

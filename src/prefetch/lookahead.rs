@@ -1,6 +1,7 @@
 use std::collections::VecDeque;
 
-use crate::dataset::{BatchPlan, Filler, PlanTerms, Planner, caught, plan_batch};
+use crate::caught::caught;
+use crate::dataset::{BatchPlan, Filler, PlanTerms, Planner, plan_batch};
 use crate::error::{Error, Result};
 use crate::storage::Needs;
 

@@ -1,5 +1,5 @@
+use crate::caught::caught;
 use crate::counters::thread_cpu;
-use crate::dataset::caught;
 
 use super::background::stand_back;
 use super::scheduling::cores;

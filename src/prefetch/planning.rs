@@ -1,7 +1,8 @@
 use std::sync::Arc;
 
+use crate::caught::caught;
 use crate::counters::{BytesRead, Kind, Lap, Tick, add_alone};
-use crate::dataset::{BatchPlan, Planner, at_largest, caught, measure_plan};
+use crate::dataset::{BatchPlan, Planner, at_largest, measure_plan};
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::read::Scratch;

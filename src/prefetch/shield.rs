@@ -1,10 +1,11 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::caught::caught;
 use crate::counters::{BytesRead, Counters, Kind, Lap, Tick, add_alone, nanoseconds, now};
 use crate::dataset::{
     BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
-    at_largest, caught, fill_rows, measure_plan, plan_batch, settle_batch,
+    at_largest, fill_rows, measure_plan, plan_batch, settle_batch,
 };
 use crate::error::{Error, Result};
 use crate::layout::Layout;

@@ -3,8 +3,9 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use crate::caught::caught;
 use crate::counters::{BytesRead, Kind, Lap, Track, add, now, thread_cpu};
-use crate::dataset::{Batch, caught, fill_rows};
+use crate::dataset::{Batch, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::Share;

@@ -2,8 +2,9 @@ use std::fmt;
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
+use crate::caught::caught;
 use crate::counters::{Tick, Tracer, now};
-use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, at_largest, caught, measure_plan, most_rows, plan_batch};
+use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, at_largest, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes, whole_pages};

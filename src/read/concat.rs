@@ -2,16 +2,18 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::counters::DamageTally;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::positions::Subset;
 use crate::random::RandomKey;
-use crate::row::RowMut;
+use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, TensorSpec};
 use crate::storage::Needs;
 
-use super::dealt::Dealt;
+use super::dealt::{Dealt, Slot};
+use super::job::{caught_each, decode_each};
 use super::many::{chunks_of_parts, file_name, hash_names};
-use super::{Fingerprint, RecordReader, Sample, Scratch};
+use super::{Fingerprint, Job, RecordReader, Sample, Scratch};
 
 /// Several readers, one after another: the records of the first, then those of the second, and so on.
 ///
@@ -207,6 +209,47 @@ impl RecordReader for Concat {
         let damage = buffers.take_damage();
         scratch.note_all(damage);
         decoded
+    }
+
+    fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        if job.is_part() {
+            while let Some(nth) = job.advance() {
+                job.report(self.fetch(job.samples(), nth, scratch));
+            }
+            return;
+        }
+        let dealt = scratch.of::<Dealt>();
+        dealt.deal(self.parts.len(), job.samples().iter().map(|sample| self.locate(*sample)));
+        dealt.each(|Slot { part, records, places, scratch, has_begun }| {
+            let mut own = job.part(records, places);
+            caught_each(&mut own, |own| self.parts[*part].fetch_all(own, scratch));
+            job.join(own);
+            *has_begun = true;
+        });
+        job.pass_all();
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        if job.is_part() {
+            while let Some(nth) = job.advance() {
+                job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
+            }
+            return;
+        }
+        let (mut damage, mut is_straight) = (DamageTally::default(), true);
+        scratch.of::<Dealt>().each(|Slot { part, records, places, scratch, .. }| {
+            let mut own = job.part(records, places);
+            let mut rows = rows.chosen(places);
+            decode_each(&mut own, |own| self.parts[*part].decode_all(own, scratch, &mut rows));
+            damage.add_all(scratch.take_damage());
+            is_straight &= own.is_straight();
+            job.join(own);
+        });
+        scratch.note_all(damage);
+        if !job.is_stopped() {
+            job.pass_all();
+        }
+        job.came_straight(is_straight);
     }
 
     fn is_random(&self) -> bool {

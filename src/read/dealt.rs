@@ -23,6 +23,8 @@ pub(super) struct Slot {
     pub(super) part: usize,
     /// The job's records, by the part's own numbers.
     pub(super) records: Vec<u64>,
+    /// Their places in the job.
+    pub(super) places: Vec<usize>,
     pub(super) scratch: Scratch,
     /// Whether the first of its records was requested.
     pub(super) has_begun: bool,
@@ -35,11 +37,12 @@ impl Dealt {
         for part in self.used.drain(..) {
             if let Some(slot) = self.of_part.get_mut(part).and_then(Option::take) {
                 self.slots[slot].records.clear();
+                self.slots[slot].places.clear();
                 self.slots[slot].has_begun = false;
             }
         }
         self.of_part.resize(parts, None);
-        for (part, record) in records {
+        for (place, (part, record)) in records.enumerate() {
             let slot = match self.of_part[part] {
                 Some(slot) => slot,
                 None => {
@@ -55,6 +58,16 @@ impl Dealt {
             };
             self.records.push((slot, self.slots[slot].records.len()));
             self.slots[slot].records.push(record);
+            self.slots[slot].places.push(place);
+        }
+    }
+
+    /// Calls `each` with the slot of each part that has records of the job.
+    pub(super) fn each(&mut self, mut each: impl FnMut(&mut Slot)) {
+        for part in &self.used {
+            if let Some(slot) = self.of_part[*part] {
+                each(&mut self.slots[slot]);
+            }
         }
     }
 

@@ -1,6 +1,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use crate::caught::caught;
 use crate::counters::{Counters, Inside, Lap, Spans, Spent, Tick, add};
 use crate::error::{Error, ErrorKind, Result};
 use crate::positions::sample_key;
@@ -17,6 +18,9 @@ pub struct Job<'a> {
     /// Which draw of its sample each record is; empty if each is the only one.
     draws: &'a [u64],
     key: RandomKey,
+    /// If they are a [part](Self::part) of a job: where they are in it, and all its records.
+    places: &'a [usize],
+    whole: &'a [u64],
     stop: Option<&'a AtomicBool>,
     reading: bool,
     next: usize,
@@ -92,6 +96,8 @@ impl<'a> Job<'a> {
             samples,
             draws: &[],
             key,
+            places: &[],
+            whole: &[],
             stop: None,
             reading: true,
             next: 0,
@@ -144,7 +150,50 @@ impl<'a> Job<'a> {
     #[inline]
     pub fn sample(&self, nth: usize) -> Sample {
         let id = self.samples[nth];
-        Sample { id, key: sample_key(self.key, id, self.draws.get(nth).copied().unwrap_or(0)) }
+        let (place, named) = self.places.get(nth).map_or((nth, id), |place| (*place, self.whole[*place]));
+        Sample { id, key: sample_key(self.key, named, self.draws.get(place).copied().unwrap_or(0)) }
+    }
+
+    /// The records at `places` as a job of their own, for the reader that has them and calls them `records`. They keep the
+    /// keys of their randomness. What becomes of them is [taken over](Self::join) in the end.
+    pub(crate) fn part<'b>(&mut self, records: &'b [u64], places: &'b [usize]) -> Job<'b>
+    where
+        'a: 'b,
+    {
+        debug_assert!(!self.is_part() && places.is_sorted() && records.len() == places.len());
+        let mut part =
+            Job { samples: records, draws: self.draws, places, whole: self.samples, ..Job::new(&[], self.key) };
+        (part.stop, part.reading) = (self.stop, self.reading);
+        (part.is_interrupted, part.with_cpu) = (self.is_interrupted, self.with_cpu);
+        part.bad.extend(self.bad.iter().filter_map(|bad| places.binary_search(bad).ok()));
+        part.watch = self.watch.take();
+        part
+    }
+
+    /// Takes over what became of a [part](Self::part).
+    pub(crate) fn join(&mut self, part: Job<'_>) {
+        let Job { places, bad, faults, watch, is_interrupted, .. } = part;
+        self.watch = watch;
+        self.is_interrupted |= is_interrupted;
+        for place in bad.into_iter().map(|bad| places[bad]) {
+            if !self.bad.contains(&place) {
+                self.bad.push(place);
+            }
+        }
+        if !faults.is_empty() {
+            self.faults.extend(faults.into_iter().map(|(nth, error)| (places[nth], error)));
+            self.faults.sort_by_key(|(nth, _)| *nth);
+        }
+        self.read_late = self.read_late.plus(part.read_late);
+        self.read_late_in = match (self.read_late_in, part.read_late_in) {
+            (Some((begin, _)), Some((_, end))) => Some((begin, end)),
+            (one, other) => one.or(other),
+        };
+    }
+
+    /// Whether these records are a part of a job.
+    pub(crate) fn is_part(&self) -> bool {
+        !self.places.is_empty()
     }
 
     /// Moves to the next record that is not known to be bad, and returns its position in the job. While reading, the
@@ -153,7 +202,7 @@ impl<'a> Job<'a> {
     pub fn advance(&mut self) -> Option<usize> {
         let next = self.go_on();
         if let Some(watch) = &mut self.watch {
-            watch.lap(next);
+            watch.lap(next.map(|nth| self.places.get(nth).copied().unwrap_or(nth)));
         }
         next
     }
@@ -350,6 +399,35 @@ impl<'a> Job<'a> {
     /// The errors reported so far, each with its record's place in the job.
     pub(crate) fn take_faults(&mut self) -> Vec<(usize, Error)> {
         std::mem::take(&mut self.faults)
+    }
+}
+
+/// Calls `work` until it has passed all records of the job. A panic becomes the error of the current record.
+pub(crate) fn caught_each(job: &mut Job<'_>, mut work: impl FnMut(&mut Job<'_>)) {
+    loop {
+        let passed = job.passed();
+        let Err(error) = caught(|| {
+            work(job);
+            Ok(())
+        }) else {
+            return;
+        };
+        // A panic before the first record counts as an error of that record, so that each turn makes progress.
+        if job.passed() == passed && job.advance().is_none() {
+            return;
+        }
+        job.report(Err(error));
+    }
+}
+
+/// Calls `work` as [`caught_each`] does. Records that it leaves out are bad, because their rows were not written.
+pub(crate) fn decode_each(job: &mut Job<'_>, work: impl FnMut(&mut Job<'_>)) {
+    caught_each(job, work);
+    if !job.has_passed_all() {
+        job.refuse_rest(
+            ErrorKind::Data,
+            "decode_all did not go through all records of its job: this one is not decoded",
+        );
     }
 }
 

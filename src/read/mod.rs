@@ -128,6 +128,7 @@ pub(crate) use ignored::IgnoredFiles;
 #[cfg(feature = "formats")]
 pub(crate) use images::{ClassCount, FolderOptions, FormatCount, Images, usual_fields};
 pub use job::Job;
+pub(crate) use job::{caught_each, decode_each};
 #[cfg(feature = "formats")]
 pub use jsonl::JsonLines;
 #[cfg(feature = "formats")]

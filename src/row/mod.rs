@@ -23,6 +23,8 @@ pub struct RowsMut<'a> {
     /// Where the batch's samples are in ragged tensors.
     runs: &'a [Run],
     rows: Range<usize>,
+    /// Which of `rows` are meant, if not all of them.
+    chosen: Option<&'a [usize]>,
     extents: Extents,
     memory: PhantomData<&'a mut [u8]>,
 }
@@ -57,7 +59,7 @@ impl<'a> RowsMut<'a> {
         assert_eq!(specs.len(), layout.tensors().len(), "a layout is of one schema");
         let base = Base { slot, aside: NonNull::dangling(), first_aside: rows.start };
         let (tensors, runs, extents) = (layout.tensors(), layout.runs(), layout.extents());
-        Self { base, specs, tensors, runs, rows, extents, memory: PhantomData }
+        Self { base, specs, tensors, runs, rows, chosen: None, extents, memory: PhantomData }
     }
 
     /// These rows with further tensors in addition to the batch's. Their content is not defined: it is what the last
@@ -83,19 +85,47 @@ impl<'a> RowsMut<'a> {
             tensors: &memory.tensors,
             runs: self.runs,
             rows: self.rows.clone(),
+            chosen: self.chosen,
             extents: self.extents,
             memory: PhantomData,
         })
     }
 
+    /// Those of these rows that are at `places`, of which each is behind the one before it.
+    ///
+    /// # Panics
+    ///
+    /// If these rows are chosen from others themselves.
+    pub(crate) fn chosen<'b>(&'b mut self, places: &'b [usize]) -> RowsMut<'b> {
+        assert!(self.chosen.is_none(), "rows are chosen once");
+        let start = self.rows.start;
+        let (rows, chosen) = match places {
+            // One after another without a gap.
+            [first, .., last] if last - first == places.len() - 1 => (start + first..start + last + 1, None),
+            _ => (self.rows.clone(), Some(places)),
+        };
+        assert!(rows.end <= self.rows.end, "rows {places:?} of {}", self.rows.len());
+        RowsMut {
+            base: self.base,
+            specs: self.specs,
+            tensors: self.tensors,
+            runs: self.runs,
+            rows,
+            chosen,
+            extents: self.extents,
+            memory: PhantomData,
+        }
+    }
+
     /// Number of rows.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.rows.len()
+        self.chosen.map_or(self.rows.len(), <[usize]>::len)
     }
 
     /// Whether there are no rows.
     pub fn is_empty(&self) -> bool {
-        self.rows.is_empty()
+        self.len() == 0
     }
 
     /// Row `nth` of these rows.
@@ -105,6 +135,7 @@ impl<'a> RowsMut<'a> {
     /// If there is no such row.
     #[inline]
     pub fn row(&mut self, nth: usize) -> RowMut<'_> {
+        let nth = self.chosen.map_or(nth, |chosen| chosen[nth]);
         assert!(nth < self.rows.len(), "row {nth} of {}", self.rows.len());
         let row = self.rows.start + nth;
         RowMut {
@@ -127,14 +158,15 @@ impl<'a> RowsMut<'a> {
         (&self.specs[index], &self.tensors[index].row_shape[..])
     }
 
-    /// The bytes of tensor `index` in all these rows, one row after another; `None` if rows have different sizes.
+    /// The bytes of tensor `index` in all these rows, one row after another; `None` if rows have different sizes or do not
+    /// lie behind each other.
     ///
     /// # Panics
     ///
     /// If there is no such tensor.
     pub(crate) fn tensor_bytes(&mut self, index: usize) -> Option<&mut [u8]> {
         let tensor = &self.tensors[index];
-        if tensor.rows != Rows::Even || self.rows.is_empty() {
+        if tensor.rows != Rows::Even || self.rows.is_empty() || self.chosen.is_some() {
             return None;
         }
         let start = self.base.start_of(tensor, self.rows.start);
@@ -155,6 +187,7 @@ impl<'a> RowsMut<'a> {
             tensors: &self.tensors[first..first + count],
             runs: self.runs,
             rows: self.rows.clone(),
+            chosen: self.chosen,
             extents: self.extents,
             memory: PhantomData,
         }
@@ -280,6 +313,7 @@ impl<'a> RowMut<'a> {
             tensors: self.tensors,
             runs: self.runs,
             rows: self.row..self.row + 1,
+            chosen: None,
             extents: self.extents,
             memory: PhantomData,
         }

@@ -41,6 +41,7 @@ impl RowsMut<'_> {
             tensors: room,
             runs: self.runs,
             rows: self.rows.clone(),
+            chosen: self.chosen,
             extents: self.extents,
             memory: PhantomData,
         }

@@ -46,6 +46,7 @@ mod pack;
 mod packed;
 #[cfg(unix)]
 mod page;
+mod parts;
 mod ragged;
 #[cfg(feature = "images")]
 mod saved_listing;

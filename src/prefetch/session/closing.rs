@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use crate::dataset::caught;
+use crate::caught::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::prefetch::steps::Begin;
 use crate::sync::MutexGuard;

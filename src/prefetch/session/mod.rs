@@ -13,8 +13,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crate::caught::caught;
 use crate::counters::{Counters, Kind, Tick, Track};
-use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, PlanTerms, caught, settle_batch};
+use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, PlanTerms, settle_batch};
 use crate::error::{Error, Result};
 use crate::read::Scratch;
 use crate::ring::{Draft, Ring};

@@ -17,8 +17,8 @@ use crate::read::fields::{Field, Text};
 use crate::read::fixed::{Endian, StoredType};
 use crate::read::format::Open;
 use crate::read::saved::{ELSEWHERE, Guard, Kept, belongs_to_another};
-use crate::read::{ColumnRef, Fingerprint, RecordReader, Sample, Scratch, parallel};
-use crate::row::RowMut;
+use crate::read::{ColumnRef, Fingerprint, Job, RecordReader, Sample, Scratch, parallel};
+use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 use crate::storage::{Access, Files, Needs};
 
@@ -287,6 +287,14 @@ impl RecordReader for TextTokens {
 
     fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
         self.reader.decode(sample, nth, scratch, row)
+    }
+
+    fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        self.reader.fetch_all(job, scratch);
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        self.reader.decode_all(job, scratch, rows);
     }
 
     fn place(&self, sample: u64) -> Location {
