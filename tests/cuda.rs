@@ -9,6 +9,9 @@ mod common;
 mod given;
 #[path = "common/simulated.rs"]
 mod simulated;
+#[cfg(target_os = "linux")]
+#[path = "common/until.rs"]
+mod until;
 
 use std::ffi::c_void;
 use std::process::Command;
@@ -29,10 +32,53 @@ use ringfeed::transform::{Operation, cast, normalise};
 use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Normaliser, Workspace};
 use simulated::simulated;
 
-fn device() -> Option<CudaDevice> {
+/// The device, for one test at a time, until all its memory is freed: if one test closes a [`Gate`] while another one's memory
+/// is being freed, the driver lets that wait for the gate, and holds up whoever would open it.
+struct Mine {
+    device: CudaDevice,
+    _turn: Turn,
+}
+
+impl std::ops::Deref for Mine {
+    type Target = CudaDevice;
+
+    fn deref(&self) -> &CudaDevice {
+        &self.device
+    }
+}
+
+struct Turn;
+
+static IS_TAKEN: Mutex<bool> = Mutex::new(false);
+static GIVEN_BACK: Condvar = Condvar::new();
+
+impl Turn {
+    fn take() -> Self {
+        let is_taken = IS_TAKEN.lock().unwrap();
+        *GIVEN_BACK.wait_while(is_taken, |is_taken| *is_taken).unwrap() = true;
+        Self
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        // Threads that were left alone may still have the device.
+        #[cfg(target_os = "linux")]
+        until::until("all threads have ended", || {
+            let mut names =
+                std::fs::read_dir("/proc/self/task").unwrap().flatten().map(|task| task.path().join("comm"));
+            !names.any(|name| std::fs::read_to_string(name).is_ok_and(|name| name.starts_with("ringfeed-")))
+        });
+        *IS_TAKEN.lock().unwrap() = false;
+        GIVEN_BACK.notify_one();
+    }
+}
+
+fn device() -> Option<Mine> {
     simulated();
+    let turn = Turn::take();
     match CudaDevice::open(0) {
-        Ok(device) => Some(device),
+        Ok(device) => Some(Mine { device, _turn: turn }),
         Err(error) if std::env::var_os("RINGFEED_REQUIRE_GPU").is_some() => panic!("{error}"),
         Err(error) => {
             println!("skipped: no device ({error})");
@@ -157,8 +203,8 @@ fn batches_on_the_device_are_those_of_the_iterator_inside() {
 
 #[test]
 fn a_slot_is_not_written_before_every_stream_has_read_it() {
-    let Some(device) = device() else { return };
     for streams in 1..4 {
+        let Some(device) = device() else { return };
         let gates: Vec<Arc<Gate>> = (0..streams).map(|_| Arc::default()).collect();
         let steps: Vec<CudaStream> = (0..streams).map(|_| device.stream().unwrap()).collect();
         let source = numbers(1000);
@@ -238,7 +284,7 @@ fn conversions_give_the_bits_of_the_host_device() {
             see(&uploaded.next().unwrap().unwrap())
         }
         let expected = run(&HostDevice::new(), given, &list);
-        assert!(run(&cuda, given, &list) == expected, "{list:?}");
+        assert!(run(&*cuda, given, &list) == expected, "{list:?}");
     };
     for to in [DType::F32, DType::F16, DType::Bf16] {
         for (channels, height, width) in [(1, 5, 7), (2, 6, 8), (3, 224, 224), (3, 33, 31), (4, 9, 12)] {
@@ -375,8 +421,8 @@ fn device_memory_is_taken_once_for_each_slot() {
 
 #[test]
 fn everything_can_be_dropped_in_every_state() {
-    let Some(device) = device() else { return };
     for taken in 0..4 {
+        let Some(device) = device() else { return };
         let (gate, step) = (Arc::<Gate>::default(), device.stream().unwrap());
         let source = numbers(1000);
         let upload = Upload::to(device.clone()).close_wait(Duration::ZERO);
@@ -388,6 +434,36 @@ fn everything_can_be_dropped_in_every_state() {
         drop((uploaded, upload));
         gate.open();
         step.synchronize().unwrap();
+    }
+}
+
+/// The driver waits for the device's work before it frees or unlocks memory, and nobody can record an event, copy or make a
+/// stream until then.
+#[test]
+fn memory_that_is_freed_while_a_stream_is_busy_holds_nobody_up() {
+    for round in 0..4 {
+        let Some(device) = device() else { return };
+        let (gate, busy, step) = (Arc::<Gate>::default(), device.stream().unwrap(), device.stream().unwrap());
+        let mut uploaded = Upload::to(device.clone()).start(loaded(numbers(1000), &device)).unwrap();
+        let blocks: Vec<_> = (0..8)
+            .map(|nth| match nth % 3 {
+                0 => device.pages().allocate(4096).unwrap(),
+                1 => device.registered_pages().allocate(4096).unwrap(),
+                _ => device.write_combined_pages().allocate(4096).unwrap(),
+            })
+            .collect();
+        gate.close_on(&device, &busy);
+        let mut blocks = blocks.into_iter();
+        for (index, batch) in uploaded.by_ref().enumerate() {
+            let batch = batch.unwrap();
+            batch.on(&step).unwrap();
+            if index % 5 == round {
+                drop(blocks.next());
+            }
+        }
+        step.synchronize().unwrap();
+        gate.open();
+        busy.synchronize().unwrap();
     }
 }
 

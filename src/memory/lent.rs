@@ -5,11 +5,14 @@ use std::ops::{Deref, DerefMut};
 
 use super::account::{Account, Idle};
 use super::budget::MemoryBudget;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::sync::Arc;
 
 /// A tool that needed more than this frees its memory after use.
 const KEPT: u64 = 256 << 20;
+
+/// Whether the system has more memory is only asked for more than this.
+const ASKED_FOR: u64 = 16 << 20;
 
 impl MemoryBudget {
     /// Lends a `T` that may hold `bytes` of memory while it is lent. If there is no room, this waits until other tools
@@ -17,10 +20,19 @@ impl MemoryBudget {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if it does not fit beside what is reserved otherwise.
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if it does not fit beside what is reserved otherwise;
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the system does not give as much: the tool, which allocates it where no
+    /// error can be returned, would end the process.
     pub(crate) fn lend<T: Any + Default + Send>(&self, bytes: u64, what: &str) -> Result<Lent<T>> {
         let account = &self.0;
         let mut tools = account.tools.lock();
+        let idle = tools.idle.iter().rfind(|idle| idle.tool.is::<T>());
+        if !can_be_had(bytes.saturating_sub(idle.map_or(0, |idle| idle.bytes))) {
+            return Err(Error::new(
+                ErrorKind::Limit,
+                format!("{what} needs {bytes} bytes, which the system does not give"),
+            ));
+        }
         let found = tools.idle.iter().rposition(|idle| idle.tool.is::<T>()).map(|at| tools.idle.swap_remove(at));
         let held = found.as_ref().map_or(0, |idle| idle.bytes);
         if bytes <= held || account.take(bytes - held).is_ok() {
@@ -42,6 +54,11 @@ impl MemoryBudget {
         drop(tools);
         Ok(Lent { tool: Some(Box::default()), bytes, account: account.clone() })
     }
+}
+
+/// Whether the system gives `bytes` more bytes now, for example because the process's address space is limited (`ulimit -v`).
+fn can_be_had(bytes: u64) -> bool {
+    bytes <= ASKED_FOR || usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
 }
 
 /// A tool that is lent until this drops.
@@ -107,6 +124,19 @@ mod tests {
         let budget = MemoryBudget::unlimited();
         drop(budget.lend::<Vec<u8>>(KEPT + 1, "work").unwrap());
         assert_eq!(budget.used(), 0);
+    }
+
+    #[test]
+    fn more_than_the_system_gives_is_an_error_of_its_own() {
+        let budget = MemoryBudget::unlimited();
+        drop(budget.lend::<Vec<u8>>(100, "work").unwrap());
+        let error = budget.lend::<Vec<u8>>(1 << 62, "decoding an image").unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Limit);
+        assert_eq!(
+            error.message(),
+            "decoding an image needs 4611686018427387904 bytes, which the system does not give"
+        );
+        assert_eq!(budget.used(), 100);
     }
 
     #[test]

@@ -13,6 +13,8 @@
 //! - a module that is unloaded before its kernels have run, a context that ends with work or things in it, and anything
 //!   that is still alive ten seconds after `main`.
 //!
+//! Whoever frees or unlocks memory waits for the context's work, and holds up other threads' calls meanwhile.
+//!
 //! Calls can be let fail (`simulated_fail`): those that make or use something do nothing then, those that end something do
 //! it and fail. A failure with 700 or 719 breaks the context for good, as on a GPU.
 //!
@@ -31,7 +33,7 @@ mod queues;
 
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 
-use driver::{Context, Driver, Event, Function, Module, call, lock, wait, wait_for};
+use driver::{Context, Driver, Event, Function, Module, call, free_in, lock, wait_for};
 use memory::{Allocation, Locked, Pages, is_device_address};
 use queues::{Clock, Mark, Source, Work};
 
@@ -234,6 +236,7 @@ calls! {
             .collect();
         for (mark, clock) in ends {
             driver = wait_for(driver, mark, &clock);
+            driver.settled.join(&clock);
         }
         driver.health(context)?
     }
@@ -374,7 +377,7 @@ calls! {
             violation("cuMemFree of pooled memory that work uses, for which it does not wait");
         }
         // For its own memory it waits for the device, as the manual lets one understand.
-        driver = wait(driver, |driver| driver.queues.iter().all(|queue| queue.context != context || queue.is_idle()));
+        driver = free_in(driver, context);
         if let Some(memory) = driver.memory.remove(&address) {
             memory.check();
         }
@@ -425,7 +428,12 @@ calls! {
         unsafe { *to = start }
     }
 
-    ends fn cuMemFreeHost(address: usize) |mut driver| { unlock(&mut driver, address, true)? }
+    ends fn cuMemFreeHost(address: usize) |mut driver| {
+        let done = unlock(&mut driver, address, true);
+        let context = driver.current("cuMemFreeHost");
+        drop(free_in(driver, context));
+        done?
+    }
 
     makes fn cuMemHostRegister_v2(address: usize, bytes: usize, flags: c_uint) |mut driver| {
         let context = current(&driver)?;
@@ -439,7 +447,12 @@ calls! {
         driver.locked.insert(address, Locked { context, bytes, flags, pages: None, under_way: 0 });
     }
 
-    ends fn cuMemHostUnregister(address: usize) |mut driver| { unlock(&mut driver, address, false)? }
+    ends fn cuMemHostUnregister(address: usize) |mut driver| {
+        let done = unlock(&mut driver, address, false);
+        let context = driver.current("cuMemHostUnregister");
+        drop(free_in(driver, context));
+        done?
+    }
 
     makes fn cuMemHostGetFlags(to: *mut c_uint, address: usize) |driver| {
         current(&driver)?;

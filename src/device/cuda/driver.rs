@@ -13,6 +13,8 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags, CUresult, CUs
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{AnonymousPages, Block, PageSource, whole_pages};
 
+use super::kept::{Kept, Piece};
+
 /// Names of the driver's library, in the order in which the bindings try them.
 const LIBRARIES: [&str; 3] = ["libcuda.so", "libcuda.so.1", "nvcuda.dll"];
 
@@ -55,6 +57,9 @@ const CALLS: [&str; 33] = [
 
 /// How many objects may wait to be given back.
 const GIVEN_BACK_LATER: usize = 64;
+
+/// How much memory is kept for later, at most.
+const KEPT: usize = 256 << 20;
 
 /// How long dropping a device's last handle waits for the device.
 const CLOSE_WAIT: Duration = Duration::from_secs(10);
@@ -121,6 +126,8 @@ pub struct Context {
     /// Objects for the thread that gives back what the driver may wait for, and at last the context. `None` while it
     /// drops.
     loans: Option<Sender<Loan>>,
+    /// What that thread keeps.
+    kept: Arc<Kept<Loan>>,
     /// Disconnected when that thread has ended.
     ended: Receiver<()>,
 }
@@ -175,8 +182,11 @@ impl Context {
         let kernels = primary.load(ptx, kernels).inspect_err(|_| primary.end())?;
         let (loans, returned) = bounded(GIVEN_BACK_LATER);
         let (alive, ended) = bounded(0);
+        let kept = Arc::new(Kept::new(KEPT));
+        let shared = kept.clone();
         let thread = std::thread::Builder::new().name("ringfeed-return".to_owned()).spawn(move || {
-            returned.into_iter().for_each(|loan| primary.take_back(loan));
+            returned.into_iter().for_each(|loan| primary.take_back(loan, &kept));
+            kept.take_all().into_iter().for_each(|loan| primary.free(loan));
             primary.end();
             drop::<Sender<()>>(alive);
         });
@@ -184,7 +194,8 @@ impl Context {
             primary.end();
             return Err(Error::new(ErrorKind::Device, format!("no thread for cuda:{ordinal}: {error}")));
         }
-        Ok(Arc::new(Self { ordinal, primary, kernels, has_pools: has_pools != 0, loans: Some(loans), ended }))
+        let has_pools = has_pools != 0;
+        Ok(Arc::new(Self { ordinal, primary, kernels, has_pools, loans: Some(loans), kept: shared, ended }))
     }
 
     fn enter(&self) -> Result<Current> {
@@ -197,9 +208,7 @@ impl Context {
     }
 
     pub(super) fn settle(&self) -> Result<()> {
-        let _current = self.enter()?;
-        // SAFETY: waits for the current context, which is ours.
-        check(unsafe { sys::cuCtxSynchronize() }, "cuCtxSynchronize")
+        self.primary.settle()
     }
 
     /// Lets `stream` run kernel `index` with the one parameter `params`.
@@ -231,6 +240,9 @@ impl Context {
         let mut address = 0;
         // The driver can't allocate zero bytes.
         let bytes = bytes.max(1);
+        if let Some(Loan::Device(memory)) = self.kept.take(Kind::Device, bytes) {
+            return Ok(memory);
+        }
         let (taken, call) = if self.has_pools {
             // SAFETY: the stream belongs to the current context; writes one address.
             (unsafe { sys::cuMemAllocAsync(&raw mut address, bytes, stream.raw) }, "cuMemAllocAsync")
@@ -246,9 +258,9 @@ impl Context {
     }
 
     /// Frees the memory after the stream's work, or without memory pools after all work of the device. Does not wait.
-    pub(super) fn free(&self, memory: &Memory, stream: &Stream) {
+    pub(super) fn free(&self, memory: Memory, stream: &Stream) {
         if !self.has_pools {
-            self.give_back(Loan::Device(memory.address));
+            self.give_back(Loan::Device(memory));
             return;
         }
         let Ok(_current) = self.enter() else { return };
@@ -261,8 +273,8 @@ impl Context {
     }
 
     /// Frees the memory after all work of the device. Does not wait.
-    pub(super) fn free_at_last(&self, memory: &Memory) {
-        self.give_back(Loan::Device(memory.address));
+    pub(super) fn free_at_last(&self, memory: Memory) {
+        self.give_back(if self.has_pools { Loan::Pooled(memory) } else { Loan::Device(memory) });
     }
 
     /// Gives an object back on a separate thread, so that whoever drops a batch or a ring does not wait for the device.
@@ -272,26 +284,30 @@ impl Context {
             None => Some(loan),
         };
         if let Some(loan) = left {
-            self.primary.take_back(loan);
+            self.primary.take_back(loan, &self.kept);
         }
     }
 
     /// Page-locked memory of our own, for all contexts.
     pub(super) fn allocate_host(self: &Arc<Self>, bytes: usize, write_combined: bool) -> Result<Block> {
-        let _current = self.enter()?;
         let bytes = whole_pages(bytes);
-        let combined = if write_combined { sys::CU_MEMHOSTALLOC_WRITECOMBINED } else { 0 };
-        let mut start: *mut c_void = null_mut();
-        // SAFETY: writes one address.
-        let taken = unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, sys::CU_MEMHOSTALLOC_PORTABLE | combined) };
-        check(taken, "cuMemHostAlloc")?;
-        let loan = Some(Loan::Locked(start.expose_provenance()));
-        let owner = Owner { context: self.clone(), loan };
+        let (start, loan) = match self.kept.take(Kind::Locked { write_combined }, bytes) {
+            Some(Loan::Locked(locked)) => (with_exposed_provenance_mut(locked.address), Loan::Locked(locked)),
+            _ => {
+                let _current = self.enter()?;
+                let combined = if write_combined { sys::CU_MEMHOSTALLOC_WRITECOMBINED } else { 0 };
+                let (mut start, flags): (*mut c_void, _) = (null_mut(), sys::CU_MEMHOSTALLOC_PORTABLE | combined);
+                // SAFETY: writes one address.
+                check(unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, flags) }, "cuMemHostAlloc")?;
+                (start, Loan::Locked(Locked { address: start.expose_provenance(), bytes, write_combined }))
+            }
+        };
+        let owner = Owner { context: self.clone(), loan: Some(loan) };
         let start = NonNull::new(start.cast::<u8>()).filter(|start| start.addr().get().is_multiple_of(4096));
         let Some(start) = start else {
             return Err(Error::new(ErrorKind::Device, "page-locked memory does not begin with a page"));
         };
-        // SAFETY: the driver gave `bytes` bytes, nobody else has them.
+        // SAFETY: the driver gave `bytes` bytes or more, nobody else has them.
         unsafe { start.write_bytes(0, bytes) };
         // SAFETY: page-aligned, initialised above, reachable through nothing else until the owner frees it.
         Ok(unsafe { Block::from_raw_parts(start, bytes, Box::new(owner)) })
@@ -299,16 +315,26 @@ impl Context {
 
     /// Ordinary pages that are locked for all contexts.
     pub(super) fn register_host(self: &Arc<Self>, bytes: usize) -> Result<Block> {
+        if let Some(Loan::Registered(mut block)) = self.kept.take(Kind::Registered, bytes) {
+            block.as_mut_slice().fill(0);
+            return Ok(self.registered(block));
+        }
         let block = AnonymousPages.allocate(bytes)?;
         let (start, bytes) = (block.start(), block.len());
         let _current = self.enter()?;
-        // SAFETY: the range is whole pages of ours, which the owner below unlocks before it frees them.
+        // SAFETY: the range is whole pages of ours, which `registered` unlocks before it frees them.
         let locked =
             unsafe { sys::cuMemHostRegister_v2(start.as_ptr().cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE) };
         check(locked, "cuMemHostRegister")?;
+        Ok(self.registered(block))
+    }
+
+    /// A block of registered pages, which gives them back.
+    fn registered(self: &Arc<Self>, block: Block) -> Block {
+        let (start, bytes) = (block.start(), block.len());
         let owner = Owner { context: self.clone(), loan: Some(Loan::Registered(block)) };
         // SAFETY: the block's own memory, aligned and initialised; the block itself is out of reach in the owner.
-        Ok(unsafe { Block::from_raw_parts(start, bytes, Box::new(owner)) })
+        unsafe { Block::from_raw_parts(start, bytes, Box::new(owner)) }
     }
 }
 
@@ -343,18 +369,42 @@ impl Primary {
         names.iter().map(find).collect()
     }
 
-    fn take_back(&self, loan: Loan) {
-        let given = self.enter().and_then(|_current| match &loan {
-            Loan::Device(address) => {
-                // The driver frees pooled memory without waiting for the work that uses it. SAFETY: waits for the
-                // current context, which is ours.
-                check(unsafe { sys::cuCtxSynchronize() }, "cuCtxSynchronize")?;
-                // SAFETY: allocated once, freed once; whoever used it gave it away, and that work is done.
-                check(unsafe { sys::cuMemFree_v2(*address) }, "cuMemFree")
+    /// Keeps what was given back until somebody needs as much, or frees it; both when all work of the device is done.
+    fn take_back(&self, loan: Loan, kept: &Kept<Loan>) {
+        let freed = match self.settle() {
+            Ok(()) if matches!(loan, Loan::Pooled(_)) => Some(loan),
+            Ok(()) => kept.keep(loan),
+            // Pages can be unlocked all the same; the device may still use its own memory.
+            Err(_) if matches!(loan, Loan::Locked(_) | Loan::Registered(_)) => Some(loan),
+            Err(error) => {
+                tracing::warn!(%error, "memory was not given back to the device's driver");
+                None
             }
-            Loan::Locked(address) => {
+        };
+        if let Some(loan) = freed {
+            self.free(loan);
+        }
+    }
+
+    fn settle(&self) -> Result<()> {
+        let _current = self.enter()?;
+        // SAFETY: waits for the current context, which is ours.
+        check(unsafe { sys::cuCtxSynchronize() }, "cuCtxSynchronize")
+    }
+
+    /// Frees memory that no work uses any more. Except for pooled memory, the driver first waits for all work of the device,
+    /// and every thread that makes an event or a copy meanwhile waits, too.
+    fn free(&self, loan: Loan) {
+        let given = self.enter().and_then(|_current| match &loan {
+            // SAFETY: allocated once, freed once; whoever used it gave it away, and that work is done.
+            Loan::Device(memory) => check(unsafe { sys::cuMemFree_v2(memory.address) }, "cuMemFree"),
+            Loan::Pooled(memory) => {
+                // SAFETY: as above.
+                check(unsafe { sys::cuMemFreeAsync(memory.address, null_mut()) }, "cuMemFreeAsync")
+            }
+            Loan::Locked(locked) => {
                 // SAFETY: allocated once, freed once.
-                check(unsafe { sys::cuMemFreeHost(with_exposed_provenance_mut(*address)) }, "cuMemFreeHost")
+                check(unsafe { sys::cuMemFreeHost(with_exposed_provenance_mut(locked.address)) }, "cuMemFreeHost")
             }
             Loan::Registered(block) => {
                 // SAFETY: registered once, unregistered once, before the pages are freed.
@@ -369,14 +419,13 @@ impl Primary {
     }
 
     fn end(&self) {
-        if let Ok(_current) = self.enter() {
-            // Streams and events hold the context, but their work may outlive them. SAFETY: waits for the current
-            // context, which is ours.
-            let _ = unsafe { sys::cuCtxSynchronize() };
-            if !self.module.is_null() {
-                // SAFETY: loaded once, unloaded once; none of its kernels is under way, and nobody can launch one any more.
-                let _ = unsafe { sys::cuModuleUnload(self.module) };
-            }
+        // Streams and events hold the context, but their work may outlive them.
+        let _ = self.settle();
+        if let Ok(_current) = self.enter()
+            && !self.module.is_null()
+        {
+            // SAFETY: loaded once, unloaded once; none of its kernels is under way, and nobody can launch one any more.
+            let _ = unsafe { sys::cuModuleUnload(self.module) };
         }
         // SAFETY: retained once, released once.
         let _ = unsafe { sys::cuDevicePrimaryCtxRelease_v2(self.device) };
@@ -389,11 +438,49 @@ pub struct Memory {
     pub(super) bytes: usize,
 }
 
-/// Objects that the driver takes back only after all work of the device.
+/// Memory that is taken back only after all work of the device.
 enum Loan {
-    Device(sys::CUdeviceptr),
-    Locked(usize),
+    /// Of the device, not pooled.
+    Device(Memory),
+    Pooled(Memory),
+    Locked(Locked),
     Registered(Block),
+}
+
+/// Page-locked memory of the driver's.
+struct Locked {
+    address: usize,
+    bytes: usize,
+    write_combined: bool,
+}
+
+#[derive(PartialEq)]
+enum Kind {
+    Device,
+    Pooled,
+    Locked { write_combined: bool },
+    Registered,
+}
+
+impl Piece for Loan {
+    type Kind = Kind;
+
+    fn kind(&self) -> Kind {
+        match self {
+            Self::Device(_) => Kind::Device,
+            Self::Pooled(_) => Kind::Pooled,
+            Self::Locked(locked) => Kind::Locked { write_combined: locked.write_combined },
+            Self::Registered(_) => Kind::Registered,
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Device(memory) | Self::Pooled(memory) => memory.bytes,
+            Self::Locked(locked) => locked.bytes,
+            Self::Registered(block) => block.len(),
+        }
+    }
 }
 
 /// What a block of page-locked memory belongs to.

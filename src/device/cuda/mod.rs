@@ -4,6 +4,7 @@
 //! `kernels.ptx` what ships.
 
 mod driver;
+mod kept;
 mod kernels;
 
 use std::ffi::c_void;
@@ -25,7 +26,8 @@ use kernels::Params;
 ///
 /// Clones are handles to the same device. No call or drop changes the current context of a thread. Dropping the last
 /// handle, after all streams, batches and page-locked memory, waits for the device's work, for at most ten seconds: a
-/// program should not end while the driver is being called.
+/// program should not end while the driver is being called. Until then up to 256 MiB of page-locked memory that was given back
+/// are kept for the next ring.
 #[derive(Clone)]
 pub struct CudaDevice(Arc<Context>);
 
@@ -163,11 +165,11 @@ impl Engine for Arc<Context> {
     }
 
     fn free(&self, memory: Memory, stream: &CudaStream) {
-        Context::free(self, &memory, &stream.0);
+        Context::free(self, memory, &stream.0);
     }
 
     fn abandon(&self, memory: Memory) {
-        self.free_at_last(&memory);
+        self.free_at_last(memory);
     }
 
     fn address(&self, memory: &Memory) -> u64 {
