@@ -9,9 +9,8 @@ use crate::error::Result;
 /// Zeros behind an interval's data, so that eight bytes can be read anywhere before its end.
 const PADDING: usize = 16;
 
-/// How many bytes must follow the data of a file without an end-of-image marker: what reads ahead of the bits that it
-/// takes would miss them in a file that was cut off.
-const BEHIND: usize = 8;
+/// How many bytes libjpeg reads ahead of the bits that it takes.
+const AHEAD: usize = 8;
 
 /// A file, read from front to back.
 pub(super) struct Input<'a> {
@@ -143,10 +142,10 @@ impl Interval {
         damages: &mut Damages,
     ) -> Result<()> {
         let left = self.end.saturating_sub(consumed_bits.div_ceil(8));
-        if self.is_last && left < BEHIND {
+        if self.is_last && left == 0 {
             return Err(truncated(input.bytes, "the end-of-image marker; only a part of the picture would be there"));
         }
-        if left > 0 && (!is_end_of_scan || left > BEHIND) {
+        if left > 0 && (!is_end_of_scan || left > AHEAD) {
             damages.add(Damage::SurplusData);
         }
         Ok(())
