@@ -54,6 +54,23 @@ pub enum Beyond {
 }
 
 impl Buckets {
+    /// The tensor among these whose length decides, and which of its sample's lengths that is.
+    pub(crate) fn measured<'a>(
+        &self,
+        tensors: impl Iterator<Item = &'a TensorSpec> + Clone,
+    ) -> Result<(&'a TensorSpec, usize)> {
+        let config = |message: String| Error::new(ErrorKind::Config, message);
+        let Some(spec) = tensors.clone().find(|spec| spec.name == self.by) else {
+            let names: Vec<&String> = tensors.map(|spec| &spec.name).collect();
+            return Err(config(format!("bucket: there is no tensor {:?}; there are {names:?}", self.by)));
+        };
+        let Some(extent) = spec.extent() else {
+            let message = "has the same length in every sample; leave out its max_len or shape";
+            return Err(config(format!("bucket: tensor {:?} {message}", self.by)));
+        };
+        Ok((spec, extent))
+    }
+
     /// Buckets by the length of this tensor, up to these bounds.
     pub fn new(by: impl Into<String>, bounds: impl IntoIterator<Item = u32>) -> Self {
         let bounds = bounds.into_iter().collect();
@@ -126,26 +143,10 @@ impl BucketLength {
     /// Finds the reader of the tensor, among these readers.
     pub(super) fn find(buckets: &Buckets, readers: &[Arc<dyn RecordReader>]) -> Result<Self> {
         no_faults(under("bucket", buckets.faults()).collect())?;
-        let config = |message: String| Error::new(ErrorKind::Config, message);
-        let of_reader = |(at, reader): (usize, &Arc<dyn RecordReader>)| {
-            let spec = reader.tensors().iter().find(|spec| spec.name == buckets.by)?;
-            Some((at, spec.clone()))
-        };
-        let Some((reader, spec)) = readers.iter().enumerate().find_map(of_reader) else {
-            let names: Vec<String> =
-                readers.iter().flat_map(|reader| reader.tensors()).map(|spec| spec.name.clone()).collect();
-            return Err(config(format!("bucket: there is no tensor {:?}; there are {names:?}", buckets.by)));
-        };
-        match spec.extent() {
-            Some(extent) => {
-                let is_ragged = spec.rows != Rows::Even;
-                Ok(Self { reader, extent, is_ragged, buckets: buckets.clone() })
-            }
-            None => Err(config(format!(
-                "bucket: tensor {:?} has the same length in every sample; leave out its max_len or shape",
-                buckets.by
-            ))),
-        }
+        let (spec, extent) = buckets.measured(readers.iter().flat_map(|reader| reader.tensors()))?;
+        let is_its = |reader: &Arc<dyn RecordReader>| reader.tensors().iter().any(|own| own.name == spec.name);
+        let reader = readers.iter().position(is_its).unwrap_or(0);
+        Ok(Self { reader, extent, is_ragged: spec.rows != Rows::Even, buckets: buckets.clone() })
     }
 
     /// Changes a length to its bucket's bound, unless samples are not padded.

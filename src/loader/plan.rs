@@ -224,6 +224,9 @@ impl Loader {
             tensors.truncate(if config.mix.is_empty() { tensors.len() } else { 1 });
             tensors.concat()
         });
+        if let (Some(bucket), Some(tensors)) = (&config.bucket, &tensors) {
+            bucket.measured(tensors.iter())?;
+        }
         let operations = to.map(|(_, operations)| operations);
         let (schema, given) = tensors.map(|tensors| self.planned_schemas(tensors, operations)).transpose()?.unzip();
         let samples_per_shard = samples
@@ -338,9 +341,12 @@ impl Loader {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let choice = match (shortest, outlines.first().and_then(|outline| outline.reader.as_ref())) {
-            (shortest, _) if !self.selects() => shortest,
-            (Some(shortest), Some(reader)) => self.subset(reader, shortest)?.map(|subset| subset.len()),
-            _ => None,
+            (Some(shortest), Some(reader)) if self.selects() || self.config.weight_by.is_some() => {
+                let chosen = self.subset(reader, shortest)?;
+                self.weights_of(reader, shortest, chosen.as_ref())?;
+                Some(chosen.map_or(shortest, |chosen| chosen.len()))
+            }
+            (shortest, _) => shortest.filter(|_| !self.selects()),
         };
         Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
     }
@@ -367,13 +373,12 @@ impl Loader {
     fn planned_mix(&self, outlines: &[Foretold], records: &[u64]) -> Result<Option<u64>> {
         let parts = parts_of(records.iter().copied());
         let readers: Option<Vec<_>> = outlines.iter().map(|outline| outline.reader.clone()).collect();
-        let chosen = match readers.map(Vec::into_iter) {
+        let mut readers = readers.unwrap_or_default().into_iter();
+        // Their numbers must mean the same, too.
+        let all = readers.next().map(|first| readers.try_fold(Concat::new(first), Concat::and)).transpose()?;
+        let chosen = match all {
             _ if !self.selects() => None,
-            Some(mut readers) => {
-                let first = readers.next().map(Concat::new);
-                let all = first.map(|first| readers.try_fold(first, Concat::and)).transpose()?;
-                all.map(|all| self.subset(&all, all.len())).transpose()?.flatten()
-            }
+            Some(all) => self.subset(&all, all.len())?,
             None => return Ok(self.config.samples_per_epoch),
         };
         let mixed = self.mixed(&parts, chosen.as_ref())?;

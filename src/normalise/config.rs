@@ -6,6 +6,7 @@ use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::error::{Result, missing_path};
+use crate::tree::not_allowed;
 
 use super::Normaliser;
 
@@ -54,8 +55,13 @@ impl NormaliserConfig {
     pub(crate) fn faults(&self) -> Vec<String> {
         match self {
             Self::Inline(normaliser) => normaliser.faults(),
-            Self::File(path) if !path.exists() => vec![missing_path(path).to_string()],
-            Self::File(_) => Vec::new(),
+            Self::File(path) if path.exists() => Vec::new(),
+            // A name without a folder or an ending is hardly a file.
+            Self::File(path) if path.extension().is_none() && path.components().count() == 1 => {
+                let no_name = not_allowed(&path.to_string_lossy(), &["imagenet", "image_scale"]);
+                vec![format!("{no_name}, or the path of a file, and there is none of this name")]
+            }
+            Self::File(path) => vec![format!("{path:?}: {}", missing_path(path).message())],
         }
     }
 
@@ -69,5 +75,18 @@ impl NormaliserConfig {
             Self::Inline(normaliser) => Ok(normaliser.clone()),
             Self::File(path) => Normaliser::load(path),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_misspelt_name_is_not_taken_for_a_file() {
+        let fault = |text: &str| NormaliserConfig::File(text.into()).faults().remove(0);
+        assert!(fault("imagnet").contains("did you mean \"imagenet\"?"), "{}", fault("imagnet"));
+        // A text that begins like a key would be taken for one.
+        assert!(fault("no-folder/fitted.json").starts_with("\"no-folder/fitted.json\": no such"));
     }
 }

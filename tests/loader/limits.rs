@@ -266,6 +266,39 @@ fn a_plan_refuses_the_epochs_that_a_run_refuses() {
 }
 
 #[test]
+fn a_plan_refuses_the_fields_that_a_run_refuses() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let north = write("north.csv", "city,x\nOslo,1\nParis,2\n");
+    let south = write("south.csv", "city,x\nRome,-1\nParis,2\n");
+    let loader = |text: String| Loader::from(ringfeed::LoaderConfig::from_json(&text).unwrap());
+    let one = |path: &str, more: &str| loader(format!(r#"{{"shuffle": 1, "source": {path:?}, {more}}}"#));
+    let mixed = |paths: [&str; 2]| {
+        let source = |path| format!(r#"{{"format": "csv", "path": {path:?}, "fields": {{"city": "category"}}}}"#);
+        let [first, second] = paths.map(source);
+        loader(format!(r#"{{"shuffle": 1, "mix": [1, 1], "sources": [{first}, {second}]}}"#))
+    };
+    let cases: [(&str, Loader); 5] = [
+        ("nope", one("fixtures/iris.csv", r#""weight_by": "nope""#)),
+        ("a weight of -1", one(&south, r#""weight_by": "x""#)),
+        ("there is no tensor \"nope\"", one("fixtures/iris.csv", r#""bucket": {"by": "nope", "bounds": [2]}"#)),
+        ("same length in every", one("fixtures/iris.csv", r#""bucket": {"by": "features", "bounds": [2]}"#)),
+        ("open both with the same list of names", mixed([&north, &south])),
+    ];
+    for (text, loader) in cases {
+        for error in [loader.plan().err(), loader.build().err()] {
+            assert!(error.as_ref().is_some_and(|error| error.to_string().contains(text)), "{text}: {error:?}");
+        }
+    }
+    assert_eq!(mixed([&north, &north]).plan().unwrap().samples, Some(4));
+    assert_eq!(one(&north, r#""weight_by": "x""#).plan().unwrap().samples, Some(2));
+}
+
+#[test]
 #[cfg(feature = "metrics")]
 fn a_wrong_address_of_metrics_is_told_what_is_allowed() {
     let error = ringfeed::LoaderConfig::from_json(r#"{"source": "fixtures/iris.csv", "metrics": true}"#).unwrap_err();

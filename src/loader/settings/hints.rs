@@ -33,13 +33,20 @@ const ELSEWHERE: [(&str, &str); 11] = [
 
 /// What to add to an error about the setting at `path`, if anything.
 pub(super) fn hint(path: &[Step], text: &str) -> Option<String> {
+    if let ([.., Step::Key(key)], true) = (path, text.starts_with("expected a list"))
+        && key == "image"
+    {
+        return Some("; write image = [HEIGHT, WIDTH]".to_owned());
+    }
     let [Step::Key(key)] = path else { return None };
     let named = |names: &[(&str, &'static str)]| names.iter().find(|(name, _)| name == key).map(|(_, hint)| *hint);
     if text.starts_with("there is no setting ") {
         return named(&ELSEWHERE).map(|hint| format!("; here it is {hint}"));
     }
     match key.as_str() {
-        "shuffle" => Some("; it is the seed of the order: shuffle = 42".to_owned()),
+        "shuffle" => {
+            Some("; it is the seed of the order: shuffle = 42, or shuffle = { seed = 42, blocks = 4 }".to_owned())
+        }
         _ if text.starts_with("expected a table") => named(&TABLES).map(|hint| format!("; write {hint}")),
         _ => None,
     }

@@ -24,12 +24,17 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
     let text = text.trim_start_matches(BYTE_ORDER_MARK);
     let mut node = match language {
         Language::Json => serde_json::from_str(text).map_err(|error| {
-            let message = format!("is not JSON: {error}");
+            let message = format!("is not JSON: {}, in column {}", json_words(&error), error.column());
             Error::new(ErrorKind::Config, message).at_line(error.line() as u64).with_source(error)
         })?,
         Language::Toml => toml::from_str(text).map_err(|error: toml::de::Error| {
             let line = error.span().map_or(1, |span| lines::of_byte(text, span.start));
-            let message = format!("is not TOML, the language of settings: {}", error.message());
+            let in_line = text.lines().nth(line as usize - 1).unwrap_or_default();
+            let words = match in_line.trim_end().strip_suffix('=') {
+                Some(key) => format!("{} has no value", key.trim()),
+                None => error.message().to_owned(),
+            };
+            let message = format!("is not TOML, the language of settings: {words}");
             Error::new(ErrorKind::Config, message).at_line(line).with_source(error)
         })?,
     };
@@ -40,9 +45,29 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
             Language::Toml => lines::in_toml(text, &path),
             Language::Json => lines::in_json(text, &path),
         };
-        let hint = hints::hint(&path, &fault.text).unwrap_or_default();
+        let hint = hints::hint(&path, &fault.text).or_else(|| kinds::<T>(&mut node, &path, &fault)).unwrap_or_default();
         Error::new(ErrorKind::Config, format!("{}{}{hint}", name(&path), fault.text)).at_line(line.unwrap_or(1))
     })
+}
+
+/// What is wrong with a JSON text, without its place.
+fn json_words(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    match text.rsplit_once(" at line ").map_or(&*text, |(words, _)| words) {
+        "expected ident" | "expected value" => {
+            "expected a value, which is true, false, null, a number, a text in quotes, a list or an object".to_owned()
+        }
+        words => words.to_owned(),
+    }
+}
+
+/// The kinds that there are, where a table has none.
+fn kinds<T: DeserializeOwned>(root: &mut Node, path: &[Step], fault: &Fault) -> Option<String> {
+    let tag = TAGS.iter().find(|tag| fault.text == format!("{tag:?} is missing"))?;
+    let Node::Table(entries) = root.at(path)? else { return None };
+    entries.push(((*tag).to_owned(), Node::Text(String::new())));
+    let unknown = T::deserialize(&*root).err()?;
+    Some(format!("; {}", unknown.text.strip_prefix("\"\" is not allowed; ")?))
 }
 
 /// Turns faults of the settings in `text` into one error, with the line of each; nothing if there are none.
@@ -251,7 +276,7 @@ mod tests {
     /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 39] = [
+        let cases: [(&str, u64, &[&str]); 44] = [
             ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
             ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
             ("normalise = \"imagenet\"", 1, &["found \"imagenet\"; write normalise = { image = { kind = \"channels\""]),
@@ -281,6 +306,11 @@ mod tests {
             ("bad_records = 3", 1, &["bad_records: expected \"fail\", \"skip\" or \"replace\", found 3"]),
             ("bad_records = { skip = { shares = 1 } }", 1, &["bad_records.skip.shares", "\"share\"", "consecutive"]),
             ("x = [\n1,,]", 2, &["is not TOML"]),
+            ("[memory]\nbudget_bytes = \n", 2, &["is not TOML, the language of settings: budget_bytes has no value"]),
+            ("shuffle = { seed = 1, bloks = 3 }", 1, &["shuffle = 42, or shuffle = { seed = 42, blocks = 4 }"]),
+            ("transforms = [{ tensor = \"x\" }]", 1, &["transforms[0]: \"kind\" is missing; it is \"", "\"cast\""]),
+            ("normalise = { x = { mean = [1.0] } }", 1, &["normalise.x: \"kind\" is missing; it is \"standardise\""]),
+            ("[fields]\nx = { image = { size = [8, 8] } }", 2, &["found a table; write image = [HEIGHT, WIDTH]"]),
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\n[sources.options]\ndelimeter = \";\"",
                 5,
