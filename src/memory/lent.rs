@@ -26,20 +26,14 @@ impl MemoryBudget {
     pub(crate) fn lend<T: Any + Default + Send>(&self, bytes: u64, what: &str) -> Result<Lent<T>> {
         let account = &self.0;
         let mut tools = account.tools.lock();
-        let idle = tools.idle.iter().rfind(|idle| idle.tool.is::<T>());
-        if !can_be_had(bytes.saturating_sub(idle.map_or(0, |idle| idle.bytes))) {
-            return Err(Error::new(
-                ErrorKind::Limit,
-                format!("{what} needs {bytes} bytes, which the system does not give"),
-            ));
-        }
         let found = tools.idle.iter().rposition(|idle| idle.tool.is::<T>()).map(|at| tools.idle.swap_remove(at));
         let held = found.as_ref().map_or(0, |idle| idle.bytes);
         if bytes <= held || account.take(bytes - held).is_ok() {
             tools.lent += 1;
             drop(tools);
             let tool = found.and_then(|idle| idle.tool.downcast().ok()).unwrap_or_default();
-            return Ok(Lent { tool: Some(tool), bytes: bytes.max(held), account: account.clone() });
+            let lent = Lent { tool: Some(tool), bytes: bytes.max(held), account: account.clone() };
+            return check_memory(bytes.saturating_sub(held), what).map(|()| lent);
         }
         if found.is_some() {
             tools.lent += 1;
@@ -52,13 +46,19 @@ impl MemoryBudget {
         let mut tools = account.take_waiting(bytes).map_err(|used| account.refusal(bytes, used, what))?;
         tools.lent += 1;
         drop(tools);
-        Ok(Lent { tool: Some(Box::default()), bytes, account: account.clone() })
+        let lent = Lent { tool: Some(Box::default()), bytes, account: account.clone() };
+        check_memory(bytes, what).map(|()| lent)
     }
 }
 
-/// Whether the system gives `bytes` more bytes now, for example because the process's address space is limited (`ulimit -v`).
-fn can_be_had(bytes: u64) -> bool {
-    bytes <= ASKED_FOR || usize::try_from(bytes).is_ok_and(|bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok())
+/// An error if the system does not give `bytes` more bytes now, for example because the process's address space is limited
+/// (`ulimit -v`).
+fn check_memory(bytes: u64, what: &str) -> Result<()> {
+    let is_had = |bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+    if bytes <= ASKED_FOR || usize::try_from(bytes).is_ok_and(is_had) {
+        return Ok(());
+    }
+    Err(Error::new(ErrorKind::Limit, format!("{what} needs {bytes} more bytes, which the system does not give")))
 }
 
 /// A tool that is lent until this drops.
@@ -134,9 +134,9 @@ mod tests {
         assert_eq!(error.kind(), ErrorKind::Limit);
         assert_eq!(
             error.message(),
-            "decoding an image needs 4611686018427387904 bytes, which the system does not give"
+            "decoding an image needs 4611686018427387804 more bytes, which the system does not give"
         );
-        assert_eq!(budget.used(), 100);
+        assert_eq!(budget.used(), 0);
     }
 
     #[test]
