@@ -5,9 +5,9 @@
 ``ideal`` trains on batches that lie on the GPU already. ``ringfeed`` uploads bytes, which become normalised numbers of
 16 bits there. ``DataLoader`` is PyTorch's, with torchvision's transforms, files read by Pillow or by torchvision's own
 decoder, one process for each worker, page-locked memory and copies that are not waited for; its processes live for all
-epochs, as ringfeed's threads do. All crop and flip randomly to 224 x 224. Photographs are random crops of those in ``fixtures/photos``, 500 x 375, made in a
-folder of their own. Each figure is that of an epoch, ways in turn, medians of the rounds; the share of ``ideal`` is how
-much of the time the GPU was at work.
+epochs, as ringfeed's threads do. All crop and flip randomly to 224 x 224. Photographs are random crops of those in
+``fixtures/photos``, 500 x 375, made in a folder of their own. Each figure is that of an epoch, ways in turn, medians of
+the rounds; the share of ``ideal`` is how much of the time the GPU was at work.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import argparse
 import os
 import platform
 import random
-import subprocess
 import sys
 import tempfile
 import time
@@ -145,7 +144,8 @@ def main() -> None:
 
     ideal = median(rates["ideal"])
     card = torch.cuda.get_device_name(0)
-    processor = next((line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name")), "?")
+    names = (line.split(":")[1].strip() for line in open("/proc/cpuinfo") if line.startswith("model name"))
+    processor = next(names, "unknown processor")
     lines = [
         f"# {date.today()}: a GPU and its loader",
         "",

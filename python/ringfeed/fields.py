@@ -77,8 +77,8 @@ class Image(Field):
     ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
     ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
     Without ``height`` and ``width``, each keeps its own size, with zeros below and right of it and a mask beside it.
-    ``jpeg``, ``strict`` and ``dct_scaling`` say how JPEG files are decoded, ``jpeg_index_bytes`` how much memory an index
-    may take with which parts of them are decoded faster from their second time on (default: 2**28; 0 for none),
+    ``jpeg``, ``strict`` and ``dct_scaling`` say how JPEG files are decoded, ``jpeg_index_bytes`` how much memory an
+    index may take with which parts of them are decoded faster from their second time on (default: 2**28; 0 for none),
     ``max_pixels`` how large a picture may be.
     """
 

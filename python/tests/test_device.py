@@ -208,8 +208,8 @@ def test_without_a_driver_the_error_says_so(numbers: Make) -> None:
 
 @pytest.fixture(scope="module")
 def simulated(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of a program that finds the simulated driver, which ends it when it is used wrongly. Where a GPU is
-    demanded, that of the real one."""
+    """The environment of a program that finds the simulated driver, which ends it when it is used wrongly. Where a GPU
+    is demanded, that of the real one."""
     if "RINGFEED_REQUIRE_GPU" in os.environ:
         return {}
     source = FIXTURES.parent / "tests/cuda_driver/lib.rs"

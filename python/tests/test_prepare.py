@@ -332,6 +332,7 @@ def test_moments_of_numpy_have_any_unit_and_durations_are_refused(people: Path) 
     late = prepared.apply({"joined": np.datetime64("2024-05-01T23:59:59.999999999")})
     assert late["features"].tolist() == [2024, 5, 1, 23]
     assert prepared.apply({"joined": np.datetime64("NaT")})["features"].tolist() == [2000, 1, 1, 0]
+
     # As a duration of pandas' is, which has an `isoformat`.
     class Timedelta(datetime.timedelta):
         def isoformat(self) -> str:
