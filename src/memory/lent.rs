@@ -32,8 +32,12 @@ impl MemoryBudget {
             tools.lent += 1;
             drop(tools);
             let tool = found.and_then(|idle| idle.tool.downcast().ok()).unwrap_or_default();
-            let lent = Lent { tool: Some(tool), bytes: bytes.max(held), account: account.clone() };
-            return check_memory(bytes.saturating_sub(held), what).map(|()| lent);
+            if let Err(error) = check_memory(bytes.saturating_sub(held), what) {
+                drop(tool);
+                drop(account.gave_up(bytes.max(held)));
+                return Err(error);
+            }
+            return Ok(Lent { tool: Some(tool), bytes: bytes.max(held), account: account.clone() });
         }
         if found.is_some() {
             tools.lent += 1;
@@ -46,15 +50,24 @@ impl MemoryBudget {
         let mut tools = account.take_waiting(bytes).map_err(|used| account.refusal(bytes, used, what))?;
         tools.lent += 1;
         drop(tools);
-        let lent = Lent { tool: Some(Box::default()), bytes, account: account.clone() };
-        check_memory(bytes, what).map(|()| lent)
+        if let Err(error) = check_memory(bytes, what) {
+            drop(account.gave_up(bytes));
+            return Err(error);
+        }
+        Ok(Lent { tool: Some(Box::default()), bytes, account: account.clone() })
     }
 }
 
 /// An error if the system does not give `bytes` more bytes now, for example because the process's address space is limited
 /// (`ulimit -v`).
 fn check_memory(bytes: u64, what: &str) -> Result<()> {
-    let is_had = |bytes| Vec::<u8>::new().try_reserve_exact(bytes).is_ok();
+    let is_had = |bytes| {
+        let mut memory = Vec::<u8>::new();
+        let is_had = memory.try_reserve_exact(bytes).is_ok();
+        // The compiler may leave out memory that nobody uses.
+        std::hint::black_box(&memory);
+        is_had
+    };
     if bytes <= ASKED_FOR || usize::try_from(bytes).is_ok_and(is_had) {
         return Ok(());
     }

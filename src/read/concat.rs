@@ -219,7 +219,7 @@ impl RecordReader for Concat {
             return;
         }
         let dealt = scratch.of::<Dealt>();
-        dealt.deal(self.parts.len(), job.samples().iter().map(|sample| self.locate(*sample)));
+        dealt.deal_job(self.parts.len(), job.samples(), |sample| self.locate(sample));
         dealt.each(|Slot { part, records, places, scratch, has_begun }| {
             let mut own = job.part(records, places);
             caught_each(&mut own, |own| self.parts[*part].fetch_all(own, scratch));
@@ -230,7 +230,8 @@ impl RecordReader for Concat {
     }
 
     fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
-        if job.is_part() {
+        // Records in memory may not have been fetched.
+        if job.is_part() || !scratch.of::<Dealt>().is_of(job.samples()) {
             while let Some(nth) = job.advance() {
                 job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
             }

@@ -14,6 +14,8 @@ pub(super) struct Dealt {
     /// For each part, its slot, if it has one.
     of_part: Vec<Option<usize>>,
     used: Vec<usize>,
+    /// The job that was dealt.
+    samples: Vec<u64>,
     measuring: Scratch,
 }
 
@@ -32,7 +34,20 @@ pub(super) struct Slot {
 
 impl Dealt {
     /// Gives each part its own records of the job, so that reading ahead stays within them.
+    pub(super) fn deal_job(&mut self, parts: usize, samples: &[u64], locate: impl Fn(u64) -> (usize, u64)) {
+        self.deal(parts, samples.iter().map(|sample| locate(*sample)));
+        self.samples.clear();
+        self.samples.extend_from_slice(samples);
+    }
+
+    /// Whether the job that was [dealt](Self::deal_job) last has these records.
+    pub(super) fn is_of(&self, samples: &[u64]) -> bool {
+        self.samples == samples
+    }
+
+    /// The same without remembering the job.
     pub(super) fn deal(&mut self, parts: usize, records: impl Iterator<Item = (usize, u64)>) {
+        self.samples.clear();
         self.records.clear();
         for part in self.used.drain(..) {
             if let Some(slot) = self.of_part.get_mut(part).and_then(Option::take) {

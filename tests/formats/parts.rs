@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use proptest::prelude::*;
 use ringfeed::error::Location;
-use ringfeed::read::{Concat, Job, RecordReader, RowMut, RowsMut, Sample, Scratch};
+use ringfeed::read::{Concat, Job, MemoryReader, RecordReader, RowMut, RowsMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::ReaderSource;
 use ringfeed::tensor::{Role, TensorSpec};
@@ -175,4 +175,43 @@ fn a_reader_gets_all_of_its_records_of_a_job_at_once() {
     let [jobs, records] = [0, 1].map(|at| jobs[at].load(Ordering::Relaxed));
     assert_eq!(records, 1024);
     assert!(jobs * 8 < records, "{jobs} jobs");
+}
+
+/// A reader around others whose records are in memory, so that it has nothing to read.
+struct Around(Concat);
+
+impl RecordReader for Around {
+    fn len(&self) -> u64 {
+        self.0.len()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        self.0.tensors()
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        self.0.decode(sample, nth, scratch, row)
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        self.0.decode_all(job, scratch, rows);
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        self.0.place(sample)
+    }
+}
+
+#[test]
+fn records_in_memory_need_not_be_fetched() {
+    crate::common::watchdog::watch();
+    let part =
+        |range: std::ops::Range<u64>| MemoryReader::new("x", Role::Feature, &[], range.collect::<Vec<u64>>()).unwrap();
+    let around = Around(Concat::new(part(0..30)).and(part(30..100)).unwrap());
+    let source = ReaderSource::new(around).batch_size(7).shuffle(3);
+    let workspace = Workspace::builder().workers(2).prefetch(1).poison(0xa5).build().unwrap();
+    for batch in AsyncDataSetIterator::new(source, &workspace).unwrap() {
+        let batch = batch.unwrap();
+        assert_eq!(batch.tensor("x").unwrap().as_slice::<u64>().unwrap(), batch.sample_ids());
+    }
 }

@@ -317,7 +317,7 @@ impl Context {
     pub(super) fn register_host(self: &Arc<Self>, bytes: usize) -> Result<Block> {
         if let Some(Loan::Registered(mut block)) = self.kept.take(Kind::Registered, bytes) {
             block.as_mut_slice().fill(0);
-            return Ok(self.registered(block));
+            return Ok(self.registered(block, whole_pages(bytes)));
         }
         let block = AnonymousPages.allocate(bytes)?;
         let (start, bytes) = (block.start(), block.len());
@@ -326,12 +326,12 @@ impl Context {
         let locked =
             unsafe { sys::cuMemHostRegister_v2(start.as_ptr().cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE) };
         check(locked, "cuMemHostRegister")?;
-        Ok(self.registered(block))
+        Ok(self.registered(block, bytes))
     }
 
-    /// A block of registered pages, which gives them back.
-    fn registered(self: &Arc<Self>, block: Block) -> Block {
-        let (start, bytes) = (block.start(), block.len());
+    /// The first `bytes` of registered pages, as a block that gives all of them back.
+    fn registered(self: &Arc<Self>, block: Block, bytes: usize) -> Block {
+        let (start, bytes) = (block.start(), bytes.min(block.len()));
         let owner = Owner { context: self.clone(), loan: Some(Loan::Registered(block)) };
         // SAFETY: the block's own memory, aligned and initialised; the block itself is out of reach in the owner.
         unsafe { Block::from_raw_parts(start, bytes, Box::new(owner)) }

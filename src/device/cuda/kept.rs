@@ -15,16 +15,21 @@ pub(super) trait Piece {
 pub(super) struct Kept<T> {
     pieces: Mutex<Vec<T>>,
     most: usize,
+    /// The process whose memory it is: a forked child must not use it.
+    process: u32,
 }
 
 impl<T: Piece> Kept<T> {
     pub(super) fn new(most: usize) -> Self {
-        Self { pieces: Mutex::new(Vec::new()), most }
+        Self { pieces: Mutex::new(Vec::new()), most, process: std::process::id() }
     }
 
     /// The smallest piece of this kind that has `bytes` bytes, and not more than twice as many.
     #[expect(clippy::needless_pass_by_value, reason = "a kind is a plain name")]
     pub(super) fn take(&self, kind: T::Kind, bytes: usize) -> Option<T> {
+        if self.process != std::process::id() {
+            return None;
+        }
         let mut pieces = self.pieces.lock();
         let fits = |piece: &T| piece.kind() == kind && (bytes..=bytes.saturating_mul(2)).contains(&piece.bytes());
         let found = pieces.iter().enumerate().filter(|(_, piece)| fits(piece));

@@ -35,6 +35,7 @@ const ELSEWHERE: [(&str, &str); 11] = [
 pub(super) fn hint(path: &[Step], text: &str) -> Option<String> {
     if let ([.., Step::Key(key)], true) = (path, text.starts_with("expected a list"))
         && key == "image"
+        && path.contains(&Step::Key("fields".to_owned()))
     {
         return Some("; write image = [HEIGHT, WIDTH]".to_owned());
     }

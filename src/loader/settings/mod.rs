@@ -31,8 +31,8 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
             let line = error.span().map_or(1, |span| lines::of_byte(text, span.start));
             let in_line = text.lines().nth(line as usize - 1).unwrap_or_default();
             let words = match in_line.trim_end().strip_suffix('=') {
-                Some(key) => format!("{} has no value", key.trim()),
-                None => error.message().to_owned(),
+                Some(key) if !key.contains('=') => format!("{} has no value", key.trim()),
+                _ => error.message().to_owned(),
             };
             let message = format!("is not TOML, the language of settings: {words}");
             Error::new(ErrorKind::Config, message).at_line(line).with_source(error)
