@@ -27,7 +27,7 @@ use kernels::Params;
 /// Clones are handles to the same device. No call or drop changes the current context of a thread. Dropping the last
 /// handle, after all streams, batches and page-locked memory, waits for the device's work, for at most ten seconds: a
 /// program should not end while the driver is being called. Until then up to 256 MiB of page-locked memory that was given back
-/// are kept for the next ring.
+/// (and of the device's, if it has no memory pools) are kept for the next ring.
 #[derive(Clone)]
 pub struct CudaDevice(Arc<Context>);
 
