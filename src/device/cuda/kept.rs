@@ -86,4 +86,12 @@ mod tests {
         assert_eq!(kept.take_all(), [('a', 10), ('c', 90)]);
         assert_eq!(kept.take('a', 10), None);
     }
+
+    #[test]
+    fn a_forked_child_gets_nothing_of_its_parents() {
+        let parents = Kept { process: std::process::id().wrapping_add(1), ..Kept::new(100) };
+        assert_eq!(parents.keep(('a', 10)), None);
+        assert_eq!(parents.take('a', 10), None);
+        assert_eq!(parents.take_all(), [('a', 10)]);
+    }
 }
