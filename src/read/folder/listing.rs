@@ -299,7 +299,8 @@ pub(super) fn by_class(root: &Path, wanted: Wanted) -> Result<Found> {
     for entry in entries(root, wanted)? {
         let (name, kind) = entry?;
         match kind {
-            Kind::Folder => classes.push(name),
+            // Without the class, those after it would silently get other numbers. Listing it says what it is.
+            Kind::Folder | Kind::DeadLink => classes.push(name),
             Kind::Wanted | Kind::Other => {
                 found.ignored += 1;
                 found.ignored_names.add(name);
@@ -377,6 +378,8 @@ pub(super) enum Kind {
     Wanted,
     Folder,
     HiddenFolder,
+    /// To nothing, from a name like those of folders.
+    DeadLink,
     Other,
 }
 
@@ -398,6 +401,7 @@ impl Kind {
             (EntryKind::File, false) if is_wanted => Self::Wanted,
             // Reading it says what it is: a pipe, or a link that leads nowhere.
             (EntryKind::Special | EntryKind::Nothing, false) if is_wanted => Self::Wanted,
+            (EntryKind::Nothing, false) if Path::new(&entry.name).extension().is_none() => Self::DeadLink,
             _ => Self::Other,
         }
     }
@@ -446,7 +450,7 @@ impl Folder {
             match kind {
                 Kind::Wanted => self.files.push(below.join(name)),
                 Kind::Folder => folders.push(below.join(name)),
-                Kind::Other => {
+                Kind::DeadLink | Kind::Other => {
                     self.ignored += 1;
                     self.ignored_names.add(below.join(name));
                 }

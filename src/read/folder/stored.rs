@@ -21,7 +21,7 @@ pub(in crate::read) fn list(files: &Files, root: &Path, wanted: Wanted) -> Resul
         match Kind::of(&entry, wanted) {
             Kind::Wanted => loose.push(PathBuf::from(entry.name)),
             Kind::Folder => classes.push(PathBuf::from(entry.name)),
-            Kind::Other => found.ignored += 1,
+            Kind::DeadLink | Kind::Other => found.ignored += 1,
             Kind::HiddenFolder => {}
         }
     }
@@ -67,7 +67,7 @@ fn files_below(files: &Files, root: &Path, class: &Path, wanted: Wanted, ignored
             match Kind::of(&entry, wanted) {
                 Kind::Wanted => own.push(folder.join(entry.name)),
                 Kind::Folder => open.push((folder.join(entry.name), level + 1)),
-                Kind::Other => *ignored += 1,
+                Kind::DeadLink | Kind::Other => *ignored += 1,
                 Kind::HiddenFolder => {}
             }
         }

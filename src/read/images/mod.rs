@@ -73,7 +73,7 @@ impl fmt::Debug for ImageLabels<'_> {
 /// It holds about 12 bytes for each file, in addition to the path below the root (20 if images keep their own sizes),
 /// which count against the budget, and opens one file at a time. One thread per core lists the folders and the files'
 /// sizes. Symbolic links are followed; within a class, no folder is listed twice, so loops end. A broken link with the
-/// name of an image is a record that can't be read.
+/// name of an image is a record that can't be read; one in place of the folder of a class is an error.
 ///
 /// ```no_run
 /// use ringfeed::images::{ImageFolder, ImageOptions};

@@ -50,7 +50,9 @@ pub(super) fn parse(line: &str, multilabel: bool, parsed: &mut Parsed) -> Result
         next = words.next();
     }
     match labels.len() {
-        0 if !multilabel => return fault(0, "the line has no label"),
+        0 if !multilabel => {
+            return fault(0, "the line has no label: write one before its features, such as 0, or set multilabel");
+        }
         2.. if !multilabel => {
             return fault(labels[1].start, "several labels; set multilabel, so that there may be any number");
         }
@@ -119,11 +121,12 @@ impl Iterator for Words<'_> {
     }
 }
 
-/// Whether a line has a label followed by features.
+/// Whether a line has a label and features, or several features.
 pub(super) fn is_sparse(line: &[u8]) -> bool {
     let mut parsed = Parsed::default();
     let line = std::str::from_utf8(uncommented(line)).unwrap_or_default();
-    parse(line, true, &mut parsed).is_ok() && !parsed.labels.is_empty() && !parsed.indices.is_empty()
+    // Without a label it is one that lost it: reading it says so.
+    parse(line, true, &mut parsed).is_ok() && parsed.indices.len() + parsed.labels.len().min(1) > 1
 }
 
 #[cfg(test)]
