@@ -259,6 +259,7 @@ mod tests {
 
     #[test]
     fn whoever_waits_awake_misses_no_notification() {
+        crate::watchdog::watch();
         const TURNS: u64 = 20_000;
         let (turn, changed) = (Mutex::new(0_u64), Condvar::new());
         std::thread::scope(|scope| {
@@ -270,12 +271,16 @@ mod tests {
                         while *now != mine {
                             now = changed.wait_awake(turn, now);
                         }
-                        *now += 1;
-                        drop(now);
                         // Now and then the other one waits in vain, sleeps, and is woken.
                         if mine % 1000 == 0 {
-                            std::thread::sleep(4 * AWAKE);
+                            drop(now);
+                            while !changed.is_waited_for() {
+                                std::thread::yield_now();
+                            }
+                            now = turn.lock();
                         }
+                        *now += 1;
+                        drop(now);
                         changed.notify_one();
                     }
                 });

@@ -29,7 +29,7 @@ export PROPTEST_CASES=8 PROPTEST_RNG_SEED=2026 RUST_BACKTRACE=0
 # Cargo does not know the wrapper's environment, hence a folder of its own.
 address() {
     SANITIZER=address RUSTC_WORKSPACE_WRAPPER="$PWD/tests/sanitize.sh" CARGO_INCREMENTAL=0 \
-        ASAN_OPTIONS="detect_stack_use_after_return=1" \
+        ASAN_OPTIONS="detect_stack_use_after_return=1:allocator_may_return_null=1" \
         cargo test --features "$features" --target-dir target/address --no-fail-fast "${memory[@]}" \
         -- --skip a_forgotten_batch_only_shrinks --skip a_broken_device_says_so
 }

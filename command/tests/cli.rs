@@ -836,6 +836,9 @@ fn a_limit_of_the_size_of_files_is_an_error_and_no_signal() {
     let indexed = scratch.write("indexed.toml", indexed);
     let (status, said) = limited(0, &["bench", "--config", &indexed, "--shuffle", "1"], Stdio::piped());
     assert!(status == Some(1) && said.contains("ulimit -f"), "{status:?} {said}");
+    let (status, said) = limited(0, &["pack", &table, &scratch.path("packed")], Stdio::piped());
+    let of_the_journal = said.contains(".ringfeed-pack") && said.contains("ulimit -f");
+    assert!(status == Some(1) && of_the_journal, "{status:?} {said}");
     let output = std::fs::File::create(scratch.path("output")).unwrap();
     let (status, said) = limited(0, &["inspect", &table], output.into());
     assert!(status == Some(1) && said.contains("standard output"), "{status:?} {said}");

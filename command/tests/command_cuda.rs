@@ -3,6 +3,8 @@
 
 #[path = "../../tests/common/simulated.rs"]
 mod simulated;
+#[path = "../../tests/common/watchdog.rs"]
+mod watchdog;
 
 use std::path::Path;
 use std::process::{Command, Output};
@@ -11,6 +13,7 @@ use serde_json::Value;
 use simulated::{built, root, rustc, simulated};
 
 fn bench(folder: Option<&Path>) -> Output {
+    watchdog::watch();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
     command.arg("bench").arg(root().join("fixtures/iris.csv")).args(["--json", "--epochs", "2", "--device", "cuda:1"]);
     command.env_remove("LD_LIBRARY_PATH").env("SIMULATED_CUDA", "devices=2 late_us=2000 end=strict");

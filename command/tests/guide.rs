@@ -2,6 +2,9 @@
 //! on a quiet machine.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../tests/common/watchdog.rs"]
+mod watchdog;
+
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -61,6 +64,7 @@ impl Shown {
     fn run(&self, folder: &Path) -> Value {
         let inputs = |arg: &String| if arg.starts_with("fixtures/") { root().join(arg).into() } else { arg.into() };
         let args = self.args.iter().map(inputs).collect::<Vec<std::ffi::OsString>>();
+        watchdog::watch();
         let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
         let output = command.args(args).arg("--json").current_dir(folder).output().unwrap();
         assert!(output.status.success(), "{output:?}");

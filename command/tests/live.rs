@@ -4,6 +4,8 @@
 
 #[path = "common/pseudo.rs"]
 mod pseudo;
+#[path = "../../tests/common/watchdog.rs"]
+mod watchdog;
 
 use std::fs::File;
 use std::io::Write;
@@ -16,6 +18,7 @@ const IRIS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/iris.csv");
 
 /// Runs the command with this terminal as its standard input and error; its report goes to a pipe.
 fn bench(terminal: &Pseudo, args: &[&str]) -> Child {
+    watchdog::watch();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
     command.args(["bench", IRIS, "--batch-size", "10", "--workers", "2"]).args(args);
     command.stdin(terminal.slave.try_clone().unwrap()).stdout(Stdio::piped());

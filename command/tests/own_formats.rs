@@ -3,6 +3,8 @@
 
 #[path = "../../tests/common/pairs.rs"]
 mod pairs;
+#[path = "../../tests/common/watchdog.rs"]
+mod watchdog;
 
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
@@ -25,6 +27,7 @@ fn main() -> ExitCode {
 
 /// What the program prints as JSON.
 fn object(args: &[&str], status: i32) -> Value {
+    watchdog::watch();
     let mut command = Command::new(std::env::current_exe().unwrap());
     let output = command.args(args).arg("--json").env(AS_COMMAND, "1").stdin(Stdio::null()).output().unwrap();
     assert_eq!(output.status.code(), Some(status), "{args:?}: {output:?}");

@@ -154,6 +154,7 @@ mod tests {
 
     #[test]
     fn whoever_finds_no_room_waits_for_those_who_will_give_some_back() {
+        crate::watchdog::watch();
         let budget = MemoryBudget::new(100);
         std::thread::scope(|scope| {
             for thread in 0..8u64 {

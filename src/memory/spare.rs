@@ -75,6 +75,7 @@ mod tests {
 
     #[test]
     fn what_fits_without_spare_memory_fits_with_it_whoever_else_comes() {
+        crate::watchdog::watch();
         let budget = MemoryBudget::new(100);
         let bytes = budget.spare(|room| Bytes(room, Mutex::new(0))).unwrap();
         let together = std::sync::Barrier::new(3);

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
+use crate::memory::check_file_limit;
 
 /// A packed file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -128,6 +129,7 @@ impl Journal {
 fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec(line).map_err(io::Error::other)?;
     text.push(b'\n');
+    check_file_limit(file.metadata()?.len().saturating_add(text.len() as u64))?;
     file.write_all(&text)?;
     file.sync_data()
 }

@@ -83,6 +83,7 @@ mod tests {
 
     #[test]
     fn who_is_closed_does_not_rest() {
+        crate::watchdog::watch();
         let rest = std::sync::Arc::new(Rest::new(Some(1e-6)));
         let worker = std::thread::spawn({
             let rest = rest.clone();

@@ -404,6 +404,7 @@ mod tests {
 
     #[test]
     fn a_chunk_is_decoded_once_whoever_wants_it_and_all_in_their_order() {
+        crate::watchdog::watch();
         let chunks = Chunks::new(1000, &MemoryBudget::unlimited());
         let decoded = AtomicUsize::new(0);
         thread::scope(|scope| {
@@ -428,6 +429,7 @@ mod tests {
 
     #[test]
     fn what_others_decode_is_waited_for_after_the_rest_is_decoded() {
+        crate::watchdog::watch();
         let chunks = Chunks::new(1000, &MemoryBudget::unlimited());
         let (begun, other_is_done) = (Barrier::new(2), Barrier::new(2));
         thread::scope(|scope| {
@@ -492,6 +494,7 @@ mod tests {
 
     #[test]
     fn a_wait_ends_where_the_decoder_panics_or_fails() {
+        crate::watchdog::watch();
         for fails in [false, true] {
             let chunks = Chunks::new(1000, &MemoryBudget::unlimited());
             let begun = Barrier::new(2);
@@ -516,6 +519,7 @@ mod tests {
 
     #[test]
     fn chunks_that_are_joined_are_decoded_once_and_make_room_for_what_they_become() {
+        crate::watchdog::watch();
         for cache in [1000, 40] {
             let budget = MemoryBudget::unlimited();
             let chunks: Chunks<u32, u32> = Chunks::new(cache, &budget);

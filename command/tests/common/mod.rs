@@ -1,11 +1,15 @@
 //! Runs the `ringfeed` command, for the tests of its subcommands.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "../../../tests/common/watchdog.rs"]
+mod watchdog;
+
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
 
 pub(crate) fn command(args: &[&str]) -> Command {
+    watchdog::watch();
     let mut command = Command::new(env!("CARGO_BIN_EXE_ringfeed"));
     command.args(args).stdin(Stdio::null());
     command
