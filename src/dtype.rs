@@ -146,7 +146,7 @@ impl<'a> Numbers<'a> {
     ///
     /// # Panics
     ///
-    /// If they are not aligned for the type, or not whole numbers of it.
+    /// If the bytes are not aligned for the type, or are not a whole number of elements.
     pub(crate) fn of(dtype: DType, bytes: &'a [u8]) -> Self {
         match dtype {
             DType::U8 => Self::U8(bytes),
@@ -186,7 +186,7 @@ impl<'a> Numbers<'a> {
     ///
     /// # Panics
     ///
-    /// If there are fewer.
+    /// If there are fewer values.
     #[must_use]
     pub fn range(self, range: Range<usize>) -> Self {
         match self {
@@ -278,10 +278,10 @@ mod sealed {
 
 /// A Rust type that stands for one [`DType`].
 pub trait Element: bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug + sealed::Sealed {
-    /// The element type it stands for.
+    /// The [`DType`] of this type.
     const DTYPE: DType;
 
-    /// Values of this type, as [`write_numbers`](crate::tensor::write_numbers) takes them.
+    /// Wraps values of this type in [`Numbers`], as [`write_numbers`](crate::tensor::write_numbers) takes them.
     fn numbers(values: &[Self]) -> Numbers<'_>;
 }
 

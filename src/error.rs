@@ -41,8 +41,9 @@ pub enum ErrorKind {
     Panicked,
     /// A wait reached its time limit.
     TimedOut,
-    /// The caller asked to stop. If a reader or a transform gives this kind for a record, that is no bad record: it ends the
-    /// epoch in its batch's place, under any policy. Behind a shield it ends nothing, and the batch can be asked for again.
+    /// The caller asked to stop. If a reader or a transform returns this kind for a record, the record does not count
+    /// as bad: under every policy, the error ends the epoch, in the batch's place. Behind a shield it does not end the
+    /// epoch, and the caller can ask for the batch again.
     Interrupted,
     /// A device refuses, is broken or does not exist.
     Device,
@@ -140,7 +141,7 @@ struct Inner {
     location: Location,
     message: Cow<'static, str>,
     source: Option<Box<dyn StdError + Send + Sync>>,
-    /// Whether it only says that slots are in use: nothing was lost or ended, and the caller can ask again.
+    /// Whether the error only means that all slots are in use: nothing was lost or ended, and the caller can ask again.
     is_wait: bool,
 }
 
@@ -160,8 +161,7 @@ impl Error {
         error
     }
 
-    /// Whether it was made by [`exhausted`](Self::exhausted). In contrast to its kind, a user's own error can't claim
-    /// this.
+    /// Whether it was made by [`exhausted`](Self::exhausted). Unlike the kind, a user's own error can't claim this.
     pub(crate) fn is_wait(&self) -> bool {
         self.0.is_wait
     }
@@ -264,7 +264,8 @@ impl Error {
         self
     }
 
-    /// Whether it names another file than `place`, such as one that the record there names: lines and bytes are then not its own.
+    /// Whether it names another file than `place`, such as a file that the record there names. Its lines and bytes then
+    /// belong to that other file.
     pub(crate) fn is_in_another_file(&self, place: &Location) -> bool {
         self.path().zip(place.path.as_deref()).is_some_and(|(own, path)| own != path)
     }
@@ -346,8 +347,8 @@ impl StdError for Error {
     }
 }
 
-/// Limits for comparing names: their length, and how many there are. Two names cost the product of their lengths, and a
-/// file may have any number of them.
+/// Limits for comparing names: their length, and their number. Comparing two names costs the product of their lengths,
+/// and a file may have any number of names.
 const LONGEST_NAME: usize = 1 << 10;
 const MOST_STEPS: usize = 1 << 26;
 
@@ -379,7 +380,7 @@ fn distance_of_near(one: &str, other: &str) -> Option<usize> {
     Some(strsim::damerau_levenshtein(one, other)).filter(|distance| *distance <= most)
 }
 
-/// Whether two names of files are similar without their extensions, too: whoever writes `b.csv` does not mean `a.csv`.
+/// Whether two file names are similar even without their extensions: a user who writes `b.csv` does not mean `a.csv`.
 fn is_near_file(wanted: &str, name: &str) -> bool {
     let stem = |name: &str| Path::new(name).file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
     distance_of_near(&stem(wanted), &stem(name)).is_some()

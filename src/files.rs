@@ -18,7 +18,7 @@ pub(crate) fn open(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// Like [`open`], without checking what was opened: reading may give anything, but does not wait.
+/// Like [`open`], without a check of what was opened: reading may give anything, but does not wait.
 pub(crate) fn open_unseen(path: &Path) -> Result<File> {
     let mut options = File::options();
     options.read(true);
@@ -68,8 +68,8 @@ pub(crate) fn read_text(path: &Path, what: &str, max_bytes: u64) -> Result<Strin
     })
 }
 
-/// Writes `parts`, one after another, to `path`, with the permissions of a new file. Nobody ever sees only a part of
-/// it.
+/// Writes `parts`, one after another, to `path`, with the permissions of a new file. No reader ever sees an incomplete
+/// file.
 pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     check_file_limit(parts.iter().map(|part| part.len() as u64).sum())?;
     let mut file = unfinished(path)?;
@@ -78,7 +78,8 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
-/// A file in the folder of `path`, which is to get this name once it is whole. It has the permissions of a new file.
+/// A temporary file in the folder of `path`, which gets this name once it is complete. It has the permissions of a new
+/// file.
 pub(crate) fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
@@ -93,7 +94,7 @@ pub(crate) fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
     builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))
 }
 
-/// A path in JSON, which has no other text than Unicode.
+/// A path in JSON, which can only hold Unicode text.
 pub(crate) fn lossy<S: Serializer>(path: &Path, serializer: S) -> std::result::Result<S::Ok, S::Error> {
     serializer.serialize_str(&path.to_string_lossy())
 }

@@ -1,4 +1,4 @@
-//! Which records are wanted, by comparisons on their fields.
+//! Selects records by comparisons of their fields.
 
 use std::cmp::Ordering;
 use std::collections::BTreeMap;
@@ -12,11 +12,11 @@ const MAX_DEPTH: usize = 64;
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Filter {
     condition: Condition,
-    /// What it reads, by number.
+    /// The fields and lengths that it reads, by number.
     pub(crate) subjects: Vec<Subject>,
 }
 
-/// What a filter reads of a record: the value of a field, or its length.
+/// A subject of a filter: the value of a field of a record, or its length.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Subject {
     pub(crate) field: String,
@@ -30,7 +30,7 @@ enum Condition {
     Any(Vec<Condition>),
     All(Vec<Condition>),
     Not(Box<Condition>),
-    /// A subject is one of these values, or not.
+    /// Whether the comparison of a subject holds for one of these values (for `IsNot`, for all of them).
     Compare(usize, Comparison, Vec<Literal>),
     Missing(usize),
 }
@@ -65,7 +65,7 @@ pub(crate) enum Known<'a> {
 /// The largest integer that is compared exactly: it is the sum of two f64. Larger ones are the nearest f64.
 pub(crate) const MOST_EXACT: i128 = 1 << 106;
 
-/// The integer that a text is, which may end as in `7.0`; `None` for other texts, and beyond [`MOST_EXACT`].
+/// The integer in a text, which may end as in `7.0`; `None` for other texts, and beyond [`MOST_EXACT`].
 pub(crate) fn written_integer(text: &str) -> Option<i128> {
     let whole = if text.contains('.') { text.trim_end_matches('0').strip_suffix('.')? } else { text };
     whole.parse().ok().filter(|integer| (-MOST_EXACT..=MOST_EXACT).contains(integer))
@@ -82,13 +82,13 @@ pub(crate) fn order(integer: i128, number: f64) -> Option<Ordering> {
 #[derive(Clone, Debug, PartialEq)]
 enum Token {
     Name(String),
-    /// A name in backticks, which is no keyword.
+    /// A name in backticks, which is never a keyword.
     Quoted(String),
     Literal(Literal),
     Mark(&'static str),
 }
 
-/// The signs between names and values; of two that begin in the same way, the longer one comes first.
+/// The signs between names and values. If two begin in the same way, the longer one comes first.
 const MARKS: [&str; 11] = ["==", "!=", "<=", ">=", "<", ">", "(", ")", "[", "]", ","];
 
 fn fault(at: usize, message: impl std::fmt::Display) -> Error {
@@ -97,7 +97,7 @@ fn fault(at: usize, message: impl std::fmt::Display) -> Error {
     Error::new(ErrorKind::Config, format!("character {}: {message}; {example}", at + 1))
 }
 
-/// The words of a condition, and where each begins.
+/// The words of a condition, and the position of each.
 fn tokens(text: &str) -> Result<Vec<(usize, Token)>> {
     let mut all = Vec::new();
     let mut rest = text.trim_start();
@@ -310,7 +310,7 @@ impl Parser {
 impl Filter {
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] with the character where something is wrong.
+    /// [`ErrorKind::Config`] with the character at which the condition is wrong.
     pub(crate) fn parse(text: &str) -> Result<Self> {
         let mut parser =
             Parser { tokens: tokens(text)?, next: 0, end: text.len(), subjects: Vec::new(), numbers: BTreeMap::new() };
@@ -321,7 +321,7 @@ impl Filter {
         Ok(Self { condition, subjects: parser.subjects })
     }
 
-    /// The same filter, in which `named` changes each text that it compares with.
+    /// The same filter, with `named` applied to each text that it compares with.
     pub(crate) fn with_texts(mut self, named: impl Fn(&str) -> &str) -> Self {
         self.condition.each_literal(&mut |literal| {
             if let Literal::Text(text) = literal {
@@ -332,7 +332,7 @@ impl Filter {
     }
 
     /// Whether a record is kept whose [`subjects`](Self::subjects) have these values, in their order. A missing value
-    /// is neither equal to nor different from anything.
+    /// is neither equal to any other value nor different from it.
     pub(crate) fn keeps<'a>(&self, value: &impl Fn(usize) -> Known<'a>) -> bool {
         self.condition.holds(value)
     }

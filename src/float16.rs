@@ -39,7 +39,7 @@ mod plain {
 
     /// Bits of the fraction of an f32.
     const FRACTION: u32 = f32::MANTISSA_DIGITS - 1;
-    /// The exponent of infinite numbers and of what is no number, and what is added to other exponents.
+    /// The exponent of infinity and NaN, and the number that is added to other exponents.
     const LAST: u32 = 0xff;
     const BIAS: u32 = 0x7f;
 
@@ -74,7 +74,7 @@ mod plain {
         sign | (whole + u32::from(up)).min(infinite.into()) as u16
     }
 
-    /// The number of these bits, whose fraction has `fraction` bits.
+    /// The number with these bits, whose fraction has `fraction` bits.
     pub(super) fn widen(bits: u16, fraction: u32) -> f32 {
         let sign = u32::from(bits & 0x8000) << 16;
         let last = (1 << (15 - fraction)) - 1;
@@ -119,7 +119,7 @@ mod plain {
                 /// Infinity.
                 pub const INFINITY: Self = Self(((1 << (15 - $fraction)) - 1) << $fraction);
 
-                /// The number of these bits.
+                /// The number with these bits.
                 pub const fn from_bits(bits: u16) -> Self {
                     Self(bits)
                 }
@@ -144,17 +144,17 @@ mod plain {
                     self.to_f32().into()
                 }
 
-                /// The number of these bytes, in native order.
+                /// The number with these bytes, in native order.
                 pub const fn from_ne_bytes(bytes: [u8; 2]) -> Self {
                     Self(u16::from_ne_bytes(bytes))
                 }
 
-                /// The number of these bytes, the lowest first.
+                /// The number with these bytes, the lowest first.
                 pub const fn from_le_bytes(bytes: [u8; 2]) -> Self {
                     Self(u16::from_le_bytes(bytes))
                 }
 
-                /// The number of these bytes, the highest first.
+                /// The number with these bytes, the highest first.
                 pub const fn from_be_bytes(bytes: [u8; 2]) -> Self {
                     Self(u16::from_be_bytes(bytes))
                 }
@@ -235,7 +235,8 @@ mod plain {
 mod tests {
     use super::plain::{self, narrow, widen};
 
-    /// Every number of 16 bits, the middle between each two neighbours, and what is next to these.
+    /// Tests every number of 16 bits, the midpoint of each two neighbours, and the numbers of 32 bits next to the
+    /// midpoint.
     #[test]
     fn plain_types_round_to_the_nearest_and_ties_to_even() {
         for fraction in [10, 7] {

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::{Extents, MAX_EXTENTS, Rows, Schema, Shape};
 
-/// Tensors start at multiples of this many bytes in a slot, as DLPack asks.
+/// Tensors start at multiples of this number of bytes in a slot, as DLPack requires.
 pub const TENSOR_ALIGNMENT: usize = 256;
 
 /// Where each tensor of one batch lies in its slot. Neither tensors nor rows of a tensor overlap.
@@ -52,7 +52,7 @@ pub struct TensorLayout {
     pub(crate) rows: Rows,
     /// The extent that decides the sizes of its samples, if they differ.
     pub(crate) extent: usize,
-    /// Whether it lies beside the slot, in memory of the thread that fills it: see `row/wide.rs`.
+    /// Whether it is beside the slot, in memory of the thread that fills it: see `row/wide.rs`.
     pub(crate) is_aside: bool,
 }
 
@@ -250,7 +250,7 @@ impl Layout {
         }
     }
 
-    /// Keeps the first `rows` samples; the others were bad and are dropped.
+    /// Keeps the first `rows` samples; the others were bad and are removed.
     pub(crate) fn truncate(&mut self, rows: usize) {
         debug_assert!(rows <= self.rows);
         self.rows = rows;

@@ -1,15 +1,17 @@
 //! Loops that are compiled for more than one kind of processor.
 
-/// Such a loop. `run` must be `#[inline(always)]`, so that it is compiled inside of the function that has the features.
+/// A loop of this kind. `run` must be `#[inline(always)]`, so that it is compiled inside the function that has the
+/// features.
 pub(crate) trait Kernel {
-    /// Whether the loop computes enough for the vectors of AVX-512 to pay: those that mostly move memory are no faster with them.
+    /// Whether the loop computes enough to benefit from the vectors of AVX-512. Loops that mostly move memory are not
+    /// faster with them.
     const COMPUTES: bool = false;
 
     fn run(self);
 }
 
-/// Runs the loop in the fastest way for the current processor: with AVX-512 if it has that and the loop is worth it, with AVX2 and FMA if
-/// it has both.
+/// Runs the loop in the fastest way for the current processor: with AVX-512 if the processor has it and the loop
+/// benefits, or with AVX2 and FMA if the processor has both.
 pub(crate) fn dispatch<K: Kernel>(kernel: K) {
     #[cfg(target_arch = "x86_64")]
     {

@@ -29,7 +29,8 @@ impl RandomKey {
         Self(mix(self.0.rotate_left(23) ^ mix(part.wrapping_add(0xd1b5_4a32_d192_ed03))))
     }
 
-    /// The key of the `nth` random operation of a kind, below the key of a sample. The numbers of the kinds never change.
+    /// The key of the `nth` random operation of a kind, derived from the key of a sample. The numbers of the kinds
+    /// never change.
     pub(crate) const fn operation(self, kind: u64, nth: u64) -> Self {
         self.with(kind << 32 | nth)
     }

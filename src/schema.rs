@@ -13,7 +13,7 @@ pub const MAX_RANK: usize = 5;
 /// Maximum number of lengths that may differ from sample to sample.
 pub const MAX_EXTENTS: usize = 4;
 
-/// What a tensor is to the trainer.
+/// The purpose of a tensor in training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
@@ -93,8 +93,9 @@ impl Shape {
         self.rank += 1;
     }
 
-    /// Product of the dimensions; 1 for a scalar. `None` if as many elements of eight bytes have more bytes than memory.
-    /// Dimensions of 0 do not count for that, so that the strides of an empty tensor do not overflow either.
+    /// Product of the dimensions; 1 for a scalar. `None` if so many elements, of eight bytes each, are more bytes than
+    /// memory can have. This check ignores dimensions of 0, so that the strides of an empty tensor do not overflow
+    /// either.
     pub fn elements(&self) -> Option<usize> {
         const MOST: usize = isize::MAX as usize / 8;
         let mut others = self.iter().filter(|dim| **dim > 0);
@@ -132,16 +133,16 @@ pub struct Affine {
     pub axis: Option<usize>,
 }
 
-/// `(x - shift) / unit * factor + start` in f64: what is close to `shift` keeps its digits.
+/// `(x - shift) / unit * factor + start` in f64, so that values close to `shift` keep their digits.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AffineSteps {
     /// Subtracted first.
     pub shift: f64,
-    /// What counts as 1; not 0.
+    /// The divisor; not 0.
     pub unit: f64,
-    /// What 1 becomes.
+    /// Multiplied after the division.
     pub factor: f64,
-    /// What 0 becomes.
+    /// Added last.
     pub start: f64,
 }
 
@@ -192,9 +193,9 @@ impl Affine {
 /// Name, role, element type and shape of one tensor of a sample.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TensorSpec {
-    /// What the trainer calls it; unique in a schema.
+    /// Its name for the trainer; unique in a schema.
     pub name: String,
-    /// What it is to the trainer.
+    /// Its purpose in training.
     pub role: Role,
     /// Element type in the batch.
     pub dtype: DType,
@@ -238,12 +239,12 @@ impl TensorSpec {
         Self { name: name.into(), role, dtype, shape, classes: None, categories: None, affine: None, rows: Rows::Even }
     }
 
-    /// A tensor of samples one after another, each with the length of its extent `extent`.
+    /// A ragged tensor: samples one after another, each as long as its extent `extent`.
     pub fn ragged(name: impl Into<String>, role: Role, dtype: DType, extent: usize) -> Self {
         Self { rows: Rows::Ragged, ..Self::with_dims(name, role, dtype, vec![Dim::Extent(extent)]) }
     }
 
-    /// Where the samples of the ragged tensors of this extent begin, and where the last one ends.
+    /// A tensor of offsets: where the samples of the ragged tensors of this extent begin, and where the last one ends.
     pub fn offsets(name: impl Into<String>, extent: usize) -> Self {
         Self { rows: Rows::Offsets, ..Self::with_dims(name, Role::Mask, DType::I64, vec![Dim::Extent(extent)]) }
     }
@@ -293,8 +294,8 @@ impl Schema {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] without tensors, with a name twice, with too many dimensions or extents, or with a transformation
-    /// of another shape.
+    /// [`ErrorKind::Schema`] if there are no tensors, if a name occurs twice, if there are too many dimensions or
+    /// extents, or if a transformation does not fit its tensor's shape.
     pub fn new(tensors: Vec<TensorSpec>) -> Result<Self> {
         if tensors.is_empty() {
             return Err(Error::new(ErrorKind::Schema, "a sample needs at least one tensor"));

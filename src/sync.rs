@@ -41,7 +41,7 @@ impl<T> Mutex<T> {
         self.0.lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
 
-    /// The value, without locking: nobody else can have it.
+    /// The value, without locking: no other thread can have it.
     pub(crate) fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -70,7 +70,8 @@ impl<T> CounterMutex<T> {
 /// A condition variable for [`Mutex`] that calls the kernel only if a thread waits. The standard library's does so for
 /// every notification, which costs more than everything else in the hand-over of a batch.
 ///
-/// Whoever notifies has held the waiters' lock since it changed what they wait for, so that it knows of all of them.
+/// The notifying thread must have held the waiters' lock since it changed what they wait for, so that it knows of all
+/// of them.
 #[derive(Debug)]
 pub(crate) struct Condvar {
     raw: RawCondvar,
@@ -79,7 +80,7 @@ pub(crate) struct Condvar {
     awake: Awake,
 }
 
-/// Waiting without sleep, for events that come sooner than the kernel puts a thread to sleep and wakes it again.
+/// Waiting without sleep, for events that come sooner than the kernel can put a thread to sleep and wake it again.
 #[derive(Debug, Default)]
 struct Awake {
     /// Number of threads that wait like this, and number of notifications.
@@ -90,7 +91,7 @@ struct Awake {
     pause: std::sync::atomic::AtomicU32,
 }
 
-/// About what sleeping and waking take together.
+/// The approximate time of sleeping and waking together.
 const AWAKE: Duration = Duration::from_micros(50);
 /// If waiting without sleep fails, at most one wait in `2^MOST_FAILURES` tries it.
 const MOST_FAILURES: u32 = 6;
@@ -141,7 +142,7 @@ impl Condvar {
         self.stay_awake(mutex, guard).unwrap_or_else(|guard| self.wait_until(guard, deadline))
     }
 
-    /// Returns the guard at once if it is not worth trying.
+    /// Returns the guard at once if staying awake is not worth trying.
     fn stay_awake<'a, T>(
         &self,
         mutex: &'a Mutex<T>,

@@ -202,7 +202,7 @@ Examples:
   ringfeed verify train.csv --config loader.toml    # do all fields fit the columns' types?
 
 What is bad, by format:
-  CSV        a record that has not as many fields as the first, or is not UTF-8
+  CSV        a record with a different number of fields than the first, or that is not UTF-8
   sequences  a file that can't be read, has a different header, or a record with a different number of fields
   IDX        records that can't be read; in a folder, each damaged file
   NPY, raw   records that can't be read, or do not fit the type in the batch
@@ -360,8 +360,8 @@ Examples:
   ringfeed bench photos/ --epochs 5 --workers 4 --json > after.json
   ringfeed compare before.json after.json
 
-A figure differs beyond the spread if every epoch of one run lies beyond all epochs of the other. Measure three or more for that. A \
-file of `bench --report FILE.json` only has the samples per second of each epoch.";
+A difference is marked if all epochs of one run are on the same side of all epochs of the other. This needs three or more epochs per \
+run. A file of `bench --report FILE.json` has only the samples per second of each epoch.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = COMPARE_EXAMPLES)]

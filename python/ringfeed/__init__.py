@@ -1,7 +1,7 @@
 """Ringfeed: training data from files to your trainer.
 
-Records are decoded by threads straight into recycled batch buffers, ahead of the trainer, in an order that is a
-function of seed and epoch alone. NumPy, PyTorch and JAX see that memory itself::
+Threads decode records straight into reused batch buffers, ahead of the trainer. The order depends only on seed and
+epoch. NumPy, PyTorch and JAX use that memory directly, without a copy::
 
     import ringfeed
     from ringfeed import Class, Image
@@ -13,12 +13,11 @@ function of seed and epoch alone. NumPy, PyTorch and JAX see that memory itself:
             step(image, label)
 
 :func:`open` makes a :class:`Loader` of a path, :class:`Loader` one of settings, :func:`from_table` one of a table in
-memory, :func:`from_reader` one of your own data set, and :func:`mix` one of several paths; :func:`verify`
-names every bad sample of a data set, and :func:`inspect` says what lies at a path. :class:`Recipe` and
-:class:`Prepared` are preprocessing of tables that is fitted once, and serves single records as it did training;
-:func:`serve` does the same for images and whatever else fields and transforms make tensors of.
-``device="cuda:0"`` gives tensors on a GPU, and :mod:`ringfeed.ray` has loaders for the workers of Ray Train.
-``python -m ringfeed`` is the command.
+memory, :func:`from_reader` one of your own data set, and :func:`mix` one of several paths. :func:`verify` lists every
+bad sample of a data set, and :func:`inspect` describes the data at a path. :class:`Recipe` and :class:`Prepared` do the
+preprocessing of tables: it is fitted once, and treats single records in production as it did in training. :func:`serve`
+does the same for images and all other fields and transforms. ``device="cuda:0"`` gives tensors on a GPU, and
+:mod:`ringfeed.ray` has loaders for the workers of Ray Train. ``python -m ringfeed`` is the command line tool.
 """
 
 from collections.abc import Mapping

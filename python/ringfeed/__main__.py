@@ -1,4 +1,4 @@
-"""The command: ``python -m ringfeed inspect photos/``, and ``help`` for the rest."""
+"""The command line: ``python -m ringfeed inspect photos/``, and ``help`` for the rest."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from . import _ringfeed
 
 
 def main() -> int:
-    """Does what was typed; gives the exit status."""
-    # There is nothing of Python's to be cleaned up.
+    """Runs the command that was typed; returns the exit status."""
+    # Python has nothing to clean up.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     return _ringfeed.command(sys.argv[1:])
 

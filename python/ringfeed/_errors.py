@@ -4,12 +4,12 @@ from __future__ import annotations
 
 
 class Error(Exception):
-    """Any error of Ringfeed. Its text says where and what; the attributes say it in parts, ``None`` where unknown.
+    """Any error of Ringfeed. Its text says where and what happened. The attributes give the parts, ``None`` if unknown.
 
-    ``kind``: one word, such as ``"data"``. ``message``: what happened, without the place. ``path``: file or folder.
+    ``kind``: one word, such as ``"data"``. ``message``: what happened, without the location. ``path``: file or folder.
     ``record``: index of the record in its source, from 0. ``line``: line in the file, from 1. ``member``: member of
     an archive.
-    ``column``: column or tensor. ``byte``: offset in the file, from 0. What code of your own raised is its
+    ``column``: column or tensor. ``byte``: offset in the file, from 0. An exception from your own code is its
     ``__cause__``.
     """
 
@@ -32,19 +32,19 @@ class NotFoundError(Error, LookupError):
 
 
 class DataError(Error, ValueError):
-    """A record holds something that its schema does not allow, or code of your own raised an exception for it."""
+    """A record holds something that its schema does not allow, or your own code raised an exception for it."""
 
 
 class FormatError(Error, ValueError):
-    """A file is not what its format promises."""
+    """A file is not valid in its format."""
 
 
 class SchemaError(Error, ValueError):
-    """Tensors do not fit each other, or are asked for as what they are not."""
+    """Tensors do not fit each other, or are used as something that they are not."""
 
 
 class ConfigError(Error, ValueError):
-    """The settings contradict themselves or the data. The message names every fault, and what may be meant."""
+    """The settings contradict themselves or the data. The message names every fault, and suggests corrections."""
 
 
 class LimitError(Error, ValueError):
@@ -52,11 +52,11 @@ class LimitError(Error, ValueError):
 
 
 class BudgetError(Error, MemoryError):
-    """Batch memory would pass the budget in bytes."""
+    """Batch memory would exceed the budget in bytes."""
 
 
 class ExhaustedError(Error):
-    """More batches are held than may be. Nothing is lost: let one go, and ask again."""
+    """More batches are held than allowed. Nothing is lost: release one, and ask again."""
 
 
 class EndedError(Error):
@@ -68,23 +68,23 @@ class TooManyBadError(Error):
 
 
 class UnsupportedError(Error):
-    """Something was asked of a source or a process that it can't do."""
+    """A source or a process can't do what was requested."""
 
 
 class PanickedError(Error, RuntimeError):
-    """A bug: in code of your own, in a decoder or in Ringfeed."""
+    """A bug: in your own code, in a decoder or in Ringfeed."""
 
 
 class TimedOutError(Error, TimeoutError):
-    """A wait passed its limit."""
+    """A wait exceeded its time limit."""
 
 
 class DeviceError(Error, RuntimeError):
-    """A device refuses, is broken or is not there."""
+    """A device refuses, is broken or does not exist."""
 
 
 class HoldWarning(UserWarning):
-    """Batches are copied because more of them are held than the loader has places for."""
+    """Batches are copied because more of them are held than the loader has slots for."""
 
 
 _KINDS: dict[str, type[Error]] = {
@@ -107,14 +107,14 @@ _KINDS: dict[str, type[Error]] = {
 
 
 def config(text: str) -> ConfigError:
-    """What is wrong with settings that the library does not see."""
+    """A fault in settings that the library does not see."""
     error = ConfigError(text)
     error.kind, error.message = "config", text
     return error
 
 
 def unsupported(text: str) -> UnsupportedError:
-    """What the library does not see that it can't do."""
+    """Something that can't be done, noticed outside of the library."""
     error = UnsupportedError(text)
     error.kind, error.message = "unsupported", text
     return error
@@ -131,7 +131,7 @@ def make(
     column: str | None,
     byte: int | None,
 ) -> Error:
-    """The exception of an error of the library."""
+    """The exception for an error of the library."""
     error = _KINDS.get(kind, Error)(text)
     error.kind, error.message, error.path, error.record = kind, message, path, record
     error.line, error.member, error.column, error.byte = line, member, column, byte

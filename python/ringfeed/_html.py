@@ -1,4 +1,4 @@
-"""Batches as notebooks show them: a table of tensors, and pictures in a row."""
+"""Batches as notebooks display them: a table of tensors, and pictures in a row."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ def batch(shown: Batch) -> str:
 
 
 def page(whole: str) -> str:
-    """A page as a part of another, whose style it leaves alone."""
+    """A page inside another one, without affecting that page's style."""
     return f'<iframe style="border: 0; width: 100%; height: 40em" srcdoc="{html.escape(whole)}"></iframe>'
 
 
 def verified(report: Mapping[str, Any]) -> str:
-    """What a verification found, with a table of bad samples."""
+    """The result of a verification, with a table of bad samples."""
     rows = "".join(f"<tr><td>{html.escape(_short_text(str(error)))}</tr>" for error in report["bad"][:_LISTED])
     more = report["bad_samples"] - min(len(report["bad"]), _LISTED)
     ended = f"<p>{html.escape(str(report['ended_by']))}</p>" if report["ended_by"] is not None else ""
@@ -71,7 +71,7 @@ def _short(value: object) -> str:
 
 def _digits(value: object) -> str:
     if isinstance(value, list):
-        # Of more than 20 the text is cut off.
+        # The text is cut off after more than 20.
         return f"[{', '.join(_digits(each) for each in value[:21])}]"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
@@ -97,7 +97,7 @@ def _picture(tensor: Tensor, number: int, channels: int, height: int, width: int
             top, span = 255, (high - low) or 1
         else:
             low, top, span = 0, 1, 1
-        # What is no number is black.
+        # Values that are not finite numbers are black.
         values = [int(top * (value - low) / span) if math.isfinite(value) else 0 for value in values]
     pixels = bytearray(size)
     if channels_first:

@@ -1,4 +1,4 @@
-"""Progress bars, by tqdm where it is there."""
+"""Progress bars, by tqdm if it is installed."""
 
 from __future__ import annotations
 
@@ -58,14 +58,14 @@ def _waited(stats: Callable[[], dict[str, Any]] | None) -> float:
 
 
 def progress(loops: Iterable[Any], **options: Any) -> Progress:
-    """Loops of a loader (or of ``loader.torch()`` and so on) with a bar: how many batches of the epoch were given, how
-    fast, and what share of the time was waited for the loader. The bar is one of tqdm, and ``options`` are its own;
-    without tqdm, the loops are as they are."""
+    """Loops of a loader (or of ``loader.torch()`` and so on) with a progress bar: the number of batches delivered in
+    the epoch, their rate, and the share of the time spent waiting for the loader. The bar is tqdm's, and ``options``
+    are passed to it. Without tqdm, the loops are unchanged."""
     return Progress(loops, options)
 
 
 def teller(on_progress: OnProgress) -> tuple[Told | None, Callable[[], None]]:
-    """What is told of progress, and what ends it."""
+    """The function that is told of progress, and the one that ends it."""
     if on_progress != "bar":
         return on_progress, lambda: None
     tqdm = _tqdm()

@@ -1,4 +1,4 @@
-"""Data sets of the user's own: objects with a length, whose records are read by their index."""
+"""The user's own data sets: objects with a length, whose records are read by index."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 
 
 class Source:
-    """What the library sees of such an object.
+    """Such an object, as the library sees it.
 
-    A record is a dict of values by name; or a tuple of them, or a single one, for which ``names`` has the names.
-    Values are bytes (of a file, for ``Image`` and ``Array``), text, numbers, ``None`` for a missing one, and arrays
-    or lists of numbers, whose type is that of their tensor unless a field asks for another.
+    A record is a dict of values by name. It may also be a tuple of values or a single value; ``names`` then gives their
+    names. Values are bytes (of a file, for ``Image`` and ``Array``), text, numbers, ``None`` for a missing value, and
+    arrays or lists of numbers. Tensors have the type of these arrays unless a field asks for another.
     """
 
     def __init__(self, reader: Any, names: Sequence[str] | None = None) -> None:
@@ -41,7 +41,7 @@ class Source:
         return _by_name(self.read(record), self.names)
 
     def default_fields(self) -> dict[str, Any]:
-        """What tensors are made of without being told: the numbers that there are."""
+        """The default fields: all numbers."""
         fields: dict[str, Any] = {}
         for name, kind, shape in self.fields:
             if kind in ("text", "bytes", "other"):
@@ -70,12 +70,13 @@ def read(source: Source, record: int) -> list[Any]:
     return [_plain(values.get(name)) for name, _, _ in source.fields]
 
 
-# What stands for a value that is none of one.
+# Marks a value that is not a single one.
 _SEVERAL = object()
 
 
 def _plain(value: Any) -> Any:
-    """What the compiled part knows: bytes, text, a number, `None`, or the element type, bytes and shape of an array."""
+    """A value in a form that the compiled part knows: bytes, text, a number, `None`, or the element type, bytes and
+    shape of an array."""
     single = _single(value)
     return _array(value) if single is _SEVERAL else single
 
@@ -93,7 +94,7 @@ def _single(value: Any) -> Any:
 
 
 def _numbers(value: Any) -> tuple[Any, str]:
-    """An array, and the element type that its numbers get."""
+    """An array, and the element type for its numbers."""
     import numpy
 
     if numpy.ma.is_masked(value):
@@ -126,12 +127,12 @@ def _field(name: str, value: Any) -> tuple[str, str, list[int]]:
 
 
 class Samples:
-    """An iterable of samples, or a function that gives one: tensors are those of the first sample."""
+    """An iterable of samples, or a function that returns one. The tensors are those of the first sample."""
 
     def __init__(self, iterable: Any, names: Sequence[str] | None = None) -> None:
         self.iterable, self.names = iterable, list(names) if names is not None else None
         self._first: list[Any] = []
-        # What an iterator still gives, until it is taken: by one thread, of any that may ask at once.
+        # The rest of an iterator, until it is taken: by one thread, of any that may ask at the same time.
         self._left: list[Iterator[Any]] = []
         self.repeatable = callable(iterable) or iter(iterable) is not iterable
         source = iter(iterable() if callable(iterable) else iterable)
@@ -151,7 +152,7 @@ class Samples:
         return _by_name(sample, self.names)
 
     def samples(self) -> Iterator[Any]:
-        """The samples from the first on, each as a list in the order of the tensors."""
+        """The samples from the first one on, each as a list in the order of the tensors."""
         if self.repeatable:
             source = iter(self.iterable() if callable(self.iterable) else self.iterable)
         else:
@@ -169,7 +170,8 @@ class Samples:
 
 
 class _Ordered:
-    """An iterator whose own exceptions end it; a sample that is not like the others is bad by itself."""
+    """An iterator that ends if it raises an exception. If only a sample differs from the others, just that sample is
+    bad."""
 
     def __init__(self, source: Iterator[Any], samples: Samples) -> None:
         self.source, self.samples = source, samples

@@ -1,4 +1,4 @@
-"""Single records in memory, by the fields and transforms of a loader."""
+"""Single records in memory, processed by the fields and transforms of a loader."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ def serve(
     transform: Callable[..., Any] | Map | Sequence[Callable[..., Any] | Map] = (),
     **settings: Any,
 ) -> Served:
-    """What makes tensors of single records in memory, by the settings of a validation loader: the bytes that it gives.
+    """Turns single records in memory into tensors, by the settings of a validation loader, with the same bytes as that
+    loader gives.
 
-    ``config``, ``transform`` and ``**settings`` are those of :class:`Loader`, of which ``fields``, ``prepared``,
-    ``normalise`` and ``transforms`` count. The data need not be there::
+    ``config``, ``transform`` and ``**settings`` are those of :class:`Loader`; only ``fields``, ``prepared``,
+    ``normalise`` and ``transforms`` are used. The data set is not needed::
 
         served = ringfeed.serve("valid.toml")  # or fields={"image": Image(224, 224)}, normalise={"image": "imagenet"}
         image = served.apply(image=request.body)["image"]  # f32 [3, 224, 224]
 
-    Labels are left out, and so are transforms of labels. Random operations are a :class:`ConfigError`, and so is what
-    only the data tell, such as names of categories that are not listed. Lists of numbers need ``list``, ``ragged``,
-    a ``max_len`` or a ``shape``, or a tensor that ``bucket`` or the transform ``pad`` pads. They are as long as in a
-    batch of their own; ragged ones have their offsets, 0 and their length.
+    Labels are left out, and so are transforms of labels. Random operations raise a :class:`ConfigError`, and so does
+    everything that only the data can tell, such as names of categories that are not listed. Lists of numbers need
+    ``list``, ``ragged``, a ``max_len`` or a ``shape``, or a tensor that ``bucket`` or the transform ``pad`` pads. They
+    are as long as in a batch of one sample; ragged ones have their offsets, 0 and their length.
     """
     if isinstance(config, (str, os.PathLike)):
         config = _ringfeed.load_settings(config)
@@ -41,8 +42,8 @@ def serve(
 
 
 class Served:
-    """Fields and transforms, applied to single records: see :func:`serve` and :meth:`Loader.serve`. Any threads may do
-    so at once; images are decoded without the interpreter's lock."""
+    """Fields and transforms, applied to single records: see :func:`serve` and :meth:`Loader.serve`. Any number of
+    threads may use it at the same time; images are decoded without the interpreter lock."""
 
     def __init__(self, served: _ringfeed.Served) -> None:
         self._served = served
@@ -54,21 +55,21 @@ class Served:
 
     @property
     def field_names(self) -> list[str]:
-        """The fields of a record that they are made of."""
+        """The fields of a record that the tensors are made of."""
         return self._served.field_names()
 
     def apply(self, record: Mapping[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
-        """The tensors of one record, by name, without a dimension for a batch.
+        """The tensors of one record, by name, without a batch dimension.
 
-        Values are bytes of files (also where a field names a file), numbers, texts, arrays and ``None``, by the names
-        of their fields; those that a record does not have are missing. Gives NumPy arrays where NumPy is there,
-        otherwise memoryviews. What a loader would have called a bad record is an error of the same kind.
+        Values are bytes of files (also if a field names a file), numbers, texts, arrays and ``None``, by the names of
+        their fields. Fields that a record lacks are missing values. Returns NumPy arrays if NumPy is installed,
+        otherwise memoryviews. What a loader would treat as a bad record raises an error of the same kind.
         """
         values = [(name, _plain(value)) for name, value in {**(record or {}), **more}.items()]
         return {name: _array(data, dtype, shape) for name, dtype, shape, data in self._served.apply(values)}
 
     def window(self) -> ServedWindow:
-        """An empty window for the records of one series, if there are ``windows``: each series needs its own."""
+        """An empty window for the records of one series, if there are ``windows``. Each series needs its own window."""
         return ServedWindow(self._served.window())
 
     def __repr__(self) -> str:
@@ -76,28 +77,28 @@ class Served:
 
 
 class ServedWindow:
-    """The last records of one series: what the loader gives as the features of such a window.
+    """The last records of one series, with the tensors that the loader gives as the features of such a window.
 
     :meth:`Served.window` makes it.
 
-    Push one record after another; after an error the window is as it was before. There is a window after each record,
-    once there are as many as it has. ``len(window)`` is the number of its records so far.
+    Push one record after another. After an error, the window is unchanged. As soon as the window is full, there is a
+    window after each record. ``len(window)`` is its current number of records.
     """
 
     def __init__(self, window: _ringfeed.Window) -> None:
         self._window = window
 
     def push(self, record: Mapping[str, Any] | None = None, /, **more: Any) -> bool:
-        """Adds a record, as for :meth:`Served.apply`. Whether the window is full."""
+        """Adds a record, as for :meth:`Served.apply`. Returns whether the window is full."""
         return self._window.push([(name, _plain(value)) for name, value in {**(record or {}), **more}.items()])
 
     def latest(self) -> dict[str, Any]:
-        """The tensors of the latest window by name, with the oldest record first. A :class:`~ringfeed.DataError` if the
-        window is not full."""
+        """The tensors of the latest window by name, with the oldest record first. Raises a :class:`~ringfeed.DataError`
+        if the window is not full."""
         return {name: _array(data, dtype, shape) for name, dtype, shape, data in self._window.latest()}
 
     def clear(self) -> None:
-        """Forgets all records, for the beginning of another series."""
+        """Removes all records, before another series begins."""
         self._window.clear()
 
     def __len__(self) -> int:

@@ -1,4 +1,4 @@
-"""The figures of a run."""
+"""The statistics of a run."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from ._ringfeed import Snapshot
 
 
 class Stats(dict[str, Any]):
-    """The figures of a run: who worked, who waited and for how long. ``later - earlier`` gives those of the time in
-    between, ``print`` shows them as a table, and ``verdict()`` says in one sentence what limits the run;
+    """The statistics of a run: which threads worked, which waited, and for how long. ``later - earlier`` gives those of
+    the time in between, ``print`` shows them as a table, and ``verdict()`` says in one sentence what limits the run.
     ``["verdict"]`` is the same for programs."""
 
     def __init__(self, snapshot: Snapshot) -> None:

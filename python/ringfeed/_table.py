@@ -1,4 +1,4 @@
-"""Tables in memory: those of pyarrow, pandas and polars, and data sets of Hugging Face."""
+"""Tables in memory: those of pyarrow, pandas and polars, and Hugging Face data sets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from . import _ringfeed
 
 
 class Table:
-    """What the library sees of a table: its columns, where they lie.
+    """A table as the library sees it: its columns, in place.
 
-    A table is whatever has ``__arrow_c_stream__`` or ``__arrow_c_array__``, Arrow's interface between libraries, or a
-    data set of Hugging Face, whose Arrow data is taken, in the order that it was shuffled or selected in.
+    A table is any object with ``__arrow_c_stream__`` or ``__arrow_c_array__``, Arrow's interface between libraries. It
+    may also be a Hugging Face data set, whose Arrow data is used, in its shuffled or selected order.
     """
 
     def __init__(self, given: Any) -> None:
@@ -20,9 +20,9 @@ class Table:
         self.table = _hugging_face(given) if _is_hugging_face(given) else _taken(given, type(given).__name__)
 
     def default_fields(self) -> dict[str, Any]:
-        """What tensors are made of without being told: the numbers that there are."""
+        """The default fields: all columns of numbers."""
         fields = self.table.fields()
-        # The unnamed index of a frame of pandas numbers its rows.
+        # The unnamed index of a pandas frame numbers its rows.
         data = [(name, kind) for name, kind in fields if not re.fullmatch(r"__index_level_\d+__", name)]
         numbers = {name: {"numbers": kind} for name, kind in data if kind not in ("text", "bytes", "other")}
         if not numbers:
@@ -37,7 +37,7 @@ class Table:
 
 
 def is_table(given: object) -> bool:
-    """Whether it is one."""
+    """Whether this object is a table."""
     return hasattr(given, "__arrow_c_stream__") or hasattr(given, "__arrow_c_array__") or _is_hugging_face(given)
 
 
@@ -48,7 +48,8 @@ def _is_hugging_face(given: object) -> bool:
 def _hugging_face(given: Any) -> _ringfeed.Table:
     name = type(given).__name__
     table = _taken(given.data.table, name)
-    # A data set that was shuffled or filtered keeps its table, and a column that says which of its records it has.
+    # A data set that was shuffled or filtered keeps its table, and has a column that lists which of its records it
+    # contains.
     places = given._indices
     return table if places is None else table.pick(_taken(places.table, name))
 

@@ -1,4 +1,4 @@
-"""Functions of the user's own on samples."""
+"""The user's own functions of samples."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from .fields import element_type
 if TYPE_CHECKING:
     import numpy
 
-# What NumPy calls element types; bf16 is none of its own.
+# NumPy's names of element types; it has no bf16 of its own.
 _KINDS = {"u": "uint", "i": "int", "f": "float"}
 
 
 class Map:
     """A function of a sample: ``fn(sample)`` or ``fn(sample, rng)``.
 
-    ``sample`` is a dict of NumPy arrays by name, the function's own. ``rng`` is a ``numpy.random.Generator`` whose
-    numbers are a function of seed, epoch and sample alone: the same for any number of workers, ranks or restarts. Where
-    an epoch draws a sample several times, each draw has its own.
+    ``sample`` is a dict of NumPy arrays by name. The arrays are copies that the function may change. ``rng`` is a
+    ``numpy.random.Generator`` whose numbers depend only on seed, epoch and sample: they are the same for any number of
+    workers, ranks or restarts. If an epoch draws a sample several times, each draw has its own generator.
 
-    With a ``name``, the function gives that tensor: of ``shape`` (that of one sample) and ``dtype``, or as the one
-    that has the name already. Without, it changes the arrays where they are, or gives a dict of those that it
-    replaces, with the shapes and types that they have. An exception makes the sample a bad record, and so does a
-    number that the tensor's type does not reach. What is no ``Exception``, such as ``KeyboardInterrupt``, comes out of
-    the loop as it is, and no sample counts as bad: with ``shield=True`` the loop's next batch is the one that it came
-    out of, otherwise the epoch ends, and the loader's state is that of the last batch.
+    With a ``name``, the function returns that tensor, with ``shape`` (that of one sample) and ``dtype``, or with those
+    of an existing tensor of that name. Without a name, it changes the arrays in place, or returns a dict of the arrays
+    that it replaces, with unchanged shapes and types. An exception makes the sample a bad record, and so does a number
+    outside the range of the tensor's type. An exception that is not an ``Exception``, such as ``KeyboardInterrupt``, is
+    raised by the loop unchanged, and no sample counts as bad. With ``shield=True``, the loop's next batch is then the
+    one that raised it. Otherwise the epoch ends, and the loader's state is that of the last batch.
     """
 
     def __init__(
@@ -42,7 +42,7 @@ class Map:
         keeps: Sequence[str] | None = None,
     ) -> None:
         self.name, self.fn, self.role, self.remove = name, fn, role, remove
-        # Fields of a record, by which it is chosen.
+        # Fields of a record by which it is selected.
         self.keeps = None if keeps is None else list(keeps)
         self.dtype = element_type(dtype)
         self.shape = None if shape is None else [int(dim) for dim in shape]
@@ -55,7 +55,7 @@ class Map:
 
 
 def _takes_rng(fn: Callable[..., Any]) -> tuple[bool, bool]:
-    """Whether a function takes a generator, and by the name ``rng``."""
+    """Whether a function takes a generator, and whether by the name ``rng``."""
     import inspect
 
     try:
@@ -86,7 +86,7 @@ def call(
     wanted: Sequence[tuple[str, str, list[int]]],
     key: tuple[int, int],
 ) -> list[memoryview]:
-    """Calls a function, and gives the bytes of what it made."""
+    """Calls a function, and returns the bytes of its result."""
     import numpy
 
     arrays = {name: _array(*parts) for name, parts in sample.items()}
@@ -109,7 +109,7 @@ def call(
 
 
 def generator(key: tuple[int, int]) -> numpy.random.Generator:
-    """A generator of this key alone."""
+    """A generator that depends only on this key."""
     import numpy
 
     return numpy.random.Generator(numpy.random.Philox(key=numpy.array(key, dtype=numpy.uint64)))
@@ -136,12 +136,12 @@ def _bytes(made: Any, name: str, dtype: Any, shape: list[int]) -> memoryview:
 
 
 def _check_range(made: Any, whole: Any, name: str) -> None:
-    """Whole numbers stay what they are in another type, and finite numbers finite."""
+    """Checks that whole numbers stay the same in another type, and finite numbers finite."""
     import numpy
 
     if whole.dtype.kind in "iu":
         bounds = numpy.iinfo(whole.dtype)
-        # As Python's integers, so that two types of NumPy's are not compared as a third.
+        # As Python integers, because NumPy would convert two of its types to a third one to compare them.
         ends = [made.min(), made.max()] if made.size else []
         lost = [end for end in ends if not bounds.min <= int(end) <= bounds.max]
     else:

@@ -1,4 +1,4 @@
-"""What tells a loop over the names of a batch from unpacking it."""
+"""Distinguishes unpacking a batch from a loop over its names."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 
 def refuse(names: Sequence[str]) -> None:
-    """An error where a batch is unpacked as a tuple of tensors would be: a mapping gives its names, and each of them
-    would silently stand for a tensor. Asks the caller's code for the instruction that it is at."""
+    """Raises an error if a batch is unpacked like a tuple of tensors: a mapping gives its names, and each name would
+    silently take the place of a tensor. To find out, it looks at the current instruction of the caller's code."""
     try:
         frame = sys._getframe(1)
     except ValueError:  # No code of Python's has called.

@@ -1,7 +1,7 @@
-"""What tensors are made of: short ways to write the tables that ``fields=`` takes.
+"""How tensors are made: short ways to write the tables for ``fields=``.
 
-Each is the same table that a file of settings has: ``Image(224, 224)`` is ``{"image": [224, 224]}``. A plain dict
-does as well.
+Each class writes the same table as a settings file: ``Image(224, 224)`` is ``{"image": [224, 224]}``. You may also use
+a plain dict.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ __all__ = [
 
 
 class Field:
-    """One tensor by the table that settings have for it; ``from_``, ``file`` and ``role`` are common to all.
+    """One tensor, by its table in settings. All fields have ``from_``, ``file`` and ``role``.
 
-    ``from_``: the field it comes from, where that is not called as the tensor: a column by name or position, a
-    member by its extension (``"left.jpg"``), a value in a JSON member (``"json:/label"``), or a list of them.
-    ``file``: the field names a file, whose bytes are meant. ``role``: ``"feature"``, ``"label"`` or ``"mask"``.
+    ``from_``: the source field, if its name differs from the tensor's: a column by name or position, a member by its
+    extension (``"left.jpg"``), a value in a JSON member (``"json:/label"``), or a list of them.
+    ``file``: the field holds the path of a file, whose bytes are used. ``role``: ``"feature"``, ``"label"`` or
+    ``"mask"``.
     """
 
     def __init__(self) -> None:
@@ -53,8 +54,8 @@ class Field:
 
 
 def element_type(dtype: Any) -> Any:
-    """An element type by the name that settings have for it, whether NumPy, PyTorch or JAX calls it otherwise:
-    ``"f32"`` for ``"float32"``, ``numpy.float32`` or ``torch.float32``."""
+    """An element type by its name in settings, if NumPy, PyTorch or JAX calls it otherwise: ``"f32"`` for
+    ``"float32"``, ``numpy.float32`` or ``torch.float32``."""
     name = dtype if isinstance(dtype, str) else getattr(dtype, "name", None) or getattr(dtype, "__name__", None)
     kind = re.fullmatch(r"(?:torch\.)?(uint|int|float|bfloat)(8|16|32|64)", str(name or dtype))
     return dtype if kind is None else {"uint": "u", "int": "i", "float": "f", "bfloat": "bf"}[kind[1]] + kind[2]
@@ -71,15 +72,15 @@ _From = str | int | Sequence[str | int] | None
 
 
 class Image(Field):
-    """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` says otherwise.
+    """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` changes that.
 
-    ``augment``: names or tables of operations, in their order, or the name of a recipe such as ``"simclr"``.
+    ``augment``: names or tables of operations, in order, or the name of a recipe such as ``"simclr"``.
     ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
-    ``geometry``: pictures of a sample with the same name are cut, flipped and turned alike.
-    Without ``height`` and ``width``, each keeps its own size, with zeros below and right of it and a mask beside it.
-    ``jpeg``, ``strict`` and ``dct_scaling`` say how JPEG files are decoded, ``jpeg_index_bytes`` how much memory an
-    index may take with which parts of them are decoded faster from their second time on (default: 2**28; 0 for none),
-    ``max_pixels`` how large a picture may be.
+    ``geometry``: pictures of a sample with the same name are cropped, flipped and rotated in the same way. Without
+    ``height`` and ``width``, each picture keeps its size. Zeros fill the space below and to the right of it, and a mask
+    marks the picture. ``jpeg``, ``strict`` and ``dct_scaling`` select how JPEG files are decoded. ``jpeg_index_bytes``
+    is the memory limit of an index that makes decoding parts of them faster from the second time on (default: 2**28; 0
+    for none). ``max_pixels`` is the largest size of a picture.
     """
 
     def __init__(
@@ -111,7 +112,8 @@ class Image(Field):
 
 
 class IndexMap(Field):
-    """A segmentation map: the index that the file stores for each pixel, i64 ``[height, width]``, never mixed."""
+    """A segmentation map: the index that the file stores for each pixel, i64 ``[height, width]``. Indices are never
+    mixed."""
 
     def __init__(
         self,
@@ -132,10 +134,10 @@ class IndexMap(Field):
 
 class Audio(Field):
     """A sound at ``rate`` frames a second: f32 ``[length]`` from -1 to 1, the mean of its channels, or
-    ``[channels, length]``; and a mask of those frames that are sound, called the same with ``_mask`` behind.
+    ``[channels, length]``; and a mask that is 1 where there is sound, in a tensor with the suffix ``_mask``.
 
-    Without ``length``, sounds are as long as the longest of their batch. ``crop`` says which part of a longer one is
-    taken: ``"random"``, ``"centre"`` or ``"start"``; without it, that makes a bad record.
+    Without ``length``, sounds are padded to the longest of their batch. ``crop`` selects the part of a longer sound:
+    ``"random"``, ``"centre"`` or ``"start"``; without it, a longer sound makes a bad record.
     """
 
     def __init__(
@@ -156,8 +158,8 @@ class Audio(Field):
 
 
 class Class(Field):
-    """A class by its name or index, i64 without a dimension. Names are those that are found, sorted, unless they are
-    listed. Of several fields, which share their names, ``[fields]``. ``dtype`` is another type that holds them."""
+    """A class by its name or index: i64 without a dimension. The names are those found in the data, sorted, unless you
+    list them. Several fields share their names and give ``[fields]``. ``dtype`` is another type that can hold them."""
 
     def __init__(
         self,
@@ -172,10 +174,11 @@ class Class(Field):
 
 
 class Boxes(Field):
-    """At most ``most`` boxes of the picture with the same ``geometry``, cut, resized, flipped and turned as it is: f32
-    ``[most, 4]``, and a mask of those that are left. ``box_format`` is ``"xyxy"``, ``"xywh"`` or ``"cxcywh"`` in
-    pixels, or the same with ``"relative_"`` before it for shares from 0 to 1; ``result_format`` is what they become, by
-    default the same. ``size_from`` names the fields with width and height of a picture in a file of its own.
+    """At most ``most`` boxes of the picture with the same ``geometry``, cropped, resized, flipped and rotated like it:
+    f32 ``[most, 4]``, and a mask of the boxes that are left. ``box_format`` is ``"xyxy"``, ``"xywh"`` or ``"cxcywh"``
+    in pixels, or the same with the prefix ``"relative_"`` for fractions from 0 to 1. ``result_format`` is the format of
+    the tensor, by default the same. ``size_from`` names the fields with width and height of a picture in a separate
+    file.
     """
 
     def __init__(
@@ -197,9 +200,9 @@ class Boxes(Field):
 
 
 class Keypoints(Field):
-    """At most ``most`` points of the picture with the same ``geometry``, as :class:`Boxes`: f32 ``[most, 2]``.
-    ``point_format`` is ``"xy"`` in pixels, or ``"relative_xy"`` for shares from 0 to 1; ``result_format`` is what they
-    become, by default the same.
+    """At most ``most`` points of the picture with the same ``geometry``, transformed as :class:`Boxes`: f32
+    ``[most, 2]``. ``point_format`` is ``"xy"`` in pixels, or ``"relative_xy"`` for fractions from 0 to 1.
+    ``result_format`` is the format of the tensor, by default the same.
     """
 
     def __init__(
@@ -236,15 +239,17 @@ class Category(Field):
 
 
 class Numbers(Field):
-    """Numbers: of one field a single one, of several ``[fields]``, or another ``shape`` of as many elements; and
-    lists of numbers, of one shape, or padded with ``pad`` to ``max_len`` with a mask beside them.
+    """Numbers: one field gives a single number, several fields give ``[fields]``, or another ``shape`` with as many
+    elements. Lists of numbers must have one shape, or are padded with ``pad`` to ``max_len``, with a mask tensor.
 
-    ``list``: lists of any length, padded to the longest of their batch, also where no data show that there are lists.
-    ``ragged``: lists lie one behind another without padding, ``[all numbers]``; where each begins and the last one
-    ends is i64 ``[samples + 1]``, called the same with ``_offsets`` behind. ``max_len`` then bounds one list.
-    ``missing``: what stands for a missing value, a number or ``"nan"``; without it, that makes a bad record.
-    ``longer``: what becomes of longer lists, ``"error"`` or ``"cut"``.
-    ``from_="*"``: all fields of single numbers that no other tensor is made of, ``except_`` these.
+    ``list``: lists of any length, padded to the longest of their batch, even if there are no data to show that the
+    field holds lists.
+    ``ragged``: lists are stored one after another without padding, ``[all numbers]``. A second tensor, i64
+    ``[samples + 1]`` with the suffix ``_offsets``, says where each list begins and the last one ends. ``max_len`` then
+    limits one list.
+    ``missing``: replaces a missing value, a number or ``"nan"``; without it, a missing value makes a bad record.
+    ``longer``: what to do with longer lists, ``"error"`` or ``"cut"``.
+    ``from_="*"``: all fields of single numbers that no other tensor uses, without those in ``except_``.
     """
 
     def __init__(
@@ -269,9 +274,10 @@ class Numbers(Field):
 
 
 class Tokens(Field):
-    """Lists of tokens: i64 ``[max_len]`` with ``pad`` behind them, and a mask called the same with ``_mask`` behind.
+    """Lists of tokens: i64 ``[max_len]``, padded with ``pad`` at the end, and a mask with the suffix ``_mask``.
 
-    Without ``max_len``, lists of any length: as long as the longest of their batch, or as the bound of their bucket.
+    Without ``max_len``, lists may have any length and are padded to the longest of their batch, or to the limit of
+    their bucket.
     """
 
     def __init__(
@@ -288,11 +294,11 @@ class Tokens(Field):
 
 
 class Array(Field):
-    """An array: of a file of arrays each record as it is; elsewhere from the bytes of an NPY file, of the ``shape`` of
-    the first record's (``[]`` too means that) unless it is said.
+    """An array. From a file of arrays, each record is one array; other fields hold the bytes of an NPY file. Without
+    ``shape`` (or with ``[]``), all arrays have the shape of the first record's.
 
-    ``stored``: the bytes have no header and are elements of this type alone (``"u8"``, ``"f32"``), row-major and as
-    many as ``shape`` has (``[]``: a single one), as ``numpy.ndarray.tobytes`` gives them; ``endian``: which byte of an
+    ``stored``: the bytes have no header and hold only elements of this type (``"u8"``, ``"f32"``), row-major and as
+    many as ``shape`` has (``[]``: a single one), as ``numpy.ndarray.tobytes`` writes them. ``endian``: which byte of an
     element comes first, ``"little"`` or ``"big"``.
     """
 
@@ -312,11 +318,10 @@ class Array(Field):
 
 
 class Text(Field):
-    """UTF-8 text of at most ``max_len`` bytes: u8 ``[max_len]``, and its length in a tensor called the same with
-    ``_len`` behind.
+    """UTF-8 text of at most ``max_len`` bytes: u8 ``[max_len]``, and its length in a tensor with the suffix ``_len``.
 
-    ``longer``: ``"error"`` makes a longer text a bad record, ``"cut"`` cuts its end off. ``batch.text(name)`` gives
-    strings.
+    ``longer``: with ``"error"``, a longer text makes a bad record; ``"cut"`` cuts off its end. ``batch.text(name)``
+    returns strings.
     """
 
     def __init__(
@@ -332,11 +337,11 @@ class Text(Field):
 
 
 class Tokenizer(Field):
-    """Text as tokens by a ``tokenizer.json``: i64 ``[max_len]`` with ``pad`` (0) behind them, and a mask called the
-    same with ``_mask`` behind; without ``max_len`` as long as the longest text of the batch.
+    """Text as tokens by a ``tokenizer.json``: i64 ``[max_len]``, padded with ``pad`` (0) at the end, and a mask with
+    the suffix ``_mask``. Without ``max_len``, texts are padded to the longest of the batch.
 
-    ``longer``: ``"error"`` makes a longer text a bad record, ``"cut"`` cuts its end off. ``special_tokens=False``
-    leaves out those that the tokenizer puts around a text. ``ragged``: as :class:`Numbers` have it.
+    ``longer``: with ``"error"``, a longer text makes a bad record; ``"cut"`` cuts off its end. ``special_tokens=False``
+    leaves out the tokens that the tokenizer puts around a text. ``ragged``: as in :class:`Numbers`.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Preprocessing of tables that is fitted once, and then the same in training and in production::
+"""Preprocessing of tables that is fitted once, and is then the same in training and in production::
 
     from ringfeed.prepare import Prepared, Recipe, category, date, number
 
@@ -10,7 +10,7 @@
     prepared = Prepared.load("prepared.json")  # in the server, without the data
     row = prepared.apply({"age": None, "city": "Oslo"})  # {"features": f32 [2], "categories": i64 [1]}
 
-A file that was saved here is read by the library and the command, and the other way round.
+The library and the command can read files that this module saved, and this module can read theirs.
 """
 
 from __future__ import annotations
@@ -47,12 +47,13 @@ def number(
     log1p: bool = False,
     scale: Scale | None = None,
 ) -> Column:
-    """A column of numbers: one feature, and one more for ``mask``, which is 1 where the value was missing.
+    """A column of numbers: one feature. ``mask`` adds a second one, which is 1 if the value was missing.
 
-    In this order, whatever the order in which they are written: ``impute`` stands for a missing value, ``clip`` bounds
-    it, ``log1p`` takes the logarithm of one more, ``scale`` brings it to a range: ``"standardise"`` (mean 0, deviation
-    1), ``"robust"``, ``"min_max"`` or ``{"min_max": {"low": -1, "high": 1}}``, ``"quantile"``, ``"bins"`` or
-    ``{"bins": {"count": 10}}`` (the number of the bin, of so many with equally many numbers).
+    The steps run in this order, whatever the order of the arguments: ``impute`` replaces a missing value, ``clip``
+    limits the value, ``log1p`` takes the logarithm of one plus the value, ``scale`` maps it to a range. Scales are
+    ``"standardise"`` (mean 0, deviation 1), ``"robust"``, ``"min_max"`` or ``{"min_max": {"low": -1, "high": 1}}``,
+    ``"quantile"``, ``"bins"`` or ``{"bins": {"count": 10}}`` (the number of the bin, of this many bins with equally
+    many numbers).
     """
     return _column("number", impute=impute, mask=mask, clip=clip, log1p=log1p, scale=scale)
 
@@ -67,11 +68,12 @@ def category(
     most: int | None = None,
     at_least: int | None = None,
 ) -> Column:
-    """A column of names: a code each in the order of the sorted names, or features with a single 1 (``one_hot``).
+    """A column of names: one code per name, in the order of the sorted names, or features with a single 1
+    (``one_hot``).
 
-    ``unknown``: names that training has not seen have a code of their own; otherwise they are errors. ``most``,
-    ``at_least``: how many names are told apart, and how often one must occur. ``impute``: a name, or
-    ``"most_frequent"``; a name that is called as a word of these recipes is ``{"text": "most_frequent"}``.
+    ``unknown``: names that training has not seen get a separate code; without it, they are errors. ``most``,
+    ``at_least``: the number of names that get a code, and how often a name must occur. ``impute``: a name, or
+    ``"most_frequent"``; write a name that equals a keyword of these recipes as ``{"text": "most_frequent"}``.
     """
     return _column(
         "category",
@@ -86,7 +88,7 @@ def category(
 
 
 def hashed(buckets: int, *, mask: bool = False) -> Column:
-    """A column of too many names to list: each becomes one of ``buckets`` codes by its hash."""
+    """A column with too many names to list: a hash turns each name into one of ``buckets`` codes."""
     return _column("hash", buckets=buckets, mask=mask)
 
 
@@ -103,27 +105,29 @@ def date(
     """A column of dates or times: ``parts`` as numbers, ``cyclic`` parts as sine and cosine.
 
     Parts are ``"year"``, ``"month"``, ``"day"``, ``"weekday"``, ``"day_of_year"``, ``"hour"``, ``"minute"``,
-    ``"second"`` and so on. ``format``: as ``strptime`` has it, where dates are not written by ISO 8601. ``unit``: what
-    dates count that are numbers.
+    ``"second"`` and so on. ``format``: a format of ``strptime``, if dates are not in ISO 8601. ``unit``: the unit of
+    dates that are numbers.
     """
     return _column("date", parts=parts, cyclic=cyclic, impute=impute, mask=mask, format=format, unit=unit, scale=scale)
 
 
 class Recipe:
-    """What becomes of each column, before it is known what is in them.
+    """How to process each column, before the data is read.
 
-    Columns are keywords, or a mapping where their names are no words of Python's. ``dtype``: ``"f32"`` or ``"f64"``,
-    the element type of the features. What is wrong is a :class:`~ringfeed.ConfigError` that names the column.
+    Give columns as keywords, or as a mapping if their names are not valid Python names. ``dtype``: ``"f32"`` or
+    ``"f64"``, the element type of the features. A mistake raises a :class:`~ringfeed.ConfigError` that names the
+    column.
 
-    Before the columns come, each by its name: ``join``, small tables of which every record has columns by a key
-    (``{"cities": {"table": "cities.csv", "on": "city", "unknown": True}}`` gives ``cities.people`` and so on);
-    ``derive``, columns that are made of others (``{"per_room": {"ratio": ["price", "rooms"]}}``), where there are
-    ``sum``, ``product``, ``smallest``, ``largest`` and ``pair`` of two or more, and ``difference``, ``ratio``,
-    ``log_ratio``, ``less``, ``less_or_equal``, ``equal``, ``same`` and ``days`` of two; and ``filter``, a condition
-    without which a record is left out (``"price > 0 and city != missing"``).
+    Three steps run before the columns are processed. ``join`` adds columns from small tables to every record, by a key
+    (``{"cities": {"table": "cities.csv", "on": "city", "unknown": True}}`` gives ``cities.people`` and so on).
+    ``derive`` computes columns from others (``{"per_room": {"ratio": ["price", "rooms"]}}``): ``sum``, ``product``,
+    ``smallest``, ``largest`` and ``pair`` of two or more, and ``difference``, ``ratio``, ``log_ratio``, ``less``,
+    ``less_or_equal``, ``equal``, ``same`` and ``days`` of two. ``filter`` keeps only records that meet a condition
+    (``"price > 0 and city != missing"``).
 
-    ``windows`` makes samples of consecutive records, for forecasting (``{"length": 48, "horizon": 12, "series":
-    "sensor", "part": [0, 0.8]}``): a loader with what was fitted makes them, and so does :meth:`Prepared.window`.
+    ``windows`` makes samples of consecutive records, for forecasting
+    (``{"length": 48, "horizon": 12, "series": "sensor", "part": [0, 0.8]}``). A loader with the fitted recipe makes
+    them, and so does :meth:`Prepared.window`.
     """
 
     def __init__(
@@ -147,12 +151,12 @@ class Recipe:
             raise ConfigError("\n".join(faults))
 
     def settings(self) -> dict[str, Any]:
-        """The table ``prepare`` of settings."""
+        """The table ``prepare`` in settings."""
         return json.loads(json.dumps(self._table))  # type: ignore[no-any-return]
 
     def fit(self, rows: Loader) -> Prepared:
-        """Reads the samples of ``rows`` once (of its part, where it has ``split``, ``folds`` or a shard), and counts
-        what it must know of them."""
+        """Reads the samples of ``rows`` once and counts the statistics that the recipe needs. If ``rows`` has
+        ``split``, ``folds`` or a shard, only its part is read."""
         return Prepared(rows._fit(json.dumps(self._table)))
 
     def __repr__(self) -> str:
@@ -160,7 +164,8 @@ class Recipe:
 
 
 class RecipeFit:
-    """What a recipe counts on its way to a :class:`Prepared`, where several processes read a part of the data each::
+    """The counts of a recipe before they become a :class:`Prepared`, if each of several processes reads a part of the
+    data::
 
         fit = RecipeFit(recipe)
         fit.observe_all(ringfeed.open("train.csv", shard="auto"))
@@ -170,18 +175,18 @@ class RecipeFit:
             whole.merge(part)
         prepared = whole.finish()
 
-    The result is that of one process that read all of the data.
+    The result is the same as that of one process that reads all of the data.
     """
 
     def __init__(self, recipe: Recipe) -> None:
         self._counted = _ringfeed.Counted(json.dumps(recipe.settings()))
 
     def observe_all(self, rows: Loader) -> None:
-        """Counts the samples of ``rows``, each once, as :meth:`Recipe.fit`. If that fails, nothing is counted."""
+        """Counts the samples of ``rows``, each once, like :meth:`Recipe.fit`. If that fails, nothing is counted."""
         rows._count(self._counted)
 
     def merge(self, other: RecipeFit) -> None:
-        """Counts what ``other``, of the same recipe, has counted."""
+        """Adds the counts of ``other``, which must have the same recipe."""
         self._counted.merge(other._counted)
 
     @property
@@ -190,7 +195,7 @@ class RecipeFit:
         return self._counted.records()
 
     def finish(self) -> Prepared:
-        """What becomes of records, by everything that was counted."""
+        """The fitted recipe, by everything that was counted."""
         return Prepared(self._counted.finish())
 
     @staticmethod
@@ -199,7 +204,7 @@ class RecipeFit:
         return _counted_by(_ringfeed.Counted.load(path))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one file of JSON, whole or not at all."""
+        """Writes one JSON file, completely or not at all."""
         self._counted.save(path)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -220,8 +225,8 @@ def _counted_of(text: str) -> RecipeFit:
 
 
 class Prepared:
-    """A fitted recipe: give it to a loader as ``prepared=``, and apply it to single records. Any threads may do so at
-    once."""
+    """A fitted recipe: give it to a loader as ``prepared=``, and apply it to single records. Any number of threads may
+    use it at the same time."""
 
     def __init__(self, fitted: _ringfeed.Fitted) -> None:
         self._fitted = fitted
@@ -233,11 +238,11 @@ class Prepared:
         return Prepared(_ringfeed.Fitted.load(path))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes one file of JSON, whole or not at all."""
+        """Writes one JSON file, completely or not at all."""
         self._fitted.save(path)
 
     def settings(self) -> dict[str, Any]:
-        """What stands in its file."""
+        """The content of its file."""
         return json.loads(self._fitted.to_json())  # type: ignore[no-any-return]
 
     @property
@@ -247,7 +252,7 @@ class Prepared:
 
     @property
     def field_names(self) -> list[str]:
-        """The fields of a record that it is made of: the columns, but for those that are joined or derived."""
+        """The fields of a record that it needs: the columns without those that are joined or derived."""
         return self._fitted.field_names()
 
     @property
@@ -257,20 +262,21 @@ class Prepared:
 
     @property
     def code_counts(self) -> dict[str, int]:
-        """For each column of ``categories`` how many codes there are: the rows that an embedding needs."""
+        """For each column of ``categories``, its number of codes: the rows that an embedding needs."""
         return dict(self._fitted.code_counts())
 
     @property
     def records(self) -> int:
-        """How many records it was fitted to."""
+        """The number of records that it was fitted to."""
         return self._fitted.records()
 
     def apply(self, record: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> dict[str, Any]:
-        """One record as its tensors by name, or several as tensors with one row each: the bytes that training saw.
+        """The tensors of one record by name, or of several as tensors with one row each, with the same bytes as in
+        training.
 
-        Values are numbers, texts, dates (also those of NumPy and pandas), ``None`` and NaN; columns that a record does
-        not have are missing, others are passed over. Gives NumPy arrays where NumPy is there, otherwise memoryviews.
-        What training would have called a bad record is a :class:`~ringfeed.DataError` with record and column.
+        Values are numbers, texts, dates (also those of NumPy and pandas), ``None`` and NaN. Columns that a record lacks
+        are missing values; other keys are ignored. Returns NumPy arrays if NumPy is installed, otherwise memoryviews.
+        What training would treat as a bad record raises a :class:`~ringfeed.DataError` with record and column.
         """
         if isinstance(record, Mapping):
             return self._arrays(self._fitted.apply_json([_text(record)]), None)
@@ -278,18 +284,19 @@ class Prepared:
         return self._arrays(self._fitted.apply_json(records), len(records))
 
     def apply_json(self, record: str) -> dict[str, Any]:
-        """As :meth:`apply`, of a text of JSON."""
+        """Like :meth:`apply`, for a JSON text."""
         return self._arrays(self._fitted.apply_json([record]), None)
 
     def apply_csv(self, header: str, line: str | Iterable[str]) -> dict[str, Any]:
-        """As :meth:`apply`, of a line of CSV, or several, whose columns ``header`` names."""
+        """Like :meth:`apply`, for one or several lines of CSV, whose columns ``header`` names."""
         if isinstance(line, str):
             return self._arrays(self._fitted.apply_csv(header, [line]), None)
         lines = list(line)
         return self._arrays(self._fitted.apply_csv(header, lines), len(lines))
 
     def window(self) -> PreparedWindow:
-        """An empty window for the records of one series, if the recipe has ``windows``: each series needs its own."""
+        """An empty window for the records of one series, if the recipe has ``windows``. Each series needs its own
+        window."""
         return PreparedWindow(self._fitted.window(), self._arrays)
 
     def _arrays(self, written: list[bytes], records: int | None) -> dict[str, Any]:
@@ -312,11 +319,11 @@ class Prepared:
 
 
 class PreparedWindow:
-    """The last records of one series, prepared: what training saw as the features of such a window. See
+    """The last records of one series, prepared like the features of such a window in training. See
     :meth:`Prepared.window`.
 
-    Push one record after another; after an error the window is as it was before. There is a window after each record,
-    once there are as many as it has. ``len(window)`` is the number of its records so far::
+    Push one record after another. After an error, the window is unchanged. As soon as the window is full, there is a
+    window after each record. ``len(window)`` is its current number of records::
 
         window = prepared.window()  # one for each series
         for record in stream:
@@ -330,24 +337,24 @@ class PreparedWindow:
         self._window, self._arrays = window, arrays
 
     def push(self, record: Mapping[str, Any]) -> bool:
-        """Adds a record, as for :meth:`Prepared.apply`. Whether the window is full."""
+        """Adds a record, as for :meth:`Prepared.apply`. Returns whether the window is full."""
         return self._window.push_json(_text(record))
 
     def push_json(self, record: str) -> bool:
-        """As :meth:`push`, of a text of JSON."""
+        """Like :meth:`push`, for a JSON text."""
         return self._window.push_json(record)
 
     def push_csv(self, header: str, line: str) -> bool:
-        """As :meth:`push`, of a line of CSV whose columns ``header`` names."""
+        """Like :meth:`push`, for a line of CSV whose columns ``header`` names."""
         return self._window.push_csv(header, line)
 
     def latest(self) -> dict[str, Any]:
-        """The tensors of the latest window by name, with the oldest record first. A :class:`~ringfeed.DataError` if the
-        window is not full."""
+        """The tensors of the latest window by name, with the oldest record first. Raises a :class:`~ringfeed.DataError`
+        if the window is not full."""
         return self._arrays(self._window.latest(), self._window.length())
 
     def clear(self) -> None:
-        """Forgets all records, for the beginning of another series."""
+        """Removes all records, before another series begins."""
         self._window.clear()
 
     def __len__(self) -> int:
@@ -361,7 +368,7 @@ def _of_json(text: str) -> Prepared:
     return Prepared(_ringfeed.Fitted.from_json(text))
 
 
-# Those of `struct`, which a memoryview is cast to.
+# The formats of `struct` that a memoryview is cast to.
 _FORMATS: dict[str, Any] = {
     "u8": "B",
     "i8": "b",
@@ -376,7 +383,7 @@ _FORMATS |= {"f16": "e", "bf16": "H", "f32": "f", "f64": "d"}
 
 
 def _array(written: bytearray, dtype: str, shape: list[int]) -> Any:
-    """An array that may be written."""
+    """An array that is writable."""
     if _has_numpy():
         import numpy
 
@@ -394,17 +401,17 @@ def _text(record: Mapping[str, Any]) -> str:
 
 
 def _value(value: Any) -> Any:
-    """``None`` for what is missing in pandas and NumPy."""
+    """``None`` for a missing value of pandas and NumPy."""
     missing = isinstance(value, float) and math.isnan(value) or type(value).__name__ in ("NaTType", "NAType")
     return None if missing else value
 
 
 def _plain(value: Any) -> Any:
-    """Dates, and numbers of NumPy's, as JSON has them."""
+    """Dates, and NumPy numbers, as JSON values."""
     kind = getattr(getattr(value, "dtype", None), "kind", None)
     if kind == "M":
         return _iso(value)
-    # Those of pandas have an `isoformat`, too, and are dates no more than NumPy's.
+    # Durations of pandas have an `isoformat`, too, but they are not dates, and neither are NumPy's.
     if kind == "m" or hasattr(value, "total_seconds"):
         raise TypeError(f"{value!r} is a duration: give the number that training had in its place")
     if hasattr(value, "isoformat"):
@@ -414,7 +421,7 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"a value of a record is a number, a text, a date or None, and {value!r} is none of them")
 
 
-# Finer or coarser ones are not written as ISO 8601 has days and moments.
+# ISO 8601 can't write days and times in units that are finer or coarser.
 _UNITS = {"Y": "D", "M": "D", "W": "D", "h": "s", "m": "s", "ps": "ns", "fs": "ns", "as": "ns"}
 
 

@@ -1,7 +1,7 @@
 """Loaders in the workers of Ray Train: ``ringfeed.ray.open(path, ...)`` inside the function that a trainer runs.
 
-Each worker takes its part by its rank, which Ray Train's context says to every kind of trainer. A state goes into a
-checkpoint of Ray's as plain data, and serves any number of workers::
+Each worker takes the shard of its rank, which Ray Train's context gives for every kind of trainer. A state is plain
+data, so it can be part of a Ray checkpoint, and it resumes any number of workers::
 
     def train(config):
         loader = ringfeed.ray.open("photos/train", fields=..., batch_size=64, shuffle=42)
@@ -12,7 +12,7 @@ checkpoint of Ray's as plain data, and serves any number of workers::
         for image, label in loader.torch():
             ...
 
-The batches are the loader's own memory: give ``loader`` to no function that copies to a device without waiting for it,
+The batches are the loader's own memory. So do not pass ``loader`` to a function that copies to a device asynchronously,
 such as ``ray.train.torch.prepare_data_loader``.
 """
 
@@ -27,16 +27,16 @@ from ._loader import Loader, Settings
 
 
 def shard() -> tuple[int, int]:
-    """This worker's rank, and how many workers there are."""
+    """This worker's rank, and the number of workers."""
     context = importlib.import_module("ray.train").get_context()
     return int(context.get_world_rank()), int(context.get_world_size())
 
 
 def loader(config: Settings | str | os.PathLike[str] | None = None, /, **settings: Any) -> Loader:
-    """A :class:`ringfeed.Loader` of this worker's part."""
+    """A :class:`ringfeed.Loader` of this worker's shard."""
     return Loader(config, shard=shard(), **settings)
 
 
 def open(path: Any, /, **settings: Any) -> Loader:
-    """What :func:`ringfeed.open` gives, of this worker's part."""
+    """Like :func:`ringfeed.open`, for this worker's shard."""
     return _loader.open(path, shard=shard(), **settings)

@@ -1,4 +1,4 @@
-//! One batch: its memory, shared by every view of it, and what Python sees of it.
+//! One batch: its memory, which all views of it share, and its Python class.
 
 use std::fmt::Write;
 use std::mem::ManuallyDrop;
@@ -23,8 +23,8 @@ use crate::fork;
 use crate::framework::Framework;
 use crate::tensor::{MAX_DIMS, Tensor};
 
-/// A batch's memory: lives as long as any view of it, whoever has that, and goes back to the ring when the last one dies, on
-/// whatever thread, attached or not. So nothing of Python's is in it.
+/// A batch's memory. It lives as long as any view of it, and returns to the ring when the last view is dropped, on any
+/// thread, attached or not. So it contains no Python objects.
 pub(crate) struct Shared {
     memory: ManuallyDrop<Memory>,
     schema: Arc<Schema>,
@@ -44,7 +44,7 @@ unsafe impl Send for Shared {}
 // SAFETY: as above; everything else in it is behind a lock, may be shared, or is not changed.
 unsafe impl Sync for Shared {}
 
-/// What a batch says of itself, wherever it lies.
+/// What a batch tells about itself, on the host or on a device.
 pub(crate) struct Facts<'a> {
     pub(crate) epoch: u64,
     pub(crate) index: u64,
@@ -55,9 +55,9 @@ pub(crate) struct Facts<'a> {
     pub(crate) after: State,
 }
 
-/// Where a tensor lies, and what it is.
+/// Where a tensor is, and what it is.
 pub(crate) struct Place {
-    /// From the batch's beginning on the host, else the address on the device.
+    /// Offset from the beginning of the batch on the host, or the address on the device.
     pub(crate) offset: usize,
     pub(crate) dtype: DType,
     pub(crate) rank: usize,
@@ -81,13 +81,13 @@ impl Drop for Count {
 }
 
 impl Shared {
-    /// `count` if it lies in one of the places that there are few of, `reservation` if it has memory of its own.
+    /// `count` if the batch is in one of the few slots, `reservation` if it has separate memory.
     pub(crate) fn on_host(mut data: DataSet, count: Option<Count>, reservation: Option<Reservation>) -> Self {
         let (start, schema) = (data.start(), data.schema().clone());
         Self::new(Memory::Host { data: Mutex::new(data), start }, schema, count, reservation)
     }
 
-    /// As [`on_host`](Self::on_host), on a device.
+    /// Like [`on_host`](Self::on_host), for a batch on a device.
     pub(crate) fn on_device(
         batch: Box<dyn OnDevice>,
         schema: Arc<Schema>,
@@ -102,7 +102,7 @@ impl Shared {
         Self { memory, schema, generation, _count: count, _reservation: reservation }
     }
 
-    /// The batch, if it lies in a slot of the ring or in a copy of one.
+    /// The batch, if it is in a slot of the ring or in a copy of one.
     fn data(&self) -> Result<MutexGuard<'_, DataSet>> {
         match &*self.memory {
             Memory::Host { data, .. } => Ok(lock(data)),
@@ -113,7 +113,7 @@ impl Shared {
         }
     }
 
-    /// The batch, if it lies on a device.
+    /// The batch, if it is on a device.
     pub(crate) fn device(&self) -> Option<&dyn OnDevice> {
         match &*self.memory {
             Memory::Host { .. } => None,
@@ -139,7 +139,7 @@ impl Shared {
         }
     }
 
-    /// Where a tensor lies.
+    /// Where a tensor is.
     pub(crate) fn place(&self, nth: usize) -> Place {
         let mut shape = [0; MAX_DIMS];
         let mut rank = 0;
@@ -166,7 +166,7 @@ impl Shared {
         Place { offset, dtype, rank, shape }
     }
 
-    /// The byte at a place's offset. What it points to is valid as long as this lives, on the batch's device.
+    /// The byte at this offset. The pointer is valid as long as this value lives, on the batch's device.
     pub(crate) fn at(&self, offset: usize) -> *mut u8 {
         match &*self.memory {
             Memory::Host { start, .. } => start.as_ptr().wrapping_add(offset),
@@ -199,9 +199,10 @@ impl Drop for Shared {
 
 /// A batch: its tensors by name, in the order of the fields.
 ///
-/// A mapping of names to :class:`Tensor`: a loop over it gives names. To unpack it as ``x, y = batch`` is an error, because that would
-/// give names as well; ``yields="tuple"``, or a loop over ``loader.torch()``, gives tuples. The memory is the loader's own, and stays
-/// as it is for as long as the batch, a tensor of it, or an array made from one lives, and belongs to whoever has it: it may be written.
+/// A batch is a mapping of names to :class:`Tensor`, so a loop over it yields names. Unpacking it as ``x, y = batch``
+/// raises an error, because that would give names as well; ``yields="tuple"``, or a loop over ``loader.torch()``, gives
+/// tuples. The memory is the loader's own. It stays unchanged as long as the batch, a tensor of it, or an array made
+/// from one lives. You may write to it.
 #[pyclass(frozen, mapping, weakref, module = "ringfeed._ringfeed")]
 pub(crate) struct Batch {
     shared: Arc<Shared>,
@@ -227,7 +228,7 @@ impl Batch {
 
 #[pymethods]
 impl Batch {
-    /// Some trainers put mappings together anew.
+    /// Some trainers build mappings anew.
     #[new]
     #[pyo3(signature = (*_values, **_named))]
     fn new_from(_values: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
@@ -335,14 +336,14 @@ impl Batch {
         self.shared.facts(|facts| facts.bad_records)
     }
 
-    /// Where the loader stood after this batch, as `Loader.state_dict` has it: for those who read batches ahead.
+    /// The loader's position after this batch, like that of `Loader.state_dict`: for code that reads batches ahead.
     #[getter]
     fn state(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let state = self.shared.facts(|facts| facts.after);
         json(py, &state)
     }
 
-    /// A copy in ordinary memory, which may be kept for as long as you like.
+    /// A copy in ordinary memory, which you may keep as long as you like.
     fn detach(&self, py: Python<'_>) -> PyResult<Py<Batch>> {
         let copy = py.detach(|| self.shared.data()?.copy()).map_err(|error| exception(py, &error))?;
         to_batch(py, Arc::new(Shared::on_host(copy, None, None)))
@@ -363,7 +364,7 @@ impl Batch {
         by_name(py, &self.shared, Framework::Jax)
     }
 
-    /// The texts of a tensor of bytes, by the lengths that lie beside it.
+    /// The texts of a tensor of bytes, by the tensor of their lengths.
     fn text(&self, py: Python<'_>, name: &str) -> PyResult<Vec<String>> {
         let texts = || {
             let data = self.shared.data()?;

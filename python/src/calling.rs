@@ -1,4 +1,4 @@
-//! Which threads of the loaders run code of the user's, and how many are at work.
+//! Which threads of the loaders run the user's code, and how many are working.
 
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -8,17 +8,18 @@ use std::time::{Duration, Instant};
 use pyo3::prelude::*;
 use pyo3::{exceptions, ffi};
 
-/// Most threads that are noted at once; the interpreter's end does not wait for further ones.
+/// Maximum number of threads that are recorded at the same time; the interpreter's end does not wait for others.
 const MOST: usize = 1024;
 
-/// The numbers that Python has for these threads; 0 where there is none. No lock, which a process that forks could have left
-/// locked for ever in its child.
+/// Python's numbers of these threads; 0 for an unused entry. Atomic, because a forked child could inherit a lock that
+/// is locked forever.
 static CALLING: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 
-/// Threads that are at work: our own, beside a loader's, and those of the user's that make a loader or take its iterator.
+/// Number of working threads: our own, beside those of a loader, and the user's threads that create a loader or use its
+/// iterator.
 pub(crate) static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 
-/// Notes that this thread runs code of the user's.
+/// Records that this thread runs the user's code.
 pub(crate) struct Calling {
     thread: u64,
     place: Option<&'static AtomicU64>,
@@ -46,15 +47,15 @@ impl Drop for Calling {
     }
 }
 
-/// Forgets all of them, in a forked child, where none of them is. Touches atomic numbers only.
+/// Forgets all of them in a forked child, which has none of these threads. Touches only atomic numbers.
 #[cfg(unix)]
 pub(crate) fn forget() {
     CALLING.iter().for_each(|place| place.store(0, Ordering::SeqCst));
     AT_WORK.store(0, Ordering::SeqCst);
 }
 
-/// Has them raise `SystemExit` until none of them runs such code any more: a thread that runs Python when the interpreter
-/// ends is stopped in the middle of it, and the process may crash. Only until `deadline`, as code may be stuck.
+/// Makes them raise `SystemExit` until none of them runs such code. A thread that still runs Python when the
+/// interpreter ends is stopped in the middle, and the process may crash. Gives up at `deadline`, as code may be stuck.
 pub(crate) fn stop(py: Python<'_>, deadline: Instant) -> PyResult<()> {
     let calling = || CALLING.iter().map(|place| place.load(Ordering::SeqCst)).filter(|thread| *thread != 0);
     while calling().next().is_some() && Instant::now() < deadline {

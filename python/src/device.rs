@@ -1,4 +1,4 @@
-//! Batches on a device: what array libraries are told of them, and in what order the device works on them.
+//! Batches on a device: what array libraries are told about them, and in which order the device works on them.
 
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
@@ -8,7 +8,7 @@ use ringfeed::{DType, Error, ErrorKind, Result};
 use crate::batch::Facts;
 use crate::dlpack::HOST;
 
-/// A batch on whatever device.
+/// A batch on any device.
 pub(crate) trait OnDevice: Send + Sync {
     fn facts(&self) -> Facts<'_>;
 
@@ -18,33 +18,35 @@ pub(crate) trait OnDevice: Send + Sync {
     /// `host`, or `cuda:` and a number.
     fn name(&self) -> String;
 
-    /// Type and number as DLPack counts them.
+    /// Type and number of the device in DLPack.
     fn dlpack(&self) -> (i32, i32);
 
-    /// Lets a consumer have the tensors: orders what it does with them after their copy, and their next copy after that.
+    /// Lends the tensors to a consumer: its work is ordered after their copy, and the next copy into this memory after
+    /// its work.
     fn lend(&self, to: &Consumer) -> Result<()>;
 
     /// Copies a tensor to the host, and waits for it.
     fn to_host(&self, nth: usize) -> Result<Vec<u8>>;
 
-    /// Bytes of its place.
+    /// Number of bytes of its buffer.
     fn bytes(&self) -> usize;
 
-    /// Lets the upload have another place for this one's, which is the batch's alone from now on.
+    /// Gives the upload another buffer in place of this one, which from now on belongs to the batch alone.
     fn detach(&mut self) -> Result<()>;
 }
 
-/// Who takes a tensor over.
+/// The receiver of a tensor.
 pub(crate) enum Consumer {
-    /// Works with it on this stream, a handle of the driver's (0 is the default one), alone or also elsewhere.
+    /// Uses the tensor on this stream, a handle of the driver's (0 is the default one), alone or also elsewhere.
     Streams { first: usize, and_others: bool },
-    /// Orders nothing, and says so.
+    /// Orders nothing, as it declares.
     Unordered,
 }
 
 impl Consumer {
-    /// By the argument `stream` of `__dlpack__`, whose meaning the standard gives. PyTorch, and whoever else says its version,
-    /// names the stream on which it works. JAX only names one that its own streams then wait for.
+    /// The consumer by the argument `stream` of `__dlpack__`, as the standard defines it. PyTorch, and every library
+    /// that passes its version, names the stream on which it works. JAX only names one that its own streams then wait
+    /// for.
     pub(crate) fn new(stream: Option<&Bound<'_, PyAny>>, is_versioned: bool) -> PyResult<Self> {
         let default = Self::Streams { first: 0, and_others: !is_versioned };
         let Some(stream) = stream else { return Ok(default) };
@@ -64,7 +66,7 @@ impl Consumer {
     }
 }
 
-/// What differs from device to device.
+/// The differences between devices.
 pub(crate) trait Lends: Device {
     fn dlpack(&self) -> (i32, i32);
 
@@ -76,7 +78,8 @@ impl Lends for HostDevice {
         HOST
     }
 
-    /// Array libraries of the host know no streams: a tensor is theirs when its copy is done, and no more when they delete it.
+    /// Array libraries on the host have no streams: they may use a tensor from the end of its copy until they delete
+    /// it.
     fn lend(batch: &DeviceDataSet<Self>, _: &Consumer) -> Result<()> {
         batch.wait()
     }

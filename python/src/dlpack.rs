@@ -1,4 +1,4 @@
-//! Tensors in the form in which array libraries hand memory to each other:
+//! Tensors in the form in which array libraries pass memory to each other:
 //! [DLPack](https://dmlc.github.io/dlpack/latest/), in both of its versions.
 
 use std::ffi::{CStr, c_void};
@@ -14,7 +14,7 @@ use crate::batch::Shared;
 use crate::errors::exception;
 use crate::tensor::{MAX_DIMS, Tensor};
 
-/// `kDLCPU`: host memory is that, also where it is page-locked, because consumers refuse what they do not know.
+/// `kDLCPU`: also used for page-locked host memory, because consumers refuse devices that they do not know.
 pub(crate) const HOST: (i32, i32) = (1, 0);
 
 /// The version of the structures below.
@@ -102,7 +102,7 @@ impl Managed for Versioned {
     }
 }
 
-/// What a consumer's tensor stands on. `managed` comes first, and points into the rest.
+/// What keeps a consumer's tensor alive. `managed` comes first, and points into the rest.
 #[repr(C)]
 struct Manager<M> {
     managed: M,
@@ -124,7 +124,7 @@ unsafe extern "C" fn delete<M>(managed: *mut M) {
     drop(unsafe { Box::from_raw(managed.cast::<Manager<M>>()) });
 }
 
-/// Frees a capsule that nobody took the tensor out of. Whoever takes it out gives the capsule another name.
+/// Frees a capsule whose tensor was never taken. A consumer that takes the tensor renames the capsule.
 unsafe extern "C" fn destroy<M: Managed>(capsule: *mut ffi::PyObject) {
     // SAFETY: Python calls this with the capsule, attached.
     if unsafe { ffi::PyCapsule_IsValid(capsule, M::NAME.as_ptr()) } == 1 {

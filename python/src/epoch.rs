@@ -1,4 +1,4 @@
-//! A loop over the batches of an epoch, in the form that the user asked for.
+//! A loop over the batches of an epoch, in the requested form.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use crate::engine::Engine;
 use crate::framework::Framework;
 use crate::tensor::Tensor;
 
-/// What a loop gives for each batch.
+/// What a loop yields for each batch.
 pub(crate) struct Form {
     yields: Yields,
     framework: Option<Framework>,

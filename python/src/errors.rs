@@ -1,4 +1,4 @@
-//! Errors of the library as exceptions of the package's own classes, which lie in `ringfeed/_errors.py`.
+//! Errors of the library as exceptions of the package's own classes, which are in `ringfeed/_errors.py`.
 
 use std::error::Error as StdError;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -8,8 +8,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use ringfeed::{Error, ErrorKind, Result};
 
-/// The exception that `error` becomes. What a user's own code raised is its cause, or comes out as it is if it is no
-/// `Exception`, such as `KeyboardInterrupt`.
+/// The exception for `error`. An exception from the user's own code is its cause, or is raised unchanged if it is not
+/// an `Exception`, such as `KeyboardInterrupt`.
 pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     if let Some(raised) = raised_inside(error).filter(|raised| !raised.is_instance_of::<PyException>(py)) {
         return raised.clone_ref(py);
@@ -42,7 +42,7 @@ pub(crate) fn exception(py: Python<'_>, error: &Error) -> PyErr {
     }
 }
 
-/// What Python code raised, if that is where the error comes from.
+/// The exception that Python code raised, if the error comes from there.
 fn raised_inside(error: &Error) -> Option<&PyErr> {
     let mut source = error.source();
     while let Some(error) = source {
@@ -59,7 +59,7 @@ pub(crate) fn raise(py: Python<'_>, kind: ErrorKind, message: impl Into<String>)
     exception(py, &Error::new(kind, message.into()))
 }
 
-/// Runs what may panic by a bug, as an error that `except Exception` catches.
+/// Runs code that may panic by a bug, and turns the panic into an error that `except Exception` catches.
 pub(crate) fn caught<R>(work: impl FnOnce() -> Result<R>) -> Result<R> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|payload| {
         let text = payload.downcast_ref::<&str>().map(|text| (*text).to_owned());

@@ -1,4 +1,4 @@
-//! Which process this is: threads, and what they hold, stay behind when a process forks.
+//! Identifies this process: threads, and what they hold, do not exist in a forked child.
 
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 #[cfg(unix)]
 use crate::calling;
 
-/// How many forks lie between the process that loaded the module and this one.
+/// Number of forks between the process that loaded the module and this one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
 #[cfg(unix)]
@@ -15,7 +15,7 @@ extern "C" fn in_child() {
     calling::forget();
 }
 
-/// Begins to count forks.
+/// Starts to count forks.
 pub(crate) fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
@@ -25,7 +25,7 @@ pub(crate) fn watch() {
     });
 }
 
-/// The process, by a number that no child of it has.
+/// A number for this process that none of its children has.
 pub(crate) fn generation() -> u64 {
     GENERATION.load(Ordering::Relaxed)
 }

@@ -1,4 +1,4 @@
-//! Array libraries that tensors are handed to.
+//! Array libraries that receive tensors.
 
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
@@ -9,7 +9,7 @@ use crate::dlpack::{HOST, export};
 use crate::errors::raise;
 use crate::tensor::Tensor;
 
-/// An array library that tensors are handed to.
+/// An array library that receives tensors.
 #[derive(Clone, Copy)]
 pub(crate) enum Framework {
     Numpy,
@@ -54,7 +54,7 @@ impl Framework {
     }
 }
 
-/// NumPy has no such type of its own; the package `ml_dtypes`, which comes with JAX, gives it one.
+/// NumPy has no such type of its own; the package `ml_dtypes`, which is installed with JAX, adds it.
 fn bf16_in_numpy<'py>(tensor: &Bound<'py, Tensor>) -> PyResult<Bound<'py, PyAny>> {
     let py = tensor.py();
     let Ok(ml_dtypes) = py.import("ml_dtypes") else {

@@ -1,4 +1,4 @@
-//! What lies at a path.
+//! Describes the data at a path.
 
 use std::path::PathBuf;
 
@@ -12,7 +12,7 @@ use crate::engine::json;
 use crate::errors::exception;
 use crate::wait::patiently;
 
-/// What lies at `path`; `settings`, a text of JSON, say what it is, if its format is not to be detected.
+/// Describes the data at `path`. If the format is not to be detected, `settings`, a JSON text, names it.
 #[pyfunction]
 pub(crate) fn inspect(py: Python<'_>, path: PathBuf, settings: Option<&str>) -> PyResult<Py<PyAny>> {
     let config = settings.map(LoaderConfig::from_json).transpose().map_err(|error| exception(py, &error))?;

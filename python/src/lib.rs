@@ -1,5 +1,5 @@
-//! Ringfeed for Python: the part of the package `ringfeed` that is compiled. It has no logic of its own; what it does, the library
-//! does.
+//! Ringfeed for Python: the compiled part of the package `ringfeed`. It has no logic of its own; the library does all
+//! the work.
 
 mod batch;
 mod calling;
@@ -33,20 +33,20 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use ringfeed::order::Shard;
 
-/// What a text of JSON says, as objects of Python's.
+/// The content of a JSON text, as Python objects.
 fn loads(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
     static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     Ok(LOADS.import(py, "json", "loads")?.call1((text,))?.unbind())
 }
 
-/// This process's part of the samples, as a launcher says it: index and count.
+/// This process's shard, according to its launcher: index and count.
 #[pyfunction]
 fn shard_from_env(py: Python<'_>) -> PyResult<(u32, u32)> {
     let (shard, _) = Shard::from_env().map_err(|error| errors::exception(py, &error))?;
     Ok((shard.index, shard.count))
 }
 
-/// The `ringfeed` command: what was typed behind its name. Gives the exit status.
+/// The `ringfeed` command with its arguments. Returns the exit status.
 #[pyfunction]
 fn command(py: Python<'_>, typed: Vec<OsString>) -> u8 {
     py.detach(|| ringfeed_cli::run(std::iter::once("ringfeed".into()).chain(typed)))

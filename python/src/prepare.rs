@@ -1,4 +1,4 @@
-//! Preprocessing that was fitted: applied to records in memory.
+//! Fitted preprocessing, applied to records in memory.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,20 +13,20 @@ use crate::engine::json;
 use crate::errors::{caught, exception, raise};
 use crate::wait::patiently;
 
-/// A fitted recipe, and rows to be used again by whichever threads apply it.
+/// A fitted recipe, and rows that are reused by the threads that apply it.
 #[pyclass(frozen, module = "ringfeed._ringfeed")]
 pub(crate) struct Fitted {
     prepared: ringfeed::prepare::Prepared,
     rows: Mutex<Vec<PreparedRow>>,
 }
 
-/// The recipe that a text of JSON says, in the language of settings.
+/// The recipe in a JSON text, in the language of settings.
 fn recipe_of(py: Python<'_>, text: &str) -> PyResult<Recipe> {
     let config = LoaderConfig::from_json(&format!("{{\"prepare\": {text}}}")).map_err(|error| exception(py, &error))?;
     config.prepare.ok_or_else(|| raise(py, ErrorKind::Config, "a recipe is a table of columns"))
 }
 
-/// Everything that is wrong with a recipe, as far as it can be told without data.
+/// All faults of a recipe that can be found without data.
 #[pyfunction]
 pub(crate) fn recipe_faults(py: Python<'_>, recipe: &str) -> PyResult<Vec<String>> {
     Ok(recipe_of(py, recipe)?.faults())
@@ -38,7 +38,7 @@ pub(crate) fn fit(py: Python<'_>, loader: Loader, recipe: &str) -> PyResult<Fitt
     patiently(py, move || recipe.fit(&loader)).map(Fitted::new)
 }
 
-/// What a recipe counted of some of the data. Any threads may add to it at once.
+/// The counts of a recipe for a part of the data. Any number of threads may add to it at the same time.
 #[pyclass(frozen, module = "ringfeed._ringfeed")]
 pub(crate) struct Counted(Mutex<RecipeFit>);
 
@@ -47,7 +47,7 @@ impl Counted {
         fit.map(|fit| Self(Mutex::new(fit))).map_err(|error| exception(py, &error))
     }
 
-    /// Held for moments only, and never while Python code may run.
+    /// Held only briefly, and never while Python code may run.
     fn lock(&self) -> MutexGuard<'_, RecipeFit> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -97,7 +97,7 @@ impl Counted {
         fit.save(path).map_err(|error| exception(py, &error))
     }
 
-    /// Counts what another one counted.
+    /// Adds the counts of another one.
     fn merge(&self, py: Python<'_>, other: &Self) -> PyResult<()> {
         // It may be the same object.
         let other = other.lock().clone();
@@ -119,7 +119,8 @@ impl Fitted {
         Self { prepared, rows: Mutex::default() }
     }
 
-    /// The bytes of each tensor for all `records`, one after another. An error names the record by its place among them.
+    /// The bytes of each tensor for all `records`, one after another. An error names the record by its position among
+    /// them.
     fn apply<'py, T: Sync>(
         &self,
         py: Python<'py>,
@@ -169,7 +170,7 @@ impl Fitted {
         self.prepared.save(path).map_err(|error| exception(py, &error))
     }
 
-    /// The bytes of each tensor for records that are objects of JSON.
+    /// The bytes of each tensor for records that are JSON objects.
     fn apply_json<'py>(&self, py: Python<'py>, records: Vec<String>) -> PyResult<Vec<Bound<'py, PyBytes>>> {
         self.apply(py, &records, |record, row| self.prepared.apply_json(record, row))
     }
@@ -226,7 +227,7 @@ impl Fitted {
 pub(crate) struct FittedWindow(Mutex<PreparedWindow>);
 
 impl FittedWindow {
-    /// Another thread may need the interpreter, for what it makes of the window, before it gives that back.
+    /// Another thread may need the interpreter to make tensors of the window before it releases this lock.
     fn lock(&self, py: Python<'_>) -> MutexGuard<'_, PreparedWindow> {
         self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
@@ -234,12 +235,12 @@ impl FittedWindow {
 
 #[pymethods]
 impl FittedWindow {
-    /// Adds a record that is an object of JSON; whether the window is full.
+    /// Adds a record that is a JSON object; returns whether the window is full.
     fn push_json(&self, py: Python<'_>, record: &str) -> PyResult<bool> {
         caught(|| self.lock(py).push_json(record)).map_err(|error| exception(py, &error))
     }
 
-    /// Adds a record that is a line of CSV; whether the window is full.
+    /// Adds a record that is a line of CSV; returns whether the window is full.
     fn push_csv(&self, py: Python<'_>, header: &str, line: &str) -> PyResult<bool> {
         caught(|| self.lock(py).push_csv(header, line)).map_err(|error| exception(py, &error))
     }

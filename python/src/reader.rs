@@ -1,4 +1,4 @@
-//! Records from an object of Python's: read a job at a time under the interpreter's lock, and decoded without it.
+//! Records of a Python object: read one job at a time under the interpreter lock, and decoded without it.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::exceptions::PyTypeError;
@@ -17,7 +17,7 @@ use crate::wait::{attach, ends, interrupted};
 pub(crate) struct Reader {
     object: Py<PyAny>,
     len: u64,
-    /// What errors call it.
+    /// Its name in errors.
     name: String,
     fields: Vec<FieldInfo>,
 }
@@ -26,7 +26,7 @@ pub(crate) struct Reader {
 #[derive(Default)]
 struct Fetched(Vec<Result<Vec<Owned>>>);
 
-/// A value without anything of Python's.
+/// A value without Python objects.
 pub(crate) enum Owned {
     Missing,
     Bool(bool),
@@ -111,7 +111,7 @@ impl Owned {
     }
 }
 
-/// The numbers that lie in these bytes.
+/// The numbers in these bytes.
 fn numbers(dtype: DType, bytes: &[u8]) -> Option<Numbers<'_>> {
     use bytemuck::try_cast_slice as cast;
     Some(match dtype {

@@ -1,4 +1,4 @@
-//! What a run was like: as a page, as data, and in a notebook.
+//! The report of a run: as a page, as data, and in a notebook.
 
 use std::path::PathBuf;
 
@@ -8,7 +8,7 @@ use ringfeed::report::Report;
 use crate::engine::json;
 use crate::errors::exception;
 
-/// Everything that is known of a run, up to when it was asked for.
+/// Everything known about a run, up to the time of the request.
 #[pyclass(frozen, module = "ringfeed")]
 pub(crate) struct RunReport(pub(crate) Report);
 
@@ -25,7 +25,7 @@ impl RunReport {
         json(py, &self.0)
     }
 
-    /// One page of HTML that needs nothing else: no network, no script.
+    /// One self-contained page of HTML, without network access or scripts.
     fn html(&self) -> String {
         self.0.to_html()
     }

@@ -1,4 +1,4 @@
-//! Samples from an iterator of Python's: taken one after another by the thread that plans.
+//! Samples from a Python iterator: taken one after another by the planning thread.
 
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
@@ -32,7 +32,7 @@ fn described(source: &Bound<'_, PyAny>) -> PyResult<(Py<PyAny>, Vec<TensorSpec>,
     Ok((source.clone().unbind(), tensors, source.getattr("repeatable")?.extract()?))
 }
 
-/// Goes through the samples once.
+/// Iterates over the samples once.
 struct Iterator {
     state: State,
 }
@@ -79,7 +79,7 @@ impl std::iter::Iterator for Iterator {
     }
 }
 
-/// What ends an epoch: nothing comes behind it.
+/// An error that ends an epoch: no samples follow it.
 fn fatal(py: Python<'_>, raised: PyErr) -> Error {
     let error = raised_by_user(py, raised.clone_ref(py));
     match error.kind() {

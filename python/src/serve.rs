@@ -1,4 +1,4 @@
-//! Single records in memory, by the fields and transforms of a loader.
+//! Single records in memory, processed by the fields and transforms of a loader.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -14,14 +14,14 @@ use crate::errors::{caught, exception, raise};
 use crate::reader::Owned;
 use crate::transform;
 
-/// What makes tensors of single records, and rows to be used again by whichever threads apply it.
+/// Turns single records into tensors, with rows that are reused by the threads that apply it.
 #[pyclass(frozen, module = "ringfeed._ringfeed")]
 pub(crate) struct Served {
     served: ringfeed::serve::Served,
     rows: Mutex<Vec<ServedRow>>,
 }
 
-/// What serves by these settings, a text of JSON, and functions of the user's own.
+/// Serves records by these settings, a JSON text, and the user's own functions.
 #[pyfunction]
 pub(crate) fn serve(py: Python<'_>, settings: &str, transforms: Vec<Py<PyAny>>) -> PyResult<Served> {
     let config = LoaderConfig::from_json(settings).map_err(|error| raise(py, error.kind(), error.message()))?;
@@ -46,7 +46,7 @@ fn made<'py>(py: Python<'py>, row: &ServedRow) -> Vec<Made<'py>> {
 
 #[pymethods]
 impl Served {
-    /// The tensors of the record that these values are.
+    /// The tensors of a record with these values.
     fn apply<'py>(&self, py: Python<'py>, record: Vec<(String, Bound<'py, PyAny>)>) -> PyResult<Vec<Made<'py>>> {
         let owned = record.into_iter().map(|(name, value)| Ok((name, Owned::new(&value)?)));
         let owned = owned.collect::<PyResult<Vec<_>>>()?;
@@ -88,7 +88,7 @@ impl Served {
 pub(crate) struct Window(Mutex<ServedWindow>);
 
 impl Window {
-    /// Another thread may need the interpreter, for functions of the user's own, before it gives the window back.
+    /// Another thread may need the interpreter, for the user's own functions, before it releases the window.
     fn lock<'w>(&'w self, py: Python<'_>) -> MutexGuard<'w, ServedWindow> {
         self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
@@ -96,7 +96,7 @@ impl Window {
 
 #[pymethods]
 impl Window {
-    /// Adds the record that these values are; whether the window is full.
+    /// Adds a record with these values; returns whether the window is full.
     fn push(&self, py: Python<'_>, record: Vec<(String, Bound<'_, PyAny>)>) -> PyResult<bool> {
         let owned = record.into_iter().map(|(name, value)| Ok((name, Owned::new(&value)?)));
         let owned = owned.collect::<PyResult<Vec<_>>>()?;

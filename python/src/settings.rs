@@ -1,4 +1,4 @@
-//! Settings by themselves: those of files, those that a path stands for, and which there are.
+//! Settings on their own: those of a file, those for a path, and the names of all settings.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -19,28 +19,28 @@ pub(crate) fn load_settings(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>
     json(py, &config)
 }
 
-/// The sources that a path stands for, their format detected.
+/// The sources at a path, with their formats detected.
 #[pyfunction]
 pub(crate) fn detect(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
     let detected = py.detach(|| caught(|| LoaderConfig::for_path(path)));
     json(py, &detected.map_err(|error| exception(py, &error))?.sources)
 }
 
-/// The names of all settings; those of the table `memory` behind a point.
+/// The names of all settings; those of the table `memory` have the prefix `memory.`.
 #[pyfunction]
 pub(crate) fn setting_names() -> Vec<String> {
     let memory = names_of::<MemoryConfig>().iter().map(|name| format!("memory.{name}"));
     names_of::<LoaderConfig>().iter().map(|name| (*name).to_owned()).chain(memory).collect()
 }
 
-/// The keys that a table may have, as it asks for them.
+/// The keys that a table may have, as its deserializer requests them.
 fn names_of<'de, T: Deserialize<'de>>() -> &'static [&'static str] {
     let mut names: &'static [&'static str] = &[];
     drop(T::deserialize(Asked(&mut names)));
     names
 }
 
-/// Notes which keys are asked for, and gives none.
+/// Records which keys are requested, and gives none.
 struct Asked<'a>(&'a mut &'static [&'static str]);
 
 #[derive(Debug)]

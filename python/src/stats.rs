@@ -1,15 +1,15 @@
-//! The figures of a run.
+//! The statistics of a run.
 
 use pyo3::prelude::*;
 use ringfeed::stats::Stats;
 
 use crate::engine::json;
 
-/// The figures of a loader at one time, or of the time between two.
+/// The statistics of a loader at one time, or of the time between two.
 #[pyclass(frozen, module = "ringfeed")]
 pub(crate) struct Snapshot {
     pub(crate) stats: Stats,
-    /// Batches that are held, and how many were copied because others were.
+    /// Batches that are held, and how many were copied because others were held.
     pub(crate) held: usize,
     pub(crate) copied: u64,
 }

@@ -1,4 +1,4 @@
-//! Tables in memory, taken over by Arrow's C interfaces from the objects of Python's that offer them.
+//! Tables in memory, imported through Arrow's C interfaces from the Python objects that offer them.
 
 use std::ffi::CStr;
 use std::ptr::NonNull;
@@ -11,11 +11,11 @@ use ringfeed::read::Container;
 
 use crate::errors::{caught, exception};
 
-/// A table whose records lie where pyarrow, polars or others have them.
+/// A table whose records stay in the memory of pyarrow, polars or other libraries.
 #[pyclass(frozen, module = "ringfeed._ringfeed")]
 pub(crate) struct Table(pub(crate) ArrowTable);
 
-/// A stream of Arrow's in another library's memory.
+/// An Arrow stream in another library's memory.
 struct Stream(NonNull<std::ffi::c_void>);
 
 // SAFETY: the interface lets any thread use a stream, one at a time, and only the one that takes it over uses this one.
@@ -37,8 +37,8 @@ fn pointer(capsule: &Bound<'_, PyCapsule>, name: &CStr) -> PyResult<NonNull<std:
 
 #[pymethods]
 impl Table {
-    /// What the capsule of `__arrow_c_stream__` gives; messages call it `name`. The interpreter's lock is free meanwhile: a stream may
-    /// wait for threads that run Python.
+    /// The table in the capsule of `__arrow_c_stream__`; messages call it `name`. The interpreter lock is released
+    /// meanwhile, because a stream may wait for threads that run Python.
     #[staticmethod]
     fn from_stream(py: Python<'_>, stream: &Bound<'_, PyCapsule>, name: &str) -> PyResult<Self> {
         let stream = Stream(pointer(stream, c"arrow_array_stream")?);
@@ -47,7 +47,7 @@ impl Table {
         table.map(Self).map_err(|error| exception(py, &error))
     }
 
-    /// What the capsules of `__arrow_c_array__` give.
+    /// The table in the capsules of `__arrow_c_array__`.
     #[staticmethod]
     fn from_array(
         py: Python<'_>,

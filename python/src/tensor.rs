@@ -1,4 +1,4 @@
-//! One tensor of a batch, as a buffer, by DLPack, and as other libraries' arrays.
+//! One tensor of a batch, as a buffer, through DLPack, and as an array of other libraries.
 
 use std::ffi::{CStr, c_int, c_void};
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::dlpack::{HOST, export};
 use crate::errors::{exception, raise};
 use crate::framework::Framework;
 
-/// Most dimensions of a tensor, with that of the batch.
+/// Maximum number of dimensions of a tensor, including that of the batch.
 pub(crate) const MAX_DIMS: usize = MAX_RANK + 1;
 
-/// One tensor of a batch. Array libraries take it over without a copy: ``numpy.asarray(t)``, ``torch.from_dlpack(t)``,
+/// One tensor of a batch. Array libraries use it without a copy: ``numpy.asarray(t)``, ``torch.from_dlpack(t)``,
 /// ``jax.dlpack.from_dlpack(t)``, ``memoryview(t)``, or ``t.numpy()``, ``t.torch()``, ``t.jax()``.
 ///
-/// It computes nothing by itself. To look at it, ``t[0]``, ``t[:, 1]``, loops over it, comparisons, ``float(t)`` and ``t.item()`` are
-/// those of its NumPy array, where NumPy is installed.
+/// It has no arithmetic of its own. To look at its values, use ``t[0]``, ``t[:, 1]``, loops over it, comparisons,
+/// ``float(t)`` and ``t.item()``, which work like those of its NumPy array, if NumPy is installed.
 #[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
 pub(crate) struct Tensor {
     shared: Arc<Shared>,
@@ -55,7 +55,7 @@ impl Tensor {
         &self.shared
     }
 
-    /// The first byte. Whoever it is handed to holds the memory by [`shared`](Self::shared).
+    /// The first byte. A receiver keeps the memory alive by [`shared`](Self::shared).
     pub(crate) fn data(&self) -> *mut u8 {
         self.shared.at(self.offset)
     }
@@ -76,12 +76,12 @@ impl Tensor {
         self.shape().iter().product::<isize>() as usize * self.dtype.bytes()
     }
 
-    /// As DLPack counts devices.
+    /// The device in DLPack's numbers.
     pub(crate) fn dlpack(&self) -> (i32, i32) {
         self.shared.device().map_or(HOST, |device| device.dlpack())
     }
 
-    /// An error unless the host may read it, which is so from now on.
+    /// An error unless the host can read the tensor. After this call, it can.
     pub(crate) fn on_host(&self, py: Python<'_>) -> PyResult<()> {
         let Some(device) = self.shared.device() else { return Ok(()) };
         if device.dlpack() == HOST {
@@ -96,7 +96,7 @@ impl Tensor {
         Err(raise(py, ErrorKind::Unsupported, message))
     }
 
-    /// A copy in ordinary memory, if it lies on a device that the host can't read.
+    /// A copy in ordinary memory, if the tensor is on a device that the host can't read.
     pub(crate) fn far_bytes(&self, py: Python<'_>) -> PyResult<Option<Vec<u8>>> {
         let Some(device) = self.shared.device().filter(|device| device.dlpack() != HOST) else { return Ok(None) };
         py.detach(|| device.to_host(self.index)).map(Some).map_err(|error| exception(py, &error))
@@ -106,7 +106,7 @@ impl Tensor {
         &self.shared.tensors()[self.index]
     }
 
-    /// Itself in NumPy's hands, which does what is asked of it as of an array.
+    /// The tensor as a NumPy array, which does the work.
     fn array<'py>(slf: &Bound<'py, Self>) -> PyResult<Bound<'py, PyAny>> {
         if slf.py().import("numpy").is_err() {
             let message = "a tensor is indexed, compared and converted by NumPy, which is not installed: take it as torch() or \
@@ -121,7 +121,7 @@ fn lend(py: Python<'_>, device: &dyn OnDevice, to: &Consumer) -> PyResult<()> {
     py.detach(|| device.lend(to)).map_err(|error| exception(py, &error))
 }
 
-/// The element type in the language of `struct`, as buffers have it.
+/// The element type in the notation of `struct`, as buffers have it.
 fn format(dtype: DType) -> Option<&'static CStr> {
     Some(match dtype {
         DType::U8 => c"B",
@@ -178,7 +178,7 @@ impl Tensor {
         PyTuple::new(py, self.shape())
     }
 
-    /// Where it lies: ``"host"``, or ``"cuda:0"`` and so on.
+    /// Its device: ``"host"``, or ``"cuda:0"`` and so on.
     #[getter]
     fn device(&self) -> String {
         self.shared.device().map_or_else(|| DeviceName::Host.to_string(), |device| device.name())
@@ -190,7 +190,7 @@ impl Tensor {
         self.rank
     }
 
-    /// Bytes of its elements.
+    /// Number of bytes of its elements.
     #[getter]
     fn nbytes(&self) -> usize {
         self.bytes()
@@ -238,7 +238,7 @@ impl Tensor {
         Self::item(slf.clone())?.call_method0(intern!(slf.py(), "__float__"))
     }
 
-    /// Its only element as a number of Python's.
+    /// Its only element as a Python number.
     fn item(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         Self::array(&slf)?.call_method0(intern!(slf.py(), "item"))
     }
@@ -250,7 +250,7 @@ impl Tensor {
         )))
     }
 
-    /// The same memory as elements of another type with as many bytes, such as ``"u16"`` for the bits of ``"bf16"``.
+    /// The same memory as elements of another type of the same size, such as ``"u16"`` for the bits of ``"bf16"``.
     pub(crate) fn view(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
         let of = || -> Result<DType> {
             let of: DType = dtype.parse()?;
@@ -280,7 +280,7 @@ impl Tensor {
         Framework::Jax.take(&slf)
     }
 
-    /// Its elements as (lists of) numbers of Python's.
+    /// Its elements as (lists of) Python numbers.
     fn tolist(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         let py = slf.py();
         slf.get().on_host(py)?;

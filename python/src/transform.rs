@@ -1,4 +1,5 @@
-//! Functions of the user's own on samples: a job at a time under the interpreter's lock, arrays in and out.
+//! The user's own functions of samples: run one job at a time under the interpreter lock, with arrays as input and
+//! output.
 
 use std::ffi::CString;
 
@@ -32,7 +33,7 @@ pub(crate) fn add(py: Python<'_>, mut loader: Loader, list: &[Py<PyAny>]) -> PyR
     Ok(loader)
 }
 
-/// Whether a function of a dict of these fields takes a record.
+/// Whether a function of a dict of these fields selects a record.
 fn is_kept(keep: &Py<PyAny>, fields: &[String], chosen: &Chosen<'_>) -> Result<bool> {
     let called = attach(|py| {
         let call = || {
@@ -58,7 +59,7 @@ struct Function {
 }
 
 enum Written {
-    /// All tensors that there are, with the shapes and types that they have.
+    /// All existing tensors, with their shapes and types.
     All,
     /// The tensor of this name as it is.
     Same(String),
@@ -88,7 +89,7 @@ impl Function {
         Ok(Self { item: item.clone().unbind(), written })
     }
 
-    /// The sample's tensors by name: what is read, and what is changed.
+    /// The sample's tensors by name: those that are read, and those that are changed.
     fn sample<'py>(&self, py: Python<'py>, row: &Row<'_>, out: &mut Outputs<'_>) -> PyResult<Bound<'py, PyDict>> {
         let sample = PyDict::new(py);
         let add = |name: &str, dtype: &str, shape: &[usize], bytes: &[u8]| {
@@ -156,8 +157,8 @@ impl Transform for Function {
     }
 }
 
-/// The error that something raised by code of the user's becomes; it is its source. What is no `Exception`, such as
-/// `KeyboardInterrupt`, is no bad record.
+/// The error for an exception from the user's code, which becomes its source. What is not an `Exception`, such as
+/// `KeyboardInterrupt`, does not make a bad record.
 pub(crate) fn raised_by_user(py: Python<'_>, raised: PyErr) -> Error {
     let kind = if raised.is_instance_of::<PyException>(py) { ErrorKind::Data } else { ErrorKind::Interrupted };
     let name = raised.get_type(py).name().map_or_else(|_| "an exception".to_owned(), |name| name.to_string());

@@ -1,4 +1,4 @@
-//! One loader's iterator: taken out by whoever works with it, and brought home afterwards.
+//! One loader's iterator: a thread takes it out to use it, and puts it back afterwards.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,7 @@ use crate::fork;
 use crate::running::Running;
 use crate::wait::{LOOK_UP, drop_aside, ends, patiently};
 
-/// Where the iterator lies while nobody works with it.
+/// Holds the iterator while no thread uses it.
 #[derive(Default)]
 pub(crate) struct Place {
     here: Mutex<Here>,
@@ -22,7 +22,7 @@ pub(crate) struct Here {
     pub(crate) running: Option<Running>,
     /// The process whose thread has the iterator.
     out: Option<u64>,
-    /// Threads that wait for it.
+    /// Number of threads that wait for it.
     waiting: usize,
     pub(crate) is_closed: bool,
     pub(crate) course: Course,
@@ -35,39 +35,39 @@ impl Here {
     }
 }
 
-/// How loops over the loader stand to each other.
+/// The order of loops over the loader.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Course {
     /// The number of the loop that batches are for.
     pub(crate) serial: u64,
-    /// Something was delivered to it, so that another loop begins another epoch.
+    /// Something was delivered to this loop, so another loop begins another epoch.
     pub(crate) begun: bool,
     /// Nothing is left of its epoch.
     pub(crate) over: bool,
-    /// It goes on from a state, which may have been that of an epoch's end.
+    /// It resumes from a state, which may be that of an epoch's end.
     pub(crate) resumed: bool,
 }
 
 impl Course {
-    /// The iterator was set to another place: loops that have begun are over, those that have not go on there.
+    /// The iterator was set to another position: loops that have begun are over, the others resume there.
     pub(crate) fn go_on(&mut self, resumed: bool) {
         *self = Self { serial: self.serial + u64::from(self.begun), resumed, ..Self::default() };
     }
 }
 
-/// The iterator in one hand, whichever thread that is on; dropping it brings it home.
+/// The iterator, taken by one owner, on any thread; dropping this puts it back.
 pub(crate) struct Turn {
     pub(crate) running: Option<Running>,
     place: Arc<Place>,
 }
 
 impl Place {
-    /// Held for moments only, and never while Python code may run.
+    /// Held only briefly, and never while Python code may run.
     pub(crate) fn here(&self) -> MutexGuard<'_, Here> {
         self.here.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes whatever is there, as soon as no other thread has it.
+    /// Takes the iterator, if there is one, as soon as no other thread has it.
     pub(crate) fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<Turn> {
         loop {
             let mut here = self.here();
@@ -89,7 +89,8 @@ impl Place {
         }
     }
 
-    /// Closes it, and waits for nobody: the iterator ends aside, now or when whoever has it brings it home.
+    /// Closes it, without waiting: the iterator is dropped on a separate thread, now or when its current user puts it
+    /// back.
     pub(crate) fn leave(&self) {
         let mut here = self.here();
         here.is_closed = true;
@@ -125,7 +126,7 @@ impl Turn {
         self.running.as_mut().ok_or_else(|| Error::new(ErrorKind::Ended, "the loader is closed"))
     }
 
-    /// Does what may take its time with the iterator; see [`patiently`].
+    /// Runs work on the iterator that may take long; see [`patiently`].
     pub(crate) fn with<R: Send + 'static>(
         mut self,
         py: Python<'_>,
@@ -138,7 +139,7 @@ impl Turn {
     }
 }
 
-/// An error in a process that another one made by forking, after that one had opened the loader.
+/// An error in a forked child if its parent opened the loader before the fork.
 pub(crate) fn check_generation(py: Python<'_>, generation: u64) -> PyResult<()> {
     if generation == fork::generation() {
         return Ok(());

@@ -1,4 +1,4 @@
-//! Reading every sample, with an eye on signals and a word on how far it is.
+//! Reads every sample, checks for signals meanwhile, and reports progress.
 
 use std::ops::ControlFlow;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use crate::engine::json;
 use crate::errors::exception;
 use crate::wait::patiently_with;
 
-/// What is said between the threads that read and the one that waits.
+/// Messages between the threads that read and the one that waits.
 #[derive(Default)]
 struct Said {
     stop: AtomicBool,
@@ -63,7 +63,7 @@ pub(crate) fn loader(py: Python<'_>, loader: Loader, on_progress: Option<Bound<'
     run(py, on_progress, move |said| loader.verify(|progress| said.hear(progress)))
 }
 
-/// Verifies whatever lies at a path.
+/// Verifies the data at a path.
 #[pyfunction]
 #[pyo3(signature = (path, workers, on_progress=None))]
 pub(crate) fn verify(

@@ -1,4 +1,4 @@
-//! Waiting for what takes its time: work on threads of its own, and an eye on signals meanwhile.
+//! Waits for slow work: it runs on a separate thread, and signals are checked meanwhile.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
@@ -14,25 +14,26 @@ use crate::engine::Engine;
 use crate::errors::{caught, exception, raise};
 use crate::fork;
 
-/// How long a wait lasts before signals are looked at.
+/// Time between two checks for signals.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// How long [`finish`] waits for what is at work.
+/// How long [`finish`] waits for working threads.
 const LAST_WAIT: Duration = Duration::from_secs(1);
 
-/// How long dropping a loader waits for what its threads are at, which goes on without it then.
+/// How long dropping a loader waits for the current work of its threads, which then continues without it.
 const DROP_WAIT: Duration = Duration::from_secs(1);
 
 /// The interpreter is about to end.
 static ENDS: AtomicBool = AtomicBool::new(false);
 
-/// Has the interpreter's end wait, for a while: a thread that it stops inside of Rust ends the process before Python 3.14.
+/// Makes the interpreter's end wait, for a while: before Python 3.14, if the interpreter stops a thread inside Rust,
+/// the process ends.
 pub(crate) struct AtWork {
     generation: u64,
 }
 
 impl AtWork {
-    /// Whoever begins looks afterwards whether the [interpreter ends](ends).
+    /// After this call, check whether the [interpreter ends](ends).
     pub(crate) fn begin() -> Self {
         AT_WORK.fetch_add(1, Ordering::SeqCst);
         Self { generation: fork::generation() }
@@ -48,8 +49,8 @@ impl Drop for AtWork {
     }
 }
 
-/// Runs `work` on a thread of its own, and looks at signals until it ends. If one of them raises, `work` goes on without
-/// being waited for.
+/// Runs `work` on a separate thread, and checks for signals until it ends. If a signal raises an exception, `work`
+/// continues, but nothing waits for it.
 pub(crate) fn patiently<R: Send + 'static>(
     py: Python<'_>,
     work: impl FnOnce() -> Result<R> + Send + 'static,
@@ -57,7 +58,7 @@ pub(crate) fn patiently<R: Send + 'static>(
     patiently_with(py, |_| Ok(()), work)
 }
 
-/// As [`patiently`]; `meanwhile` is called each time that signals are looked at, and once at the end.
+/// Like [`patiently`]; calls `meanwhile` each time that signals are checked, and once at the end.
 pub(crate) fn patiently_with<R: Send + 'static>(
     py: Python<'_>,
     mut meanwhile: impl FnMut(Python<'_>) -> PyResult<()>,
@@ -82,8 +83,8 @@ pub(crate) fn patiently_with<R: Send + 'static>(
     }
 }
 
-/// Drops something on a thread of its own, and waits for that, but not for long: code of the user's may be stuck in it.
-/// Not attached to the interpreter, which that code may need.
+/// Drops a value on a separate thread and waits for that, but not for long, because the user's code may be stuck in it.
+/// The waiting thread is not attached to the interpreter, which that code may need.
 pub(crate) fn drop_in_time<T: Send + 'static>(value: T) {
     let dropped = begin(move || {
         drop(value);
@@ -95,7 +96,7 @@ pub(crate) fn drop_in_time<T: Send + 'static>(value: T) {
     }
 }
 
-/// Drops something on a thread of its own, which only the interpreter's end waits for.
+/// Drops a value on a separate thread; only the interpreter's end waits for it.
 pub(crate) fn drop_aside<T: Send + 'static>(value: T) {
     let _ = begin(move || {
         drop(value);
@@ -103,7 +104,7 @@ pub(crate) fn drop_aside<T: Send + 'static>(value: T) {
     });
 }
 
-/// Begins to work on a thread of its own.
+/// Starts work on a separate thread.
 fn begin<R: Send + 'static>(work: impl FnOnce() -> Result<R> + Send + 'static) -> Result<mpsc::Receiver<Result<R>>> {
     let (send, receive) = mpsc::sync_channel(1);
     let at_work = AtWork::begin();
@@ -114,7 +115,7 @@ fn begin<R: Send + 'static>(work: impl FnOnce() -> Result<R> + Send + 'static) -
     spawned.map(|_| receive).map_err(|error| Error::new(ErrorKind::Io, format!("no thread: {error}")))
 }
 
-/// Does what runs code of the user's, attached to the interpreter. `None` where that ends: code that is called then could keep
+/// Runs the user's code, attached to the interpreter. `None` if the interpreter ends: code that starts then could keep
 /// it from ending, or be stopped in the middle.
 pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     let _calling = Calling::begin();
@@ -122,7 +123,7 @@ pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     if ends() { None } else { Python::try_attach(work) }
 }
 
-/// The error of what was not done because the interpreter ends.
+/// The error for work that was not done because the interpreter ends.
 pub(crate) fn interrupted() -> Error {
     Error::new(ErrorKind::Interrupted, "the interpreter ends")
 }
@@ -132,8 +133,9 @@ pub(crate) fn ends() -> bool {
     ENDS.load(Ordering::SeqCst)
 }
 
-/// What asking a closed loader raises. Where the interpreter's end has closed it under a daemon thread, that is what ends
-/// such a thread without a word: Python would stop it a moment later anyway, perhaps in the middle of a traceback.
+/// The exception for using a closed loader. In a daemon thread whose loader the interpreter's end has closed, it is the
+/// exception that ends a thread silently: Python would stop the thread a moment later anyway, perhaps in the middle of
+/// a traceback.
 pub(crate) fn closed(py: Python<'_>) -> PyErr {
     let is_main = || -> PyResult<bool> {
         let threading = py.import("threading")?;
@@ -145,8 +147,8 @@ pub(crate) fn closed(py: Python<'_>) -> PyErr {
     raise(py, ErrorKind::Ended, "the loader is closed")
 }
 
-/// Closes all loaders before the interpreter ends, waits until nothing is at work that somebody has not waited for, lest it
-/// end under it, and stops functions of the user's; but does not wait for ever, as code of the user's may be stuck.
+/// Closes all loaders before the interpreter ends, waits until all work has ended that was left behind, and stops the
+/// user's functions. It does not wait forever, as the user's code may be stuck.
 #[pyfunction]
 #[pyo3(signature = (open, /))]
 pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {

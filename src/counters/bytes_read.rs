@@ -8,18 +8,18 @@ pub(crate) struct BytesRead {
 }
 
 thread_local! {
-    /// Of the calling thread: readers do not know for which stage they read.
+    /// For the calling thread: readers do not know for which stage they read.
     static READ: Cell<BytesRead> = const { Cell::new(BytesRead { bytes: 0, requests: 0 }) };
 }
 
 impl BytesRead {
-    /// A request gave the calling thread so many bytes.
+    /// Counts a request that gave the calling thread this many bytes.
     #[inline]
     pub(crate) fn note(bytes: usize) {
         Self { bytes: bytes as u64, requests: 1 }.note_all();
     }
 
-    /// Another thread has read this for the calling one.
+    /// Counts reads that another thread did for the calling thread.
     #[inline]
     pub(crate) fn note_all(self) {
         READ.with(|read| {
@@ -28,7 +28,7 @@ impl BytesRead {
         });
     }
 
-    /// What the calling thread has read since the last call.
+    /// The reads of the calling thread since the last call.
     #[inline]
     pub(crate) fn take() -> Self {
         READ.take()

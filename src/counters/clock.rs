@@ -1,9 +1,10 @@
 use std::ops::Add;
 use std::time::Duration;
 
-/// A look at the clock, and perhaps at this thread's processor time.
+/// A reading of the clock, and possibly of this thread's processor time.
 ///
-/// Processor time costs a call of the kernel (0.2 us), the clock none: workers look at it once in a while only.
+/// Reading the processor time costs a system call (0.2 us), reading the clock none: workers read the processor time
+/// only now and then.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Lap {
     wall: Tick,
@@ -19,8 +20,8 @@ pub(crate) struct Spent {
 
 /// A point in time, in nanoseconds of the system's monotonic clock.
 ///
-/// Handing a batch over takes some twenty differences of times. Of these, each is a single subtraction; of the standard
-/// library's `Instant`, they were a fifteenth of all that handing over a small batch takes.
+/// Handing over a batch takes about twenty differences of times, each of which is a single subtraction here. With the
+/// standard library's `Instant`, they were a fifteenth of the time of handing over a small batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Tick(u64);
 
@@ -39,7 +40,7 @@ impl Tick {
         }
     }
 
-    /// The time since `earlier`; none if that is later.
+    /// The time since `earlier`; zero if that is later.
     #[inline]
     pub(crate) fn since(self, earlier: Self) -> Duration {
         Duration::from_nanos(self.0.saturating_sub(earlier.0))
@@ -76,12 +77,12 @@ impl Lap {
         Self { wall: now(), cpu: if with_cpu { thread_cpu() } else { None } }
     }
 
-    /// When it was.
+    /// The time of the lap.
     pub(crate) fn at(self) -> Tick {
         self.wall
     }
 
-    /// What was spent from here to `later`.
+    /// The time spent from here to `later`.
     pub(crate) fn to(self, later: Self) -> Spent {
         Spent {
             wall: later.wall.since(self.wall),
@@ -94,7 +95,7 @@ impl Lap {
         Self::now(self.cpu.is_some())
     }
 
-    /// What was spent from here to now.
+    /// The time spent from here to now.
     pub(crate) fn elapsed(self) -> Spent {
         self.to(self.again())
     }
@@ -106,7 +107,7 @@ impl Spent {
         Self { wall: self.wall + other.wall, cpu }
     }
 
-    /// The part of this that took so long, with its share of the processor time.
+    /// The part of this time that took `wall`, with its share of the processor time.
     pub(crate) fn part(self, wall: Duration) -> Self {
         let wall = wall.min(self.wall);
         let share = if wall.is_zero() { 0.0 } else { wall.as_secs_f64() / self.wall.as_secs_f64() };
@@ -120,7 +121,7 @@ impl Spent {
     }
 }
 
-/// Processor time of the calling thread; `None` if the system does not tell.
+/// Processor time of the calling thread; `None` if the system does not report it.
 pub(crate) fn thread_cpu() -> Option<Duration> {
     #[cfg(unix)]
     return Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime)).ok();
@@ -128,7 +129,7 @@ pub(crate) fn thread_cpu() -> Option<Duration> {
     None
 }
 
-/// Processor time of all threads of this process; `None` if the system does not tell.
+/// Processor time of all threads of this process; `None` if the system does not report it.
 pub(crate) fn process_cpu() -> Option<Duration> {
     #[cfg(unix)]
     return Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).ok();

@@ -1,4 +1,4 @@
-/// What is wrong with an image that is loaded all the same, because libjpeg loads it.
+/// A kind of damage of an image that is loaded nevertheless, because libjpeg loads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Damage {
     StrayBytes,

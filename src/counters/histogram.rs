@@ -5,7 +5,7 @@ use super::{add_alone, count, nanoseconds};
 
 /// Buckets per octave (doubling of time).
 const PARTS: usize = 4;
-/// Up to 2^41 ns, which is 37 minutes. Longer times count as that.
+/// Up to 2^41 ns, which is 37 minutes. Longer times count in the last bucket.
 pub(crate) const BUCKETS: usize = 40 * PARTS;
 
 /// Times by their logarithm, in a fixed number of buckets that any thread adds to.

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use super::{Tick, now};
 
-/// Time inside of the decoding of samples that is counted by itself.
+/// Time within the decoding of samples that is counted separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Inside {
     /// Resizing pictures and changing them at random.
@@ -13,12 +13,12 @@ pub(crate) struct Inside {
 }
 
 thread_local! {
-    /// Of the calling thread: decoders do not know for whom they work.
+    /// For the calling thread: decoders do not know for whom they work.
     static INSIDE: Cell<Inside> = const { Cell::new(Inside { resizing: Duration::ZERO, memory_wait: Duration::ZERO }) };
 }
 
 impl Inside {
-    /// What the calling thread has counted since the last [`take`](Self::take).
+    /// The times that the calling thread has counted since the last [`take`](Self::take).
     #[inline]
     pub(crate) fn so_far() -> Self {
         INSIDE.get()
@@ -29,7 +29,7 @@ impl Inside {
         INSIDE.take()
     }
 
-    /// The calling thread waits for memory since then.
+    /// Counts the time since `since`, in which the calling thread waited for memory.
     pub(crate) fn waited_for_memory(since: Tick) {
         let before = INSIDE.get();
         INSIDE.set(Self { memory_wait: before.memory_wait + now().since(since), ..before });

@@ -1,4 +1,4 @@
-//! Where the threads that do the work write statistics; `stats` reads them.
+//! The counters that working threads write; `stats` reads them.
 //!
 //! Nothing here allocates or waits while batches are made: numbers are added up, times go into histograms of fixed size, and
 //! the few slowest samples into a table of fixed size.
@@ -28,11 +28,11 @@ pub(crate) use slowest::{Slow, Slowest};
 pub(crate) use timeline::{Moment, Stretches, Timeline};
 pub(crate) use trainer::{TrainerClock, TrainerCounter};
 
-/// One stage's figures, summed over its threads.
+/// The counters of one stage, summed over its threads.
 #[derive(Debug)]
 pub(crate) struct StageCounter {
     pub(crate) busy_ns: AtomicU64,
-    /// The part of the busy time for which the processor time was read, too, and that processor time.
+    /// The part of the busy time for which the processor time was read, too, and this processor time.
     pub(crate) timed_ns: AtomicU64,
     pub(crate) cpu_ns: AtomicU64,
     pub(crate) samples: AtomicU64,
@@ -56,7 +56,7 @@ impl StageCounter {
         }
     }
 
-    /// Work on `samples` samples.
+    /// Counts work on `samples` samples.
     pub(crate) fn busy(&self, spent: Spent, samples: usize) {
         add(&self.busy_ns, spent.wall);
         if let Some(cpu) = spent.cpu {
@@ -66,12 +66,13 @@ impl StageCounter {
         self.handled(samples);
     }
 
-    /// `samples` samples that took practically no time.
+    /// Counts `samples` samples that took almost no time.
     pub(crate) fn handled(&self, samples: usize) {
         count(&self.samples, samples as u64);
     }
 
-    /// A whole batch of `samples` samples, and what was read for it. Only the calling thread may count in this stage.
+    /// Counts a whole batch of `samples` samples, and the bytes read for it. Only the calling thread may count in this
+    /// stage.
     pub(crate) fn busy_alone(&self, spent: Spent, samples: usize, read: BytesRead) {
         self.more_alone(spent);
         add_alone(&self.samples, samples as u64);
@@ -82,7 +83,7 @@ impl StageCounter {
         }
     }
 
-    /// More work on a batch that was counted before. Only the calling thread may count in this stage.
+    /// Counts more work on a batch that was counted before. Only the calling thread may count in this stage.
     pub(crate) fn more_alone(&self, spent: Spent) {
         add_alone(&self.busy_ns, nanoseconds(spent.wall));
         if let Some(cpu) = spent.cpu {
@@ -91,7 +92,7 @@ impl StageCounter {
         }
     }
 
-    /// Adds what was read meanwhile.
+    /// Adds the bytes that were read meanwhile.
     pub(crate) fn read(&self, read: BytesRead) {
         if read.requests > 0 {
             count(&self.bytes_read, read.bytes);
@@ -100,7 +101,7 @@ impl StageCounter {
     }
 }
 
-/// Whether nothing is counted, in builds that measure what counting costs (`benches/statistics.rs`).
+/// Whether nothing is counted, in builds that measure the cost of counting (`benches/statistics.rs`).
 const UNCOUNTED: bool = cfg!(ringfeed_uncounted);
 
 /// Adds to a counter.
@@ -115,7 +116,7 @@ pub(crate) fn add(counter: &AtomicU64, time: Duration) {
     count(counter, nanoseconds(time));
 }
 
-/// Adds to a counter that no other thread writes to, for a fraction of the cost of an atomic addition.
+/// Adds to a counter that no other thread writes to, at a fraction of the cost of an atomic addition.
 pub(crate) fn add_alone(counter: &AtomicU64, more: u64) {
     if !UNCOUNTED {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(more), Ordering::Relaxed);
@@ -126,7 +127,7 @@ pub(crate) fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// What the trainer waited for, in nanoseconds, and how full the ring was: integrals over time.
+/// The causes of the trainer's waits, in nanoseconds, and the fill level of the ring: integrals over time.
 #[derive(Debug, Default)]
 pub(crate) struct QueueCounter {
     /// Time in which this iterator had the ring.
@@ -137,8 +138,8 @@ pub(crate) struct QueueCounter {
     /// Batches times time.
     pub(crate) ready_batch_ns: AtomicU64,
     pub(crate) filling_batch_ns: AtomicU64,
-    /// Time that the trainer waited: for planning, for a slot that it holds itself, for a batch that is filled while no
-    /// other is ready, and for a batch while later ones are ready.
+    /// Time that the trainer waited: for planning, for a slot that it holds itself, for a batch that is being filled
+    /// while no other is ready, and for a batch while later ones are ready.
     pub(crate) wait_plan_ns: AtomicU64,
     pub(crate) wait_slot_ns: AtomicU64,
     pub(crate) wait_fill_ns: AtomicU64,
@@ -163,11 +164,11 @@ pub(crate) struct Counters {
     pub(crate) slot_waits: Histogram,
     /// Time that workers waited for work.
     pub(crate) idle_ns: AtomicU64,
-    /// Time that workers rested because they may use no more of the cores.
+    /// Time that workers rested because they had used up their share of the cores.
     pub(crate) rest_ns: AtomicU64,
     /// Time that workers waited to begin the transforms' code.
     pub(crate) lock_wait_ns: AtomicU64,
-    /// Time that workers waited for memory of the budget that others held.
+    /// Time that workers waited for memory of the budget that other threads held.
     pub(crate) memory_wait_ns: AtomicU64,
     pub(crate) trainer: TrainerCounter,
     pub(crate) queue: QueueCounter,
@@ -229,7 +230,7 @@ impl Counters {
         }
     }
 
-    /// So many arrays of scopes did not fit.
+    /// Counts this many arrays of scopes that did not fit.
     pub(crate) fn count_spilled(&self, arrays: u64) {
         if arrays > 0 {
             self.scope_spilled.fetch_add(arrays, Ordering::Relaxed);
@@ -255,8 +256,8 @@ impl Counters {
     }
 }
 
-/// How long reading took, by the number of jobs that read at the same time. This distinguishes storage that answers
-/// late from storage that gives only so many bytes per second.
+/// How long reading took, by the number of jobs that read at the same time. This distinguishes storage with high
+/// latency from storage with limited throughput.
 #[derive(Debug, Default)]
 pub(crate) struct Concurrency {
     reading: AtomicU64,

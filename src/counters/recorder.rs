@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering, fence};
 
 use super::{Tick, nanoseconds};
 
-/// What a thread did for some time, or how full the ring was at a time.
+/// The work of a thread for some time, or the fill level of the ring at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     Plan,
@@ -23,7 +23,7 @@ pub(crate) enum Kind {
     Upload,
     LoadWait,
     CopyWait,
-    /// A copy, from its beginning until it was seen to be complete. Several may be under way.
+    /// A copy, from its beginning until the upload thread saw that it was complete. Several may be in progress.
     Copy,
     /// The trainer's `next`, if batches come from a device.
     Take,
@@ -54,7 +54,7 @@ impl Kind {
     ];
 }
 
-/// Who did something.
+/// The thread of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Track {
     /// The thread that takes this iterator's batches from a device.
@@ -93,7 +93,7 @@ pub(crate) struct Recorder {
     iterators: AtomicU64,
 }
 
-/// A place for an event. The mark is odd while it is written; afterwards it says which event it is.
+/// A place for an event. The mark is odd while it is written; afterwards it identifies the event.
 #[derive(Debug, Default)]
 struct Place {
     mark: AtomicU64,
@@ -134,7 +134,7 @@ impl Recorder {
         place.mark.store(written, Ordering::Release);
     }
 
-    /// The events that are kept, in the order in which they ended, and the number of those that are not.
+    /// The events that are kept, in the order in which they ended, and the number of events that were dropped.
     pub(crate) fn read(&self) -> (Vec<Event>, u64) {
         let recorded = self.next.load(Ordering::Acquire);
         let first = recorded.saturating_sub(self.places.len() as u64);
@@ -207,7 +207,7 @@ impl Traced {
     }
 }
 
-/// The times of a job: the whole job, when it had read, and what it read or transformed after that.
+/// The times of a job: the whole job, the time at which it had read, and its reads and transforms after that.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spans {
     pub(crate) begin: Tick,
@@ -275,7 +275,7 @@ impl Tracer {
         }
     }
 
-    /// From now on, so many batches are ready and so many are filled.
+    /// Records how many batches are ready and being filled from now on.
     pub(crate) fn record_levels(&self, now: Tick, ready: usize, filling: usize) {
         self.record(Kind::Levels, self.trainer(), (now, now), Some(ready as u64), filling);
     }

@@ -5,7 +5,7 @@ use crate::sync::CounterMutex;
 
 use super::nanoseconds;
 
-/// How many samples are kept.
+/// Number of samples that are kept.
 const KEPT: usize = 10;
 
 /// One sample, and the longest time that each stage took for it.

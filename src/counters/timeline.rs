@@ -4,8 +4,8 @@ use crate::sync::CounterMutex;
 
 use super::{Counters, Tick};
 
-/// Most moments that are kept. When there are more, every second one is dropped, and from then on they come half as
-/// often.
+/// Maximum number of moments that are kept. If there are more, every second one is dropped, and from then on they are
+/// recorded half as often.
 const MOMENTS: usize = 256;
 /// Time between two moments, at first.
 const FIRST_NS: u64 = 10_000_000;
@@ -37,7 +37,7 @@ pub(crate) struct Timeline {
 
 #[derive(Debug)]
 struct Kept {
-    /// With room for all that there may be.
+    /// Its capacity is the maximum number of moments.
     moments: Vec<Moment>,
     every_ns: u64,
     /// Where the current stretch began.
@@ -99,7 +99,7 @@ impl Timeline {
 }
 
 impl Counters {
-    /// A batch was given to the trainer at `now`: keeps the sums if it is time to.
+    /// A batch was delivered to the trainer at `now`: records the sums if a moment is due.
     pub(crate) fn note_moment(&self, now: Tick) {
         let ns = super::nanoseconds(now.since(self.timeline.begin));
         if ns < self.timeline.due_ns.load(Ordering::Relaxed) {

@@ -3,8 +3,8 @@ use std::time::Duration;
 
 use super::{Histogram, Tick, add_alone, nanoseconds, now, process_cpu};
 
-/// What the trainer did: it waited for batches, or worked on them. Only the thread in the iterator's `next` counts
-/// here.
+/// The counters of the trainer: it waited for batches, or worked on them. Only the thread in the iterator's `next`
+/// counts here.
 #[derive(Debug)]
 pub(crate) struct TrainerCounter {
     pub(crate) wait_ns: AtomicU64,
@@ -13,7 +13,7 @@ pub(crate) struct TrainerCounter {
     /// Time in `next`, without waiting.
     pub(crate) deliver_ns: AtomicU64,
     pub(crate) batches: AtomicU64,
-    /// Batches that were there when they were asked for.
+    /// Batches that were ready when the trainer asked for them.
     pub(crate) ready: AtomicU64,
     pub(crate) waits: Histogram,
     pub(crate) steps: Histogram,
@@ -63,8 +63,8 @@ pub(crate) struct TrainerClock {
     entered: Option<(Tick, Duration)>,
     /// How long the trainer had waited when the last batch was given.
     waited_before: Duration,
-    /// The step on that batch, if it is over: what comes before the next batch, behind the end of an epoch, is one only if it takes
-    /// longer, such as an evaluation.
+    /// The step on that batch, once it is over. Time between the end of an epoch and the next batch counts as another
+    /// step only if it is longer than that step, such as an evaluation.
     step: Option<Duration>,
 }
 

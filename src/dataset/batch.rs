@@ -16,7 +16,7 @@ use crate::view::TensorView;
 use super::contract::BatchPlan;
 use super::state::State;
 
-/// What a slot holds in addition to its memory. It is recycled with the slot.
+/// The payload of a slot, in addition to its memory. It is recycled with the slot.
 #[derive(Debug, Default)]
 pub(crate) struct Batch {
     pub(crate) ticket: u64,
@@ -24,14 +24,14 @@ pub(crate) struct Batch {
     pub(crate) layout: Layout,
     /// Bad rows, found by any worker in any order.
     pub(crate) faults: Mutex<Vec<(usize, Error)>>,
-    /// Damage of those images among its samples that were loaded all the same.
+    /// Damage of those images among its samples that were loaded despite the damage.
     pub(crate) damage: Mutex<DamageTally>,
     /// Bad rows that were removed or replaced, in the order of rows, to be counted and named.
     pub(crate) bad: Vec<(usize, Error)>,
     /// Positions, samples and padding of the rows after some were removed or replaced. The plan itself does not change,
     /// because the batch may have to be filled again.
     pub(crate) kept: Option<Kept>,
-    /// An error that ends the epoch here, whatever the policy for bad records.
+    /// An error that ends the epoch here, under every policy for bad records.
     fatal: Mutex<Option<Error>>,
     /// The iterator's state after this batch was delivered.
     pub(crate) after: Option<State>,
@@ -57,7 +57,7 @@ impl Batch {
         std::mem::replace(&mut self.plan, plan)
     }
 
-    /// Marks the batch as failed: `error` ends the epoch in its place, unless another error already does.
+    /// Marks the batch as failed: `error` ends the epoch in its place, unless another error does so already.
     pub(crate) fn fail(&self, error: Error) {
         let mut fatal = self.fatal.lock();
         // Otherwise the error is dropped after the lock is released, because it may contain the user's objects.
@@ -71,7 +71,8 @@ impl Batch {
         self.fatal.get_mut().is_some()
     }
 
-    /// Takes what interrupted the code of a user that worked on it. The batch can be filled again then.
+    /// Takes the error of user code that was interrupted while it worked on the batch. The batch can be filled again
+    /// then.
     pub(crate) fn take_interruption(&mut self) -> Option<Error> {
         self.fatal.get_mut().take_if(|error| error.kind() == ErrorKind::Interrupted)
     }
@@ -101,7 +102,7 @@ impl AsRef<Layout> for Batch {
 ///
 /// It is an owned lease of the slot: you may keep it, send it to another thread, zip it or return it from a function.
 /// Its memory does not change until it drops; then the slot is filled again. Taking and dropping a batch neither copies
-/// nor allocates. If you keep more batches than the ring has spare slots, `next` gives [`ErrorKind::Exhausted`];
+/// nor allocates. If you keep more batches than the ring has spare slots, `next` returns [`ErrorKind::Exhausted`];
 /// [`DataSet::detach`] copies a batch out of the ring.
 pub struct DataSet {
     memory: Memory,
@@ -188,9 +189,8 @@ impl DataSet {
         &self.bytes()[..self.batch().layout.bytes()]
     }
 
-    /// The first byte of the batch's memory, where the tensors lie as [`layout`](Self::layout) says: to hand it to
-    /// another library. It may be written as long as the batch lives, but not while anything that was borrowed from the
-    /// batch is read.
+    /// The first byte of the batch's memory, to pass to another library; [`layout`](Self::layout) says where the
+    /// tensors are. The memory may be written as long as the batch lives, but not while a borrow of the batch is read.
     pub fn start(&mut self) -> NonNull<u8> {
         match &mut self.memory {
             Memory::Leased(lease) => lease.start(),
@@ -204,8 +204,8 @@ impl DataSet {
         self.batch().layout.rows()
     }
 
-    /// Whether it has no samples, because [`BadRecords::Skip`](crate::settings::BadRecords::Skip) left none of them. A training
-    /// step that divides by the number of samples must check this.
+    /// Whether it has no samples, because [`BadRecords::Skip`](crate::settings::BadRecords::Skip) left out all of them.
+    /// A training step that divides by the number of samples must check this.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }

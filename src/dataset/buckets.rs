@@ -24,7 +24,7 @@ const MEASURED_AT_ONCE: u64 = 1024;
 /// `last_batch` says what to do with it. Lengths come from an index or a header if the reader has one; otherwise all
 /// records are read once, when the source is opened.
 ///
-/// A position in the epoch's order is the number of a batch times the largest number of samples of any batch, plus the
+/// A position in the epoch's order is the index of a batch times the largest number of samples of any batch, plus the
 /// row. So resuming needs no scan, with any number of shards. Shards take batches in turn: they have the same number of
 /// batches, but not always the same number of samples.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -46,7 +46,7 @@ pub struct Buckets {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Beyond {
-    /// The first one is an error when the source is opened.
+    /// The first longer sample is an error when the source is opened.
     #[default]
     Error,
     /// They are left out.
@@ -54,7 +54,7 @@ pub enum Beyond {
 }
 
 impl Buckets {
-    /// The tensor among these whose length decides, and which of its sample's lengths that is.
+    /// The tensor among these whose length decides, and the index of that length among its sample's lengths.
     pub(crate) fn measured<'a>(
         &self,
         tensors: impl Iterator<Item = &'a TensorSpec> + Clone,

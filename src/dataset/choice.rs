@@ -36,15 +36,16 @@ impl ReaderSource {
     /// Each subset is read from beginning to end again and again, across epochs, every pass in a new order, so that all
     /// its samples are used equally often. Each aligned block of 1024 positions has each subset's exact share, rounded
     /// up or down; within a block, positions are shuffled. Without a shuffle, subsets are interleaved evenly, each in
-    /// its own order. A sample that comes again in an epoch is augmented anew.
+    /// its own order. A sample that occurs again in an epoch is augmented anew.
     #[must_use]
     pub fn mix(mut self, parts: impl IntoIterator<Item = (Subset, f64)>) -> Self {
         self.sampling.draw = Draw::Mixed(parts.into_iter().collect());
         self
     }
 
-    /// Number of samples per epoch. By default all that can be chosen, all subsets of a mix together. If samples are
-    /// neither weighted nor mixed, passes over them then continue across epochs, like a mix of one subset.
+    /// Number of samples per epoch. Default: the number of samples to choose from, in all subsets of a mix together. If
+    /// samples are neither weighted nor mixed, this makes passes over them continue across epochs, like a mix of one
+    /// subset.
     #[must_use]
     pub fn samples_per_epoch(mut self, samples: u64) -> Self {
         self.sampling.samples_per_epoch = Some(samples);

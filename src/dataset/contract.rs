@@ -18,14 +18,14 @@ use crate::transform::BatchMut;
 use super::policy::BadRecords;
 use super::state::State;
 
-/// A source of batches, as [`AsyncDataSetIterator`](crate::AsyncDataSetIterator) and
-/// [`AsyncShieldDataSetIterator`](crate::AsyncShieldDataSetIterator) take it.
+/// A source of batches for [`AsyncDataSetIterator`](crate::AsyncDataSetIterator) and
+/// [`AsyncShieldDataSetIterator`](crate::AsyncShieldDataSetIterator).
 pub trait Source {
     /// Splits into the sequential and the shared half.
     ///
     /// # Errors
     ///
-    /// What the configuration or the readers object to.
+    /// Errors of the configuration or of the readers.
     fn open(self: Box<Self>) -> Result<Opened>;
 
     /// Whether batches may be made ahead, on other threads; `false` for a shielded source.
@@ -62,8 +62,8 @@ pub struct Opened {
     pub seed: u64,
     /// Identifies the source, so that a changed one is noticed.
     pub fingerprint: Fingerprint,
-    /// Whether the next epoch may begin before it is asked for, because its order is known and beginning has no visible
-    /// effect.
+    /// Whether the next epoch may begin before the caller asks for it, because its order is known and beginning has no
+    /// visible effect.
     pub runs_on: bool,
 }
 
@@ -79,16 +79,16 @@ impl fmt::Debug for Opened {
     }
 }
 
-/// The sequential half of a source, used by one thread at a time. Only here are sequential state, user iterators and
-/// streamed reading.
+/// The sequential half of a source, used by one thread at a time. Only this half has sequential state, user iterators
+/// and streamed reading.
 pub trait Planner: Send {
     /// The next batch of the epoch, written into a recycled plan: positions, sample ids, and records if streamed.
     /// `false` ends the epoch.
     ///
     /// # Errors
     ///
-    /// What makes it impossible to continue; it arrives in the batch's place and ends the epoch. Report a single bad
-    /// record with [`BatchPlan::fault`] instead.
+    /// An error that makes it impossible to continue; it arrives in the batch's place and ends the epoch. Report a
+    /// single bad record with [`BatchPlan::fault`] instead.
     fn plan(&mut self, into: &mut BatchPlan) -> Result<bool>;
 
     /// Begins `epoch`, at its first batch.
@@ -102,7 +102,7 @@ pub trait Planner: Send {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source can't.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source can't resume.
     fn seek(&mut self, state: &State) -> Result<()>;
 
     /// Sets the time limit for everything that the planner reads. Called before anything is planned. By default the
@@ -111,25 +111,25 @@ pub trait Planner: Send {
         let _ = limit;
     }
 
-    /// What the planner's time is spent on, as statistics call the stage. By default, choosing samples.
+    /// The main work of the planner, under which statistics count its time. By default, choosing samples.
     fn planning(&self) -> Planning {
         Planning::Order
     }
 }
 
-/// The shared half of a source: any worker, any row, any order.
+/// The shared half of a source: any worker can call it, for any row, in any order.
 pub trait Filler: Send + Sync {
-    /// What a sample is made of.
+    /// The tensors of a sample.
     fn schema(&self) -> &Arc<Schema>;
 
     /// Whether rows have lengths that must be measured before a batch can be laid out. By default, whether the schema
-    /// has any. (Tensors that vary may also be used up before delivery.)
+    /// has any. (Tensors whose lengths vary may also be used up before delivery.)
     fn is_measured(&self) -> bool {
         self.schema().is_variable()
     }
 
-    /// Bytes per row that lie outside of the slot while it is filled, and use the processor's cache, too. By default
-    /// none.
+    /// Bytes per row that are outside of the slot while it is filled, and take space in the processor's cache, too. By
+    /// default none.
     fn bytes_aside(&self) -> usize {
         0
     }
@@ -139,7 +139,7 @@ pub trait Filler: Send + Sync {
         let _ = (plan, needs);
     }
 
-    /// The varying lengths of row `row`. Asked only if rows are [measured](Self::is_measured).
+    /// The varying lengths of row `row`. Called only if rows are [measured](Self::is_measured).
     ///
     /// # Errors
     ///
@@ -153,7 +153,7 @@ pub trait Filler: Send + Sync {
     /// A record that can't be read, with its place.
     fn fetch(&self, plan: &BatchPlan, rows: Range<usize>, nth: usize, scratch: &mut Scratch) -> Result<()>;
 
-    /// Decodes what `fetch` read as the job's `nth` row into `out`, and writes every byte of it. Does no I/O.
+    /// Decodes the bytes that `fetch` read as the job's `nth` row into `out`, and writes every byte of it. Does no I/O.
     ///
     /// # Errors
     ///
@@ -189,7 +189,8 @@ pub trait Filler: Send + Sync {
         }
     }
 
-    /// Whether a list of transforms is applied to its samples already; there can't be a second one. By default `false`.
+    /// Whether a list of transforms is already applied to its samples; a second list is not possible. By default
+    /// `false`.
     fn is_transformed(&self) -> bool {
         false
     }
@@ -204,7 +205,7 @@ pub trait Filler: Send + Sync {
     ///
     /// # Errors
     ///
-    /// What makes it impossible to deliver the batch. It arrives in the batch's place and ends the epoch.
+    /// An error that makes it impossible to deliver the batch. It arrives in the batch's place and ends the epoch.
     fn finish(&self, batch: &mut BatchMut<'_>, scratch: &mut Scratch) -> Result<()> {
         let _ = (batch, scratch);
         Ok(())
@@ -217,11 +218,11 @@ pub trait Filler: Send + Sync {
         None
     }
 
-    /// Where row `row` comes from.
+    /// The place of row `row` in the data.
     fn place(&self, plan: &BatchPlan, row: usize) -> Location;
 }
 
-/// What a batch will contain. Plans are recycled: planning allocates nothing once the vectors have their size.
+/// The plan of a batch. Plans are recycled: planning allocates nothing once the vectors have their size.
 #[derive(Debug, Default)]
 pub struct BatchPlan {
     /// The epoch, from 0.
@@ -234,14 +235,14 @@ pub struct BatchPlan {
     pub positions: Vec<u64>,
     /// For each row, the index of its record in the source.
     pub samples: Vec<u64>,
-    /// For each row, which draw of its sample it is, if samples come several times in an epoch: any numbers that differ
-    /// for two draws of one sample. Empty if each sample comes once.
+    /// For each row, the draw of its sample, if samples occur several times in an epoch: any number that differs
+    /// between two draws of one sample. Empty if each sample occurs once.
     pub draws: Vec<u64>,
     /// For each row of a streamed source, its record. Records beyond the number of rows are spare.
     pub records: Vec<Record>,
     /// Number of rows at the end that are only padding: of the last batch, or of a shard that has too few samples.
     pub padding: usize,
-    /// Global position after this batch on all shards, where the epoch continues.
+    /// Global position after this batch on all shards, at which the epoch continues.
     pub end: u64,
     pub(crate) faults: Vec<(usize, Error)>,
     /// Bytes that were requested ahead, held until the batch is filled.
@@ -251,17 +252,17 @@ pub struct BatchPlan {
     pub(crate) measured: Option<Extents>,
     /// The extents of each row, if tensors are ragged.
     pub(crate) lengths: Vec<Extents>,
-    /// Most rows that memory has room for; `None` if nobody has set a limit.
+    /// Maximum number of rows for which there is memory; `None` if there is no limit.
     pub(crate) most_rows: Option<u64>,
 }
 
-/// Takes what interrupted the code of a user, which is no fault of a row.
+/// Takes the error of interrupted user code, which is not a fault of a row.
 pub(crate) fn take_interruption(faults: &mut Vec<(usize, Error)>) -> Option<Error> {
     faults.extract_if(.., |(_, error)| error.kind() == ErrorKind::Interrupted).map(|(_, error)| error).next()
 }
 
 impl BatchPlan {
-    /// Takes what interrupted measuring, which then begins again.
+    /// Takes the error that interrupted measuring, which then begins again.
     pub(crate) fn take_interruption(&mut self) -> Option<Error> {
         let error = take_interruption(&mut self.faults)?;
         self.measured = None;
@@ -364,13 +365,13 @@ impl BatchPlan {
         Err(Error::new(ErrorKind::Config, format!("the planner planned batch {} with {problem}", self.index)))
     }
 
-    /// Key of everything random in the epoch, from the source's seed and [`epoch`](Self::epoch). It is set for every
+    /// Key of all random numbers in the epoch, from the source's seed and [`epoch`](Self::epoch). It is set for every
     /// plan, also for those of your own planner.
     pub fn key(&self) -> RandomKey {
         self.key.unwrap_or(RandomKey::new(0))
     }
 
-    /// The sample of row `row`, with the key of its randomness: `key().with(id)`, and another one for each further
+    /// The sample of row `row`, with the key of its random numbers: `key().with(id)`, and another key for each further
     /// [draw](Self::draws).
     ///
     /// # Panics

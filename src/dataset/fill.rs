@@ -14,14 +14,14 @@ use crate::sync::{AtomicBool, Ordering};
 use super::batch::Batch;
 use super::contract::{BatchPlan, Filler, Planner, take_interruption};
 
-/// Rows that take this long are timed one by one. Reading the clock twice then takes less than half a percent of that
+/// Rows that take this long are timed individually. Reading the clock twice then takes less than half a percent of that
 /// time.
 const TIMED_ROW_NS: u64 = 20_000;
 
 /// Fills a share's rows: fetches all, then decodes all. Bad rows and caught panics go to the batch's faults.
 ///
-/// `stop` is looked at between rows; a stopped share is left as it is, which is not whole. A row takes `row_ns` nanoseconds, as far as is
-/// known: rows that take long are timed one by one.
+/// `stop` is checked between rows; a stopped share is left as it is, and is not whole. A row takes `row_ns`
+/// nanoseconds, as far as known: rows that take long are timed individually.
 pub(crate) fn fill_rows(
     filler: &dyn Filler,
     share: &mut Share<Batch>,
@@ -164,7 +164,8 @@ pub(super) fn located(filler: &dyn Filler, plan: &BatchPlan, row: usize, error: 
     error.at_record(place.record.unwrap_or(plan.samples[row]))
 }
 
-/// Adds the place of the batch's largest sample to the error that there is no memory for the batch, where samples differ.
+/// Adds the place of the batch's largest sample to the error that there is no memory for the batch, if samples differ
+/// in size.
 #[cold]
 pub(crate) fn at_largest(filler: &dyn Filler, plan: &BatchPlan, error: Error) -> Error {
     if !filler.is_measured() || error.path().is_some() {
@@ -213,21 +214,21 @@ pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &
     extents
 }
 
-/// Most rows of `schema`, with their plan, that fit into `bytes` bytes if each is as short as possible.
+/// Maximum number of rows of `schema`, with their plan, that fit into `bytes` bytes if each is as short as possible.
 pub(crate) fn most_rows(schema: &Schema, bytes: u64) -> u64 {
-    /// For a position, a sample id and which draw of it this is.
+    /// For a position, a sample id and the number of its draw.
     const PLAN_BYTES: u64 = 24;
     let mut layout = Layout::default();
     let row = layout.compute(schema, 1, Extents::default()).map_or(0, |()| layout.tensor_bytes() as u64);
     bytes / row.saturating_add(PLAN_BYTES)
 }
 
-/// What a plan depends on in addition to its planner.
+/// The inputs of a plan in addition to its planner.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct PlanTerms {
     /// The source's seed.
     pub(crate) seed: u64,
-    /// Most rows that memory has room for; `None` if nobody has set a limit.
+    /// Maximum number of rows for which there is memory; `None` if there is no limit.
     pub(crate) most_rows: Option<u64>,
 }
 

@@ -12,13 +12,13 @@ use super::report::{Moment, Report};
 use super::settle::BadRecord;
 use super::state::State;
 
-/// The batches of one epoch, then of the next: what a training loop uses.
+/// The batches of one epoch, then of the next: the interface for a training loop.
 ///
-/// [`epochs`](Self::epochs) goes through several epochs, [`epoch`](Self::epoch) through one. You can also use the
-/// iterator itself: `next` gives the batches of an epoch in order and then `None`, until [`reset`](Self::reset) begins
-/// the next epoch. A further `next` without a reset gives an error of kind [`Ended`], so that no loop trains on
-/// nothing. An error is an item in its batch's place, and ends the epoch. The only exception is an [`Exhausted`] ring:
-/// drop a batch and continue.
+/// [`epochs`](Self::epochs) loops over several epochs, [`epoch`](Self::epoch) over one. You can also use the iterator
+/// itself: `next` gives the batches of an epoch in order and then `None`, until [`reset`](Self::reset) begins the next
+/// epoch. A further `next` without a reset returns an error of kind [`Ended`], so that no loop trains on nothing. An
+/// error is an item in its batch's place, and ends the epoch. The only exception is an [`Exhausted`] ring: drop a batch
+/// and continue.
 ///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
@@ -37,7 +37,7 @@ use super::state::State;
 /// [`Ended`]: crate::ErrorKind::Ended
 /// [`Exhausted`]: crate::ErrorKind::Exhausted
 pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
-    /// The batches of the next epoch. If nothing was taken yet, this is the first epoch; after a [`seek`](Self::seek),
+    /// The batches of the next epoch. If no batch was taken yet, this is the first epoch; after a [`seek`](Self::seek),
     /// it is the rest of the state's epoch. An epoch that was left before its end is not continued.
     ///
     /// # Errors
@@ -48,21 +48,21 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
     }
 
     /// `count` epochs, one after another, each as [`epoch`](Self::epoch) gives it. The rest of a resumed epoch counts
-    /// as one: to continue a run of 90 epochs, use `epochs(90 - state.epoch)`. Go through each epoch before you take
-    /// the next one.
+    /// as one epoch: to continue a run of 90 epochs, use `epochs(90 - state.epoch)`. Loop over each epoch before you
+    /// take the next one.
     fn epochs(&mut self, count: u64) -> Epochs<'_> {
         Epochs::new(self.as_dyn(), count)
     }
 
     /// Waits at most `time` until [`next`](Iterator::next) can return without waiting (a batch, an error, or the end),
-    /// and says whether it can. For callers that must react to something else while they wait, such as a key. An
-    /// iterator that makes batches in `next` itself returns `true` at once.
+    /// and returns whether it can. This is for callers that must react to something else while they wait, such as a
+    /// key. An iterator that makes batches in `next` itself returns `true` at once.
     fn ready_within(&mut self, time: Duration) -> bool {
         let _ = time;
         true
     }
 
-    /// Begins the epoch that [`epoch`](Self::epoch) gives: does nothing if nothing was taken since the last reset or
+    /// Begins the epoch that [`epoch`](Self::epoch) gives: does nothing if no batch was taken since the last reset or
     /// seek, and resets otherwise.
     ///
     /// # Errors
@@ -70,7 +70,8 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
     /// As [`reset`](Self::reset).
     fn begin_epoch(&mut self) -> Result<()>;
 
-    /// Begins the next epoch; does nothing before the first batch of one. Batches that are still held stay as they are.
+    /// Begins the next epoch; does nothing before the first batch of an epoch. Batches that the caller still holds do
+    /// not change.
     ///
     /// # Errors
     ///
@@ -78,9 +79,9 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
     /// [`ErrorKind::TimedOut`](crate::ErrorKind::TimedOut) if a worker or reader does not stop within `close_wait`.
     fn reset(&mut self) -> Result<()>;
 
-    /// Resumes at the position of `state`, which [`state`](Self::state) or
-    /// [`DataSet::state_after`](crate::DataSet::state_after) gave, also with another number of shards or workers. This
-    /// needs no replay and no scan, except that a stream is read up to the position.
+    /// Resumes at the position of `state`, from [`state`](Self::state) or
+    /// [`DataSet::state_after`](crate::DataSet::state_after), also with another number of shards or workers. This needs
+    /// no replay and no scan, except that a stream is read up to the position.
     ///
     /// # Errors
     ///
@@ -101,8 +102,8 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
     /// The statistics so far. Allocates; call it once per epoch or per second, not once per batch.
     fn stats(&self) -> Stats;
 
-    /// A handle with which any thread can read the statistics while this one works. An iterator that wraps another one
-    /// returns the inner iterator's handle; by default there is nothing to read.
+    /// A handle with which any thread can read the statistics while this thread works. An iterator that wraps another
+    /// one returns the inner iterator's handle; by default there is nothing to read.
     fn stats_handle(&self) -> StatsHandle {
         StatsHandle::default()
     }
@@ -115,14 +116,14 @@ pub trait DataSetIterator: Iterator<Item = Result<DataSet>> + Send + AsDyn {
         Vec::new()
     }
 
-    /// Everything that is known of the run, to be saved as a page or as data.
+    /// A report with all information about the run, to be saved as a page or as data.
     fn report(&self) -> Report {
         Report::of(self)
     }
 }
 
 impl Report {
-    /// What an iterator knows now.
+    /// The information that an iterator has now.
     pub fn of(iterator: &(impl DataSetIterator + ?Sized)) -> Self {
         Self::new(iterator.stats(), iterator.timeline(), iterator.bad_records())
     }
@@ -282,7 +283,7 @@ impl<'a, I: ByEpoch + ?Sized> Epochs<'a, I> {
 impl<'a, I: ByEpoch + ?Sized> Iterator for Epochs<'a, I> {
     type Item = Result<Epoch<'a, I>>;
 
-    /// Begins the next epoch. There is none after an error.
+    /// Begins the next epoch. After an error there is no next epoch.
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let taken = self.home.lock().take();

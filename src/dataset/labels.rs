@@ -49,8 +49,8 @@ fn no_classes() -> Error {
 
 /// The class of every record: 4 bytes each.
 ///
-/// If a reader does not know its [labels](RecordReader::label), every record is read and decoded once, on this thread:
-/// cheap for tables and label files, as much work as an epoch for sequences.
+/// If a reader does not know its [labels](RecordReader::label), every record is read and decoded once, on this thread.
+/// This is cheap for tables and label files, and as much work as an epoch for sequences.
 ///
 /// ```
 /// use ringfeed::csv::{CsvOptions, CsvReader};
@@ -66,9 +66,8 @@ fn no_classes() -> Error {
 /// ```
 ///
 /// # Errors
-///
-/// [`ErrorKind::Schema`] if there is no tensor of classes; [`ErrorKind::Data`] for a class below 0 or above 2^32 - 1; and
-/// what reading the records gives.
+/// [`ErrorKind::Schema`] if there is no tensor of classes; [`ErrorKind::Data`] for a class below 0 or above 2^32 - 1;
+/// and errors of reading the records.
 pub fn read_labels(reader: &(impl RecordReader + ?Sized)) -> Result<Vec<u32>> {
     let schema = Schema::new(reader.tensors().to_vec())?;
     let tensor = class_tensor(reader.tensors());

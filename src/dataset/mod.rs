@@ -1,4 +1,4 @@
-//! Batches: how they are planned, filled and settled, and what the trainer gets.
+//! Batches: planning, filling, settling bad records, and the trainer's interface.
 //!
 //! A [`Source`] splits once into a sequential [`Planner`] (which samples come next, and their bytes if they can only be
 //! read in order) and a shared [`Filler`] (bytes to numbers, any row on any thread). `fill.rs` runs a filler over a

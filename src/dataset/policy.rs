@@ -9,12 +9,12 @@ pub enum BadRecords {
     #[default]
     Fail,
     /// They are left out, counted and named. Their batches have fewer samples, and no later batch changes. Every batch
-    /// is delivered, even one without any sample ([`DataSet::is_empty`](crate::DataSet::is_empty)): the number of
-    /// batches does not depend on the data, so that all shards take the same number of steps. Beyond a limit the epoch
-    /// ends with [`ErrorKind::TooManyBad`](crate::ErrorKind::TooManyBad).
+    /// is delivered, even one without any sample ([`DataSet::is_empty`](crate::DataSet::is_empty)). So the number of
+    /// batches does not depend on the data, and all shards take the same number of steps. Beyond a limit the epoch ends
+    /// with [`ErrorKind::TooManyBad`](crate::ErrorKind::TooManyBad).
     Skip(BadLimits),
-    /// Each is replaced by another sample, chosen by (seed, epoch, position, attempt), counted and named: batch sizes,
-    /// step counts and all other samples stay as they are, on every shard. Needs random access.
+    /// Each is replaced by another sample, chosen by (seed, epoch, position, attempt), counted and named. Batch sizes,
+    /// step counts and all other samples stay the same, on every shard. Needs random access.
     Replace(BadLimits),
 }
 
@@ -40,7 +40,7 @@ pub struct BadLimits {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
     /// Maximum share of bad records among the samples, from 0 to 1. If the number of samples is not known in advance,
-    /// among the samples so far, from the thousandth on.
+    /// the share is that among the samples so far, checked from the thousandth sample on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub share: Option<f64>,
     /// Maximum number of bad records in a row.

@@ -63,7 +63,7 @@ pub(super) struct ReaderFiller {
     pub(super) schema: Arc<Schema>,
     pub(super) components: Vec<Component>,
     pub(super) order: Order,
-    /// The length that decides the bucket, and what it is padded to.
+    /// The length that decides the bucket, and its padding.
     pub(super) length: Option<BucketLength>,
 }
 

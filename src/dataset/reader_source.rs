@@ -113,16 +113,16 @@ impl ReaderSource {
         self
     }
 
-    /// Shuffles the order of chunks (what a file stores as a unit, such as a row group, or runs of 1024 records), and
-    /// then the samples of this many neighbouring chunks together. For data that is much larger than memory. Needs
-    /// [`shuffle`](Self::shuffle). [`RecordReader::chunks`] says what a reader's chunks are.
+    /// Shuffles the order of chunks, and then the samples of this many neighbouring chunks together. A chunk is a unit
+    /// that a file stores, such as a row group, or a run of 1024 records; see [`RecordReader::chunks`]. For data that
+    /// is much larger than memory. Needs [`shuffle`](Self::shuffle).
     #[must_use]
     pub fn shuffle_blocks(mut self, chunks: u64) -> Self {
         self.sampling.blocks = Some(chunks);
         self
     }
 
-    /// The seed of everything random except the order, which stays that of the readers.
+    /// The seed of all random numbers except the order, which stays that of the readers.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
@@ -339,7 +339,7 @@ impl Source for ReaderSource {
     }
 }
 
-/// Plans positions only. Whoever fills the batch reads the records.
+/// Plans positions only. The worker that fills the batch reads the records.
 struct IndexPlanner {
     order: Order,
     shard: Shard,

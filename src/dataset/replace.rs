@@ -14,7 +14,7 @@ use super::fill::{fill_row, located};
 use super::policy::BadRecords;
 use super::settle::compact;
 
-/// Most candidates that are tried for one bad record before the batch fails.
+/// Maximum number of candidates that are tried for one bad record before the batch fails.
 const ATTEMPTS: u64 = 32;
 
 /// Makes the keys of replacements different from those of augmentation.

@@ -16,11 +16,13 @@ use super::iterator::DataSetIterator;
 use super::settle::BadRecord;
 use super::state::State;
 
-/// Repeats batches that are already loaded, like an infinitely fast loader: to see how fast the trainer would be then.
+/// Repeats batches that are already loaded, like an infinitely fast loader, to show how fast the trainer would then be.
 ///
-/// Nothing is read or decoded, so the trainer has all cores to itself. [`Headspace`] compares it with a run that loads.
+/// Nothing is read or decoded, so the trainer has all cores to itself. [`Headspace`] compares a replay with a run that
+/// loads.
 ///
-/// The kept batches come again and again: a consumer of DLPack that writes into one changes what comes next time.
+/// The kept batches are delivered again and again: if a consumer of DLPack writes into one, the next delivery has the
+/// change.
 ///
 /// ```
 /// use ringfeed::source::{Headspace, Replay};
@@ -154,7 +156,7 @@ impl DataSetIterator for Replay {
         Ok(())
     }
 
-    /// Always refused: a replay has no positions.
+    /// Always returns an error: a replay has no positions.
     fn seek(&mut self, _: &State) -> Result<()> {
         Err(Error::new(ErrorKind::Unsupported, "a replay has no places to go on from"))
     }
@@ -171,7 +173,7 @@ impl DataSetIterator for Replay {
         Some(self.batches_per_epoch)
     }
 
-    /// Only the trainer's figures, because nobody else works.
+    /// Only the trainer's statistics, because no other thread works.
     fn stats(&self) -> Stats {
         self.given_out.stats()
     }
@@ -185,15 +187,15 @@ impl DataSetIterator for Replay {
     }
 }
 
-/// How fast the trainer is, and how fast it would be if it never waited and had the machine to itself. `Display` prints
-/// a sentence.
+/// The speed of the trainer, and its speed if it never waited and had the machine to itself. `Display` prints a
+/// sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Headspace {
     /// Samples per second with the loader.
     pub samples_per_second: f64,
     /// Samples per second with an infinitely fast loader that uses no CPU time.
     pub most_samples_per_second: f64,
-    /// The second of these divided by the first.
+    /// `most_samples_per_second` divided by `samples_per_second`.
     pub factor: f64,
     /// Mean time of a step of the trainer while the loader works, in seconds.
     pub step_seconds: f64,

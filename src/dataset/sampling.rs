@@ -8,7 +8,7 @@ use crate::read::RecordReader;
 
 use super::labels::labels_of;
 
-/// The samples that a source takes, and how often.
+/// The samples that a source uses, and how often.
 #[derive(Default)]
 pub(super) struct Sampling {
     pub(super) subset: Option<Subset>,
@@ -92,7 +92,7 @@ impl Sampling {
         Ok(Order { len, seed, shuffled, picks, blocks })
     }
 
-    /// Distinguishes this choice from others; `None` if all samples are taken once.
+    /// Distinguishes this choice from others; `None` if all samples are used once.
     pub(super) fn hash(&self, order: &Order) -> Option<u64> {
         let key = RandomKey::new(order.len);
         if let (Some(blocks), Picks::Once(subset)) = (&order.blocks, &order.picks) {

@@ -11,7 +11,7 @@ use super::policy::BadRecords;
 /// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct BadRecord {
-    /// The epoch in which it was first met, from 0.
+    /// The epoch in which it was first found, from 0.
     pub epoch: u64,
     /// Its position in that epoch's order.
     pub position: u64,
@@ -19,13 +19,13 @@ pub struct BadRecord {
     pub sample: u64,
     /// The kind of error.
     pub kind: ErrorKind,
-    /// Where it is: the file, and whatever else is known.
+    /// Where it is: the file, and all other known parts.
     pub place: Location,
     /// Place and reason.
     pub error: String,
     /// Index of the record that replaced it, if bad records are replaced.
     pub replacement: Option<u64>,
-    /// How often it was met: in several epochs, or in one epoch that draws it several times.
+    /// How often it was found: in several epochs, or in one epoch that draws it several times.
     pub times: u64,
 }
 

@@ -8,7 +8,7 @@ use crate::read::RecordReader;
 use super::shares::{FOLDS, SLACK, SPLIT, fold_fault, shares_fault};
 use super::strata::Strata;
 
-/// A number in [0, 1) for each name; it decides the part that the sample goes to.
+/// A number in [0, 1) for each name; it decides the sample's part.
 fn unit_of(reader: &(impl RecordReader + ?Sized), sample: u64, key: RandomKey, name: &mut Vec<u8>) -> f64 {
     name.clear();
     reader.name(sample, name);
@@ -81,7 +81,7 @@ impl Subset {
         Ok((train, held_out))
     }
 
-    /// Gives each sample to a part, by a number between 0 and 1 that belongs to its name.
+    /// Assigns each sample to a part, by a number between 0 and 1 that belongs to its name.
     fn deal<const N: usize>(
         &self,
         reader: &(impl RecordReader + ?Sized),

@@ -10,7 +10,7 @@ use crate::read::Fingerprint;
 /// The position of an iterator. A later run resumes there, with any number of shards and workers, any prefetch, with or
 /// without the shield. Small plain data: less than 256 bytes of JSON.
 ///
-/// Every later version of Ringfeed can read it. A state that a later version wrote is refused, and the error says so.
+/// Every later version of Ringfeed can read it. A state from a later version is an error that says so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct State {
     /// Version of this format, and of the orders in which positions are counted.
@@ -20,7 +20,7 @@ pub struct State {
     /// The epoch, from 0.
     pub epoch: u64,
     /// Number of positions of the epoch's global order that the batches so far have covered, on all shards together,
-    /// bad records included. If shards were stopped one step apart, resume from the smallest.
+    /// bad records included. If shards stopped one step apart, resume from the smallest.
     pub position: u64,
     /// Bad records of this shard in this epoch so far.
     pub bad: u64,

@@ -1,4 +1,4 @@
-//! Parts and folds of a data set with the same share of each class, and with no group in two of them.
+//! Parts and folds of a data set with the same share of each class. Groups are never divided.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -9,14 +9,14 @@ use crate::read::RecordReader;
 
 use super::shares::{FOLDS, SLACK, SPLIT, fold_fault, shares_fault};
 
-/// Most folds of fewer samples, so that some are empty.
+/// Maximum number of folds if there are fewer samples, so that some folds are empty.
 const MOST_EMPTY: u64 = 1 << 16;
 
 /// Classes and groups for splits and folds: a class and a group for each sample of the whole source, which decide in
 /// addition to the names of the samples.
 ///
 /// With classes, each part has its share of every class, to less than one sample if there are no groups. With groups,
-/// all samples of a group are in one part, and parts come as near to their shares (of every class, if there are
+/// all samples of a group are in one part. Parts then come as close to their shares (of every class, if there are
 /// classes) as whole groups allow: large groups are assigned first, each to the part that lacks most. The result
 /// depends only on classes, groups, names, shares and seed. Unlike in a split by names, a sample that is added later
 /// may move others.

@@ -67,14 +67,14 @@ impl StreamSource {
         self
     }
 
-    /// The seed of everything random.
+    /// The seed of all random numbers.
     #[must_use]
     pub fn seed(mut self, seed: u64) -> Self {
         self.seed = seed;
         self
     }
 
-    /// What to do with an incomplete last batch; [`LastBatch::Pad`] needs random access and is refused.
+    /// What to do with an incomplete last batch; [`LastBatch::Pad`] needs random access and is an error.
     #[must_use]
     pub fn last_batch(mut self, last_batch: LastBatch) -> Self {
         self.last_batch = last_batch;
@@ -134,7 +134,7 @@ impl Source for StreamSource {
 
 /// Reads the records of each batch into its plan.
 struct StreamPlanner {
-    /// `None` while it is read within a time limit; after the limit has passed, for ever.
+    /// `None` while it is read within a time limit, and permanently after a read has passed the limit.
     stream: Option<Box<dyn RecordStream>>,
     limited: Option<Limited<OneRecord>>,
     planning: Planning,

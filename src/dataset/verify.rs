@@ -17,14 +17,14 @@ use crate::sync::Mutex;
 use super::contract::{BatchPlan, Filler, Planner, Source};
 use super::fill::{PlanTerms, fetch_rows, located, plan_batch};
 
-/// Most bad samples that a [`VerifyReport`] lists: the first ones. Others are only counted.
+/// Maximum number of bad samples that a [`VerifyReport`] lists: the first ones. Others are only counted.
 const LISTED: usize = 100_000;
 
 /// Number of samples whose bytes a worker holds at a time: enough to read neighbours at once, and few enough for large
 /// files.
 const FETCHED: usize = 8;
 
-/// How much of each sample was looked at.
+/// The part of each sample that was checked.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -32,24 +32,24 @@ pub enum VerifiedPart {
     /// Its values, which were decoded.
     #[default]
     Values,
-    /// The number of fields and their text: of a table without settings, whose columns may hold anything.
+    /// The number of fields and their text: for a table without settings, whose columns may hold anything.
     Form,
 }
 
-/// Every bad sample of a source. Of several files, one that can't be opened counts as one bad sample, but not among the
-/// samples that were read.
+/// Every bad sample of a source. If the source has several files, a file that can't be opened counts as one bad sample,
+/// but not as a sample that was read.
 #[derive(Debug, Default)]
 pub struct VerifyReport {
-    /// How much of each sample was looked at.
+    /// The part of each sample that was checked.
     pub checked: VerifiedPart,
     /// Samples that were read, bad ones included.
     pub samples: u64,
     /// How many of them are bad.
     pub bad_samples: u64,
-    /// The bad ones in the source's order, each with its place and reason: the first 100,000.
+    /// The first 100,000 bad samples in the source's order, each with its place and reason.
     pub bad: Vec<Error>,
-    /// Samples with damaged images that are loaded anyway, because libjpeg loads them with a warning. They are bad only
-    /// with [`ImageOptions::strict`](crate::images::ImageOptions::strict).
+    /// Samples with damaged images that are loaded despite the damage, because libjpeg loads them with a warning. They
+    /// are bad only with [`ImageOptions::strict`](crate::images::ImageOptions::strict).
     pub damaged: u64,
     /// The kinds of damage that were found.
     pub damage: Vec<DamageStats>,
@@ -91,7 +91,7 @@ pub struct VerifyProgress {
     pub total: Option<u64>,
 }
 
-/// What a callback for progress returns: nothing, or whether to continue.
+/// The return value of a callback for progress: nothing, or whether to continue.
 pub trait Proceed {
     /// Whether to continue.
     fn proceed(self) -> bool;
@@ -113,9 +113,9 @@ impl Proceed for ControlFlow<()> {
 ///
 /// Bad samples never end it, under any policy of the source; panics in decoders count as bad samples. Any of the
 /// threads calls `on_progress` after each of the source's batches. If it returns [`ControlFlow::Break`], verification
-/// stops: the report has what was found so far, and [`VerifyReport::ended_by`] is of kind [`ErrorKind::Interrupted`].
-/// Each thread holds one decoded sample and the bytes of a few; otherwise memory grows only with the list of bad
-/// samples, which ends at 100,000.
+/// stops: the report has the results so far, and [`VerifyReport::ended_by`] is of kind [`ErrorKind::Interrupted`]. Each
+/// thread holds one decoded sample and the bytes of a few; otherwise memory grows only with the list of bad samples,
+/// which ends at 100,000.
 ///
 /// ```
 /// use ringfeed::inspect::verify_source;
@@ -131,7 +131,7 @@ impl Proceed for ControlFlow<()> {
 ///
 /// # Errors
 ///
-/// What the source objects to when it is opened.
+/// Errors of opening the source.
 pub fn verify_source<G: Proceed>(
     source: impl Source,
     workers: usize,
@@ -140,7 +140,7 @@ pub fn verify_source<G: Proceed>(
     verify_known(source, workers, BTreeMap::new(), on_progress)
 }
 
-/// Like [`verify_source`]; the samples in `known` are bad for the reasons given there, and are not read.
+/// Like [`verify_source`]. The samples in `known` are bad for the reasons given there, and are not read.
 pub(crate) fn verify_known<G: Proceed>(
     source: impl Source,
     workers: usize,
@@ -177,8 +177,8 @@ pub(crate) fn verify_known<G: Proceed>(
 
 struct Run<'a> {
     known: Vec<u64>,
-    /// Holds the planner while nobody plans. Whoever plans takes it out, so that no lock is held meanwhile: planning
-    /// may read files.
+    /// Holds the planner while no thread plans. A thread that plans takes it out, so that no lock is held meanwhile:
+    /// planning may read files.
     planning: (Sender<Planning>, Receiver<Planning>),
     found: Mutex<Found>,
     filler: &'a dyn Filler,
@@ -202,12 +202,12 @@ struct Found {
     damage: DamageTally,
 }
 
-/// What a worker keeps from sample to sample.
+/// A worker's buffers, kept from sample to sample.
 #[derive(Default)]
 struct Worker {
     scratch: Scratch,
     layout: Layout,
-    /// Room for one sample, aligned as a slot is.
+    /// Memory for one sample, aligned like a slot.
     memory: Vec<u64>,
     extents: Vec<Extents>,
     bad: Vec<(u64, Error)>,
@@ -269,7 +269,7 @@ impl Run<'_> {
         self.hand_on(planning);
     }
 
-    /// Ends the run because code of a user was interrupted: what it worked on is neither good nor bad.
+    /// Ends the run because a user's code was interrupted: its sample is neither good nor bad.
     fn interrupt(&self, error: Error) {
         let Ok(mut planning) = self.planning.1.recv() else { return };
         planning.ended = true;
@@ -299,7 +299,7 @@ impl Worker {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Interrupted`], and nothing else.
+    /// Only [`ErrorKind::Interrupted`].
     fn verify(
         &mut self,
         filler: &dyn Filler,
@@ -390,7 +390,7 @@ mod tests {
     use crate::read::{Array, RecordReader, Sample, SampleStream};
     use crate::schema::{Role, TensorSpec};
 
-    /// Every tenth record is bad: by turns it can't be fetched, measured or decoded, or its decoder panics.
+    /// Every tenth record is bad: in turn, it can't be fetched, measured or decoded, or its decoder panics.
     struct Flaky([TensorSpec; 1]);
 
     impl Flaky {

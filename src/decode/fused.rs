@@ -1,13 +1,13 @@
 //! Conversions and `fma(x, scale, bias)` over slices, compiled for the processor at hand.
 //!
-//! `f32::mul_add` rounds once everywhere, so every path gives the same bits; but without the FMA instruction it is a
-//! call of the mathematics library (some 20 times slower). The loops are therefore compiled twice, and one is chosen at
-//! run time by what the processor has.
+//! `f32::mul_add` rounds once everywhere, so every path gives the same bits. But without the FMA instruction it is a
+//! call of the mathematics library (about 20 times slower). The loops are therefore compiled twice, and one version is
+//! chosen at run time by the processor's instructions.
 
 use crate::processor::{Kernel, dispatch};
 
 /// Writes `to(x)` for each value. With these vectors, converting tokens of 16 bits to 64 takes a sixth less time than
-/// with those that every processor has.
+/// with the vectors that every processor has.
 ///
 /// # Panics
 ///
@@ -126,7 +126,7 @@ pub(crate) fn scale_pixels(target: &mut [f32], pixels: &[u8], scale: [f32; 3], b
 ///
 /// # Panics
 ///
-/// If a plane has not as many elements as there are pixels.
+/// If a plane does not have as many elements as there are pixels.
 pub(crate) fn scale_planes(planes: [&mut [f32]; 3], pixels: &[u8], mirrored: bool, scale: [f32; 3], bias: [f32; 3]) {
     to_planes(planes, pixels, mirrored, |c, value| f32::from(value).mul_add(scale[c], bias[c]));
 }
@@ -135,7 +135,7 @@ pub(crate) fn scale_planes(planes: [&mut [f32]; 3], pixels: &[u8], mirrored: boo
 ///
 /// # Panics
 ///
-/// If a plane has not as many elements as there are pixels.
+/// If a plane does not have as many elements as there are pixels.
 #[cfg(any(feature = "images", test))]
 pub(crate) fn split_planes(planes: [&mut [u8]; 3], pixels: &[u8], mirrored: bool) {
     to_planes(planes, pixels, mirrored, |_, value| value);

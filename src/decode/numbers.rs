@@ -68,8 +68,8 @@ pub(crate) fn write_finite(tensor: &mut TensorMut<'_>, at: usize, values: Number
     write_finite_scaled(tensor, at, values, None)
 }
 
-/// The same for numbers that all become element number `nth` of their rows: `column` has them one after another, and the
-/// type and the transformation of the rows, whose shape is `row_shape`.
+/// The same for numbers that all become element number `nth` of their rows: `column` has them one after another, with
+/// the type and the transformation of the rows, whose shape is `row_shape`.
 ///
 /// # Errors
 ///
@@ -181,7 +181,7 @@ numbers! {
     f64: odd_f32;
 }
 
-/// How many numbers are converted at once, on the stack, if another type lies in between.
+/// Number of values that are converted at once, on the stack, if there is another type in between.
 const BLOCK: usize = 256;
 
 fn check(from: DType, tensor: &TensorMut<'_>) -> Result<()> {
@@ -268,7 +268,7 @@ fn round_into<H: Half, T: Number>(target: &mut [H], values: &[T], factors: Optio
 #[derive(Clone, Copy)]
 struct Factors<'a> {
     affine: &'a Affine,
-    /// The number of the factor for all of them, or each has its own.
+    /// The number of the factor for all of them, unless each has its own.
     entry: Option<usize>,
     /// The index of the first element, and the tensor's shape.
     at: usize,

@@ -20,7 +20,7 @@ mod present {
     use crate::files;
     use crate::random::hash_bytes;
 
-    /// Larger files are hardly tokenizers: those of 250,000 tokens have some 20 MB.
+    /// Larger files are hardly tokenizers: those of 250,000 tokens have about 20 MB.
     const MAX_FILE_BYTES: u64 = 256 << 20;
 
     /// A tokenizer from a file.
@@ -35,7 +35,7 @@ mod present {
         ///
         /// # Errors
         ///
-        /// [`ErrorKind::NotFound`], [`ErrorKind::Format`] for what is no tokenizer.
+        /// [`ErrorKind::NotFound`], [`ErrorKind::Format`] for a file that is not a tokenizer.
         pub(crate) fn load(path: &Path) -> Result<Self> {
             let text = files::read_text(path, "a tokenizer", MAX_FILE_BYTES)?;
             let fault = |what: String| {
@@ -86,7 +86,7 @@ mod present {
         ///
         /// # Errors
         ///
-        /// [`ErrorKind::Data`] for a text that the tokenizer has no tokens for.
+        /// [`ErrorKind::Data`] for a text for which the tokenizer has no tokens.
         pub(crate) fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>> {
             let encoded = self.inner.encode_fast(text, special);
             let encoded = encoded

@@ -3,10 +3,10 @@ use std::sync::Arc;
 use crate::dataset::DataSet;
 use crate::sync::{Condvar, Mutex};
 
-/// Number of host batches in the upload stage's hands: waiting for a device slot, or being copied.
+/// Number of host batches that the upload stage holds: waiting for a device slot, or being copied.
 ///
-/// Those keep the loader's ring from being filled, and go home by themselves: a ring that is exhausted by them is not the
-/// trainer's fault, and is waited for.
+/// They keep slots of the loader's ring in use, and return by themselves. If they exhaust the ring, this is not the
+/// trainer's fault, and the loader waits for them.
 #[derive(Debug)]
 pub(super) struct Aboard {
     state: Mutex<State>,
@@ -21,7 +21,7 @@ struct State {
     run: u64,
 }
 
-/// A host batch in the upload stage's hands.
+/// A host batch that the upload stage holds.
 pub(super) struct HostBatch {
     // The batch's slot returns before the count goes down.
     pub(super) batch: DataSet,

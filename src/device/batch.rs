@@ -29,7 +29,7 @@ pub struct DeviceDataSet<D: Device> {
     slot: Option<Slot<D::Engine>>,
     home: Arc<Hands<D>>,
     plan: Arc<Plan>,
-    /// Streams that were ordered after the copy: those of the slot, which are here while the batch lives.
+    /// Streams that were ordered after the copy. They belong to the slot, and are kept here while the batch lives.
     traces: Mutex<Traces<D::Engine>>,
     is_held: bool,
     /// It has its own place outside of the slots.
@@ -75,8 +75,8 @@ impl<D: Device> DeviceDataSet<D> {
     }
 
     /// Declares that streams other than those of [`on`](Self::on) use the tensors, such as a framework's internal
-    /// streams. Their work until the batch drops is then safe, too. The price: before the memory is reused, the upload
-    /// thread waits for all work of the device.
+    /// streams. The work of these streams until the batch drops is then safe, too. The cost: before the memory is
+    /// reused, the upload thread waits for all work of the device.
     pub fn used_elsewhere(&self) {
         self.traces.lock().is_partial = true;
     }
@@ -106,7 +106,7 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().about.positions.len()
     }
 
-    /// Whether it has no samples: [`BadRecords::Skip`](crate::settings::BadRecords::Skip) left none of them.
+    /// Whether it has no samples, because [`BadRecords::Skip`](crate::settings::BadRecords::Skip) left out all of them.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -151,7 +151,7 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().bytes()
     }
 
-    /// Lets the batch keep its device memory, and gives the upload stage new memory instead, so that you may keep the
+    /// Lets the batch keep its device memory, and gives the upload stage new memory instead. You may then keep the
     /// batch as long as you like. Copies nothing and does not wait. The memory is freed when the batch drops, after all
     /// work that your streams were given until then.
     ///
@@ -189,8 +189,8 @@ impl<D: Device> DeviceDataSet<D> {
         self.slot().device.address(self.slot().memory())
     }
 
-    /// Name, address, element type and shape of each tensor, in the schema's order. Only streams that [`on`](Self::on)
-    /// was called with may use the memory at an address, until the batch drops.
+    /// Name, address, element type and shape of each tensor, in the schema's order. Until the batch drops, only streams
+    /// that [`on`](Self::on) was called with may use the memory at an address.
     pub fn places(&self) -> impl Iterator<Item = (&str, u64, DType, &[usize])> {
         let start = self.address();
         self.planned().map(move |(planned, place)| {
@@ -318,7 +318,7 @@ impl<D: Device> DeviceTensor<'_, D> {
         &self.planned.name
     }
 
-    /// What it is to the trainer.
+    /// Its purpose in training.
     pub fn role(&self) -> Role {
         self.planned.role
     }

@@ -50,7 +50,7 @@ struct Managed {
     deleter: Option<unsafe extern "C" fn(*mut Managed)>,
 }
 
-/// What belongs to a consumer's tensor. `managed` points into it.
+/// The owner of everything that a consumer's tensor uses. `managed` points into it.
 #[repr(C)]
 struct Manager {
     managed: Managed,
@@ -60,12 +60,12 @@ struct Manager {
     _batch: Arc<dyn Send + Sync>,
 }
 
-/// One tensor of a batch in the form that NumPy, PyTorch, JAX and others take over without a copy: a `DLManagedTensor` of
-/// [DLPack](https://dmlc.github.io/dlpack/latest/).
+/// One tensor of a batch in the form that NumPy, PyTorch, JAX and others take over without a copy: a `DLManagedTensor`
+/// of [DLPack](https://dmlc.github.io/dlpack/latest/).
 ///
 /// It keeps the batch, its memory and its device alive, until it drops or its deleter is called, on any thread. After
-/// the last tensor of a batch, the slot is free again. The consumer may write to it, because nobody else uses the batch
-/// any more.
+/// the last tensor of a batch, the slot is free again. The consumer may write to the tensor, because nothing else uses
+/// the batch any more.
 pub struct DlpackTensor {
     name: String,
     manager: NonNull<Manager>,
@@ -190,7 +190,7 @@ impl<D: Device> DeviceDataSet<D> {
     /// ordered after the copy. When the last of them is deleted, the slot is reused after the work that `stream` was
     /// given until then.
     ///
-    /// Without a stream, this call waits for the copy, and the consumer must have finished with a tensor when it
+    /// Without a stream, this call waits for the copy, and the consumer must have finished its work on a tensor when it
     /// deletes it.
     ///
     /// # Errors

@@ -12,8 +12,8 @@ const OTHER_ITEMS: usize = 2;
 
 /// Passes host batches from the loader to the upload thread, device batches from there to the trainer, and slots back.
 ///
-/// All of it stands under one lock, so that each can wait for whichever of several things comes first. Things belong to
-/// runs: from a reset on, nobody wants what an earlier run has loaded or uploaded.
+/// All of its state is under one lock, so that each thread can wait for the first of several events. Items belong to
+/// runs: after a reset, items that an earlier run has loaded or uploaded are no longer needed.
 ///
 /// It knows nothing of devices: `S` is a slot, `H` a host batch, `B` a batch on the device.
 pub(super) struct Exchange<S, H, B> {
@@ -31,7 +31,7 @@ struct State<S, H, B> {
     /// batch that waits here.
     loaded: Option<Loaded<H>>,
     home: VecDeque<S>,
-    /// Number of slots whose batches are in the caller's hands.
+    /// Number of slots whose batches the caller holds.
     held: usize,
     /// Whether the upload thread waits for a slot, so that nothing can be uploaded before one returns.
     is_starved: bool,
@@ -45,11 +45,11 @@ struct State<S, H, B> {
     is_over: bool,
 }
 
-/// What goes into the upload, in order: a batch or an error, with the iterator's position after it; last the end of the
-/// epoch.
+/// The input of the upload, in order: a batch or an error, with the iterator's position after it; at last the end of
+/// the epoch.
 pub(super) type Loaded<H> = Option<(Result<H>, Position)>;
 
-/// What the upload gives, in the same order.
+/// The output of the upload, in the same order.
 pub(super) type Uploaded<B> = Option<(Result<B>, Position)>;
 
 impl<S, H, B> Exchange<S, H, B> {
@@ -76,7 +76,7 @@ impl<S, H, B> Exchange<S, H, B> {
         }
     }
 
-    /// For the loader: waits until the next item is requested; `false` if nothing more of this run is wanted.
+    /// For the loader: waits until the next item is requested; `false` if no more items of this run are needed.
     pub(super) fn wait_to_load(&self, run: u64) -> bool {
         let mut state = self.state.lock();
         loop {
@@ -90,7 +90,7 @@ impl<S, H, B> Exchange<S, H, B> {
         }
     }
 
-    /// For the loader, after waiting: passes the next item on, or drops it if it is not wanted any more.
+    /// For the loader, after waiting: passes the next item on, or drops it if it is no longer needed.
     pub(super) fn load(&self, run: u64, item: Loaded<H>) {
         let mut state = self.state.lock();
         let unwanted =
@@ -110,7 +110,7 @@ impl<S, H, B> Exchange<S, H, B> {
         Some((run, item))
     }
 
-    /// For the upload thread: waits for the next item; `None` if there will be no more.
+    /// For the upload thread: waits for the next item; `None` if no more will come.
     pub(super) fn receive(&self) -> Option<(u64, Loaded<H>)> {
         let mut state = self.state.lock();
         loop {
@@ -132,7 +132,7 @@ impl<S, H, B> Exchange<S, H, B> {
         self.state.lock().home.pop_front()
     }
 
-    /// For the upload thread: waits for a slot; `None` if its batch is not wanted any more.
+    /// For the upload thread: waits for a slot; `None` if its batch is no longer needed.
     pub(super) fn take(&self, run: u64) -> Option<S> {
         let mut state = self.state.lock();
         state.is_starved = true;
@@ -185,7 +185,7 @@ impl<S, H, B> Exchange<S, H, B> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Exhausted`] if nothing can come, because all slots are in the caller's hands for `lease_wait`.
+    /// [`ErrorKind::Exhausted`] if nothing can come, because the caller holds all slots for `lease_wait`.
     pub(super) fn next(&self) -> Result<Uploaded<B>> {
         let mut since = None;
         let next = self.wait_for_next(&mut since);
@@ -195,7 +195,7 @@ impl<S, H, B> Exchange<S, H, B> {
         next
     }
 
-    /// For the trainer: waits at most `time` until [`next`](Self::next) would return at once, and says whether it
+    /// For the trainer: waits at most `time` until [`next`](Self::next) would return at once, and returns whether it
     /// would. If the caller holds all slots, `next` must do the waiting.
     pub(super) fn is_ready_within(&self, time: Duration) -> bool {
         let since = Tick::now();
@@ -300,7 +300,7 @@ impl<S, H, B> Exchange<S, H, B> {
         drop(homeless);
     }
 
-    /// From now on only items of this run are wanted. Others are dropped, except for batches in the caller's hands.
+    /// From now on only items of this run are needed. Others are dropped, except for batches that the caller holds.
     pub(super) fn begin_run(&self, run: u64) {
         let mut state = self.state.lock();
         state.run = run;
@@ -310,7 +310,7 @@ impl<S, H, B> Exchange<S, H, B> {
         drop(unwanted);
     }
 
-    /// No more items are wanted; slots are freed.
+    /// No more items are needed; slots are freed.
     pub(super) fn close(&self) {
         let mut state = self.state.lock();
         state.is_closed = true;
@@ -321,7 +321,7 @@ impl<S, H, B> Exchange<S, H, B> {
         drop((unwanted, homeless));
     }
 
-    /// The upload thread has ended: nobody waits for it any more.
+    /// The upload thread has ended: no thread waits for it any more.
     pub(super) fn end(&self) {
         let mut state = self.state.lock();
         state.is_over = true;

@@ -11,7 +11,7 @@ use super::slot::Slot;
 ///
 /// # Safety
 ///
-/// The bytes must stay where they are, and as they are, until the owner drops, wherever it is moved to.
+/// The bytes must stay in place and unchanged until the owner drops, even if the owner is moved.
 pub(super) unsafe trait Cargo {
     fn bytes(&self) -> &[u8];
 }
@@ -36,9 +36,10 @@ unsafe impl Cargo for Piece {
     }
 }
 
-/// A host batch whose copy may be under way. It owns the batch: nobody can touch, change or give back what the device reads.
+/// A host batch that may still be being copied. It owns the batch: no other code can touch, change or give back the
+/// bytes that the device reads.
 ///
-/// The batch's slot goes home when the copy has landed, and not before: dropping a flight waits for that.
+/// The batch's slot returns when the copy is done, and not before: dropping a flight waits for that.
 pub(super) struct Flight<E: Engine, C: Cargo> {
     device: E,
     cargo: Option<C>,
@@ -70,8 +71,8 @@ impl<E: Engine, C: Cargo> Flight<E, C> {
         }
     }
 
-    /// Starts converting what was copied, after the copy, on the slot's other stream; `ready` is recorded after all
-    /// that.
+    /// Starts converting the copied bytes, after the copy, on the slot's other stream; `ready` is recorded after all
+    /// conversions.
     pub(super) fn convert(&self, slot: &mut Slot<E>) -> Result<()> {
         slot.convert(self.landed.as_ref())
     }

@@ -18,13 +18,13 @@ const BOUND: usize = 1024;
 
 /// The host as a device: its memory, and streams that are one thread each.
 ///
-/// For tests, and for measuring the upload stage on any machine. Copies run on threads of their own while the trainer
+/// For tests, and for measuring the upload stage on any machine. Copies run on separate threads while the trainer
 /// computes, in recycled memory, so a program with the right order here has the right order on a GPU. As on a GPU, the
 /// first failure breaks the device: every later call is an error.
 #[derive(Clone)]
 pub struct HostDevice(Arc<Health>);
 
-/// What the handles of a device share. Without `Default`, which would give users an engine of their own.
+/// The state that the handles of a device share. It has no `Default`, which would give users an engine of their own.
 pub struct Health {
     /// The first panic in a stream's work.
     broken: Mutex<Option<String>>,
@@ -39,7 +39,7 @@ pub struct HostMemory {
     block: Arc<Mutex<Block>>,
 }
 
-/// A queue of work on a [`HostDevice`], run in order by a thread of its own. Clones are handles to the same one.
+/// A queue of work on a [`HostDevice`], run in order by its own thread. Clones are handles to the same queue.
 #[derive(Clone)]
 pub struct HostStream {
     handle: Arc<Handle>,
@@ -86,7 +86,7 @@ enum Command {
 }
 
 impl HostDevice {
-    /// A new device, which failures of other devices do not affect.
+    /// A new device. Failures of other devices do not affect it.
     pub fn new() -> Self {
         Self(Arc::new(Health { broken: Mutex::new(None), streams: Mutex::new(Vec::new()) }))
     }
@@ -113,9 +113,8 @@ impl Health {
 impl HostStream {
     /// Lets the stream run `work` after all its current work. Waits if the stream has a very long queue. A panic breaks
     /// the device.
-    ///
-    /// Work may drop batches and give streams more work, but must not wait for the device (nor may CUDA's host
-    /// functions): the work that it waits for may be queued after it.
+    /// Work may drop batches and give streams more work, but must not wait for the device, because the work that it
+    /// waits for may be queued after it. (The same holds for CUDA's host functions.)
     ///
     /// # Errors
     ///
@@ -130,7 +129,7 @@ impl HostStream {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Device`] if the device is broken, or in the stream's own work.
+    /// [`ErrorKind::Device`] if the device is broken, or if this is called in the stream's own work.
     pub fn synchronize(&self) -> Result<()> {
         self.check_thread()?;
         let event = HostEvent::new();
@@ -163,7 +162,7 @@ impl HostStream {
 }
 
 /// Runs a stream's commands in order until its last handle drops. A panic breaks the device, but never ends the thread,
-/// because others wait for it.
+/// because other threads wait for it.
 fn work(queue: &Queue<Command>, health: &Health) {
     queue.work(|command| {
         let healthy = health.check().is_ok();

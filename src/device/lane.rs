@@ -104,7 +104,7 @@ impl<D: Device> Lane<D> {
         Ok(Self { device, exchange, plan, counters, ended, close_wait: config.close_wait })
     }
 
-    /// What the lane's thread and its users exchange.
+    /// The exchange between the lane's thread and its users.
     pub(super) fn exchange(&self) -> &Arc<Hands<D>> {
         &self.exchange
     }
@@ -144,7 +144,7 @@ impl<D: Device> Drop for Lane<D> {
     }
 }
 
-/// However the thread ends, nobody waits for it afterwards.
+/// Makes sure that no thread waits for the lane's thread after it has ended, for any reason.
 struct Over<D: Device>(Arc<Hands<D>>);
 
 impl<D: Device> Drop for Over<D> {
@@ -192,7 +192,7 @@ impl<D: Device> Thread<D> {
         self.land_all();
     }
 
-    /// The next item; `None` if there will be no more.
+    /// The next item; `None` if no more will come.
     fn next(&mut self) -> Option<(u64, Loaded<HostBatch>)> {
         loop {
             if self.flights.is_empty() {
@@ -213,7 +213,7 @@ impl<D: Device> Thread<D> {
         }
     }
 
-    /// A free slot; `None` if its batch is not wanted any more. Host batches are returned meanwhile.
+    /// A free slot; `None` if its batch is no longer needed. Host batches are returned meanwhile.
     fn slot(&mut self, run: u64) -> Option<Slot<D::Engine>> {
         let mut waited = Duration::ZERO;
         let slot = loop {

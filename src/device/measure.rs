@@ -17,12 +17,12 @@ use super::slot::Slot;
 /// Copies or conversions that are under way at once.
 const QUEUED: usize = 2;
 
-/// Bytes per second that `device` copies from memory of `pages`: `copies` copies of `bytes` bytes, one after the other,
-/// two queued. An upload can't be faster than this.
+/// Throughput of `device` in bytes per second when it copies from memory of `pages`: `copies` copies of `bytes` bytes,
+/// one after the other, two queued. An upload can't be faster than this.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Device`] if the device refuses, and what `pages` says.
+/// [`ErrorKind::Device`] if the device refuses; errors of `pages`.
 pub fn copy_rate<D: Device>(device: &D, pages: &dyn PageSource, bytes: usize, copies: usize) -> Result<f64> {
     let blocks = [Rc::new(pages.allocate(bytes)?), Rc::new(pages.allocate(bytes)?)];
     if let Some(short) = blocks.iter().find(|block| block.len() < bytes) {
@@ -93,7 +93,7 @@ pub fn convert_rate<D: Device>(device: &D, to: DType, images: usize, side: usize
     Ok(repeats as f64 * (values as f64 + (values * width) as f64) / seconds)
 }
 
-/// Seconds that `turns` turns take, including everything that they start on the device.
+/// Time of `turns` turns in seconds, including everything that they start on the device.
 fn timed(engine: &impl Engine, turns: usize, mut turn: impl FnMut(usize) -> Result<()>) -> Result<f64> {
     // The first turns warm up caches and clocks.
     (0..QUEUED).try_for_each(&mut turn)?;

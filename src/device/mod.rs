@@ -2,12 +2,12 @@
 //!
 //! A separate stream copies a host batch into one of a few recycled device slots, and the batch is delivered at once.
 //! An event on the device orders the trainer's work after the copy. The host's slot is free again when its copy is
-//! done. A device slot is written again only after everything that the trainer ran on it; the copy stream waits for
-//! that, never the host.
+//! done. A device slot is written again only after all work that the trainer ran on it. The copy stream waits for that;
+//! the host never does.
 //!
-//! Read `slot.rs` for the life of a device slot, `exchange.rs` for what the threads hand one another, `flight.rs` for who owns a host batch during its copy, `lane.rs` for
-//! the upload thread, `iterator.rs` for what the trainer sees. `engine.rs` says what a device must be able to do, and
-//! `host.rs` is the device that every machine has.
+//! Read `slot.rs` for the life of a device slot, `exchange.rs` for what the threads pass to each other, `flight.rs` for
+//! the owner of a host batch during its copy, `lane.rs` for the upload thread, and `iterator.rs` for the trainer's
+//! interface. `engine.rs` lists what a device must be able to do, and `host.rs` is the device that every machine has.
 
 mod aboard;
 mod batch;
@@ -60,9 +60,9 @@ pub use upload::{Upload, Uploader};
 
 /// A device that batches are uploaded to: memory, and streams of work on it.
 ///
-/// There are two: [`HostDevice`] on every machine, and `CudaDevice` with the feature `cuda`. Both keep the same rules, those
-/// of CUDA: work of one stream runs in order, work of two streams in any order unless an event stands between them, and a
-/// call that gives work to a stream returns before the work is done.
+/// There are two: [`HostDevice`] on every machine, and `CudaDevice` with the feature `cuda`. Both follow the rules of
+/// CUDA: work of one stream runs in order, and work of two streams in any order unless an event orders them. A call
+/// that gives work to a stream returns before the work is done.
 ///
 /// The trait can't be implemented outside of this crate.
 pub trait Device: Clone + fmt::Debug + Send + Sync + 'static {

@@ -33,8 +33,8 @@ impl DeviceName {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Device`] without such a device; [`ErrorKind::Unsupported`] if Ringfeed was built without support
-    /// for it.
+    /// [`ErrorKind::Device`] if there is no such device; [`ErrorKind::Unsupported`] if Ringfeed was built without
+    /// support for it.
     pub fn pages(self) -> Result<Box<dyn PageSource>> {
         match self {
             Self::Host => Ok(Box::new(HostDevice::new().pages())),

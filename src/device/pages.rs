@@ -14,7 +14,7 @@ pub trait Locker: Send + Sync + 'static {
 /// Page-locked host memory, from which a device copies fastest and without an intermediate copy.
 ///
 /// It is locked when a slot of the ring is first used, and again when the slot grows. If the system refuses to lock
-/// pages, ordinary pages are used, with one warning: everything works, but more slowly.
+/// pages, ordinary pages are used, with one warning: everything works, but slower.
 pub struct LockedPages<L> {
     locker: L,
     was_refused: Arc<AtomicBool>,

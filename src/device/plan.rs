@@ -12,7 +12,7 @@ use crate::tree::{no_faults, under};
 use super::convert::{CONVERTS, ON_HOST, Prepared, Work};
 use super::place::Place;
 
-/// What is the same for all batches: the tensors, and how each is converted.
+/// The part that is the same for all batches: the tensors, and how each is converted.
 #[derive(Debug)]
 pub(super) struct Plan {
     /// The tensors that every batch must have.
@@ -35,7 +35,7 @@ pub(super) struct About {
     /// Where each tensor lies, in the schema's order.
     pub(super) places: Vec<Place>,
     outputs: Vec<Place>,
-    /// What is computed there.
+    /// The conversions on the device.
     pub(super) works: Vec<Work>,
     /// Number of bytes that are copied to the slot's beginning.
     pub(super) copied: usize,
@@ -49,7 +49,7 @@ pub(super) struct About {
 ///
 /// # Errors
 ///
-/// What of `operations` is at fault, or can't be done on a device.
+/// A fault in `operations`, or an operation that a device can't do.
 pub(crate) fn uploaded(schema: &Schema, operations: &[Operation]) -> Result<Arc<Schema>> {
     Ok(Plan::new(schema, operations)?.given)
 }
@@ -57,7 +57,7 @@ pub(crate) fn uploaded(schema: &Schema, operations: &[Operation]) -> Result<Arc<
 impl Plan {
     /// # Errors
     ///
-    /// What of `operations` is at fault, or can't be done on a device.
+    /// A fault in `operations`, or an operation that a device can't do.
     pub(super) fn new(schema: &Schema, operations: &[Operation]) -> Result<Self> {
         let mut tensors = schema.tensors().to_vec();
         let mut prepared: Vec<Prepared> = Vec::with_capacity(operations.len());
@@ -90,7 +90,7 @@ impl Plan {
         !self.conversions.is_empty()
     }
 
-    /// Checks that the batch has this plan's schema, as far as the device depends on it.
+    /// Checks that the batch has this plan's schema, in all respects that matter to the device.
     fn check(&self, batch: &DataSet) -> Result<()> {
         let (planned, given) = (self.schema.tensors(), batch.schema().tensors());
         let (layout, extents) = (batch.layout().tensors(), batch.layout().extents());

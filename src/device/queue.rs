@@ -5,8 +5,8 @@ use crate::sync::{Condvar, Mutex};
 
 /// The commands of one stream, in order, for its own thread.
 ///
-/// Of those that users give there is a bound, and who gives more waits for room. Those of the upload stage are bounded by
-/// its slots, and never wait: whoever drops a batch, on whatever thread, goes on.
+/// The number of commands from users is bounded, and a thread that gives more waits for room. Commands of the upload
+/// stage are bounded by its slots, and never wait: dropping a batch does not block, on any thread.
 pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
     changed: Condvar,

@@ -3,25 +3,22 @@ use crate::error::Result;
 use super::engine::Engine;
 use super::plan::About;
 
-/// One of the few places on the device that batches are copied to, in turn. It is free, or in the hands of the upload
-/// thread or of a batch; its owner uses it alone. When it returns, `traces` says what the trainer's streams still do
-/// with it. The copy stream waits for that before it writes.
-///
-/// It is at home, in the upload thread's hand, or in a batch's; whoever has it may use it alone. What the trainer's streams
-/// still do with it when it comes home stands in `traces`, and the copy stream waits for that before it writes.
+/// One of the few places on the device that batches are copied to, in turn. It is free, or belongs to the upload thread
+/// or to a batch; its owner uses it alone. When it returns, `traces` lists the work that the trainer's streams still do
+/// with it. The copy stream waits for that work before it writes.
 pub(super) struct Slot<E: Engine> {
     pub(super) device: E,
     /// The one stream that copies to it.
     pub(super) copies: E::Stream,
-    /// The one stream that converts what was copied, so that the next copy need not wait; the same as `copies` if there
-    /// are no conversions.
+    /// The one stream that converts the copied bytes, so that the next copy need not wait; the same as `copies` if
+    /// there are no conversions.
     pub(super) converts: E::Stream,
     memory: Option<E::Memory>,
     bytes: usize,
     /// Recorded after the latest copy and its conversions.
     pub(super) ready: E::Event,
     pub(super) traces: Traces<E>,
-    /// Whether a stream uses the memory without an event that tells when it ends.
+    /// Whether a stream uses the memory without an event that marks the end of its work.
     pub(super) untraced: bool,
     pub(super) about: About,
 }

@@ -49,7 +49,7 @@ use super::stats::{self, UploadStats};
 /// # }
 /// ```
 ///
-/// and neither can what was borrowed from it before:
+/// and neither can data that was borrowed from it before:
 ///
 /// ```compile_fail,E0505
 /// # fn main() -> ringfeed::Result<()> {
@@ -141,11 +141,11 @@ impl<D: Device> Upload<D> {
     /// bytes are copied. [`Loader::upload`](crate::Loader::upload) finds by itself which transforms of its list can run
     /// there.
     ///
-    /// A device can run `cast`, `normalise`, `one_hot`, `layout`, `flip` and `dense`: for a tensor of bytes or 16-bit
-    /// integers, a `cast` to `f32`, `f16` or `bf16`, a scalar normaliser and further casts; for images of bytes also
-    /// normalisers by channel, `layout` and `flip`; for classes `one_hot` and a cast; for the values of a sparse row
-    /// `dense` and a cast. It does not know padding (if samples differ in length, missing elements are computed like a
-    /// 0), and can't report bad samples: a number that is not a class becomes zeros, unless
+    /// A device can run `cast`, `normalise`, `one_hot`, `layout`, `flip` and `dense`. For a tensor of bytes or 16-bit
+    /// integers, it can run a `cast` to `f32`, `f16` or `bf16`, a scalar normaliser and further casts; for images of
+    /// bytes also normalisers by channel, `layout` and `flip`; for classes `one_hot` and a cast; for the values of a
+    /// sparse row `dense` and a cast. It does not know padding (if samples differ in length, missing elements are
+    /// computed like a 0), and can't report bad samples: a number that is not a class becomes zeros, unless
     /// [`Loader::upload`](crate::Loader::upload) found it on the host. Default: every tensor is uploaded unchanged.
     ///
     /// ```

@@ -22,8 +22,8 @@ impl Loader {
         self
     }
 
-    /// Adds a tensor with this name, which is made of a field of the source. Without fields, samples have the tensors that are
-    /// usual for the source.
+    /// Adds a tensor with this name, made from a field of the source. Without fields, samples have the default tensors
+    /// of the source.
     #[must_use]
     pub fn field(mut self, name: impl Into<String>, field: impl Into<Field>) -> Self {
         let name = name.into();
@@ -41,8 +41,8 @@ impl Loader {
         self
     }
 
-    /// Short for two fields of a table: these columns, by name or position, become `labels`, and all other columns of numbers become
-    /// `features`. A single column is a class; several columns are numbers.
+    /// Shorthand for two fields of a table: these columns, by name or position, become `labels`, and all other columns
+    /// of numbers become `features`. A single column is a class; several columns are numbers.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -64,8 +64,9 @@ impl Loader {
         self.field("features", Numbers::f32().from("*")).field("labels", labels)
     }
 
-    /// Where to save what opening found for the next run: where the records of CSV, JSON Lines, libsvm, text and TFRecord files begin,
-    /// the listing of a folder of images or sounds, the index of tar archives. Default: nothing is saved.
+    /// Where to save the results of opening for the next run: the positions of the records of CSV, JSON Lines, libsvm,
+    /// text and TFRecord files, the listing of a folder of images or sounds, and the index of tar archives. Default:
+    /// nothing is saved.
     #[must_use]
     pub fn saved_index(mut self, saved: SavedIndex) -> Self {
         match self.config.sources.last_mut().and_then(SourceConfig::saved_index_mut) {
@@ -143,15 +144,16 @@ impl Loader {
         self
     }
 
-    /// Uses only samples whose fields fulfil a condition. Splits and folds are made of these samples. Names are fields of the first
-    /// source, or tensors that are made of one field. Values are numbers, `inf` and `-inf`, texts in quotes, or `missing`, which is
-    /// neither equal to nor different from any value: what has no value, null, NaN, a text without anything but blanks, and in a CSV
-    /// file what its `missing_tokens` say (`NA`, by default), whatever else is asked of the field. `len(name)` is a length: the number
-    /// of values in a list, of characters in a text (in a CSV file everything is text), or of steps in a sequence, a sound or tokenized
-    /// text. Numbers are compared exactly, as they are stored: 0.9 that is stored as f32 is 0.89999998, and so less than 0.9. In text,
-    /// integers of up to 106 bits are exact, also if they end in `.0`, and all other numbers are the nearest f64. The named fields are
-    /// read once, when the loader is opened; a bad one is an error with every policy.
-    /// Default: all samples. To use a function of your own, call [`filter_by`](Self::filter_by).
+    /// Uses only samples whose fields fulfil a condition. Splits and folds are made of these samples. Names are fields
+    /// of the first source, or tensors that are made of one field. Values are numbers, `inf` and `-inf`, texts in
+    /// quotes, or `missing`. A field is `missing` if it has no value, or is null, NaN or blank text. In a CSV file, the
+    /// `missing_tokens` are `missing`, too (`NA` is one by default). A missing field is neither equal nor unequal to
+    /// any other value. `len(name)` is a length: the number of values in a list, of characters in a text (in a CSV file
+    /// everything is text), or of steps in a sequence, a sound or tokenized text. Numbers are compared exactly, as they
+    /// are stored: 0.9 that is stored as f32 is 0.89999998, and so less than 0.9. In text, integers of up to 106 bits
+    /// are exact, also if they end in `.0`. All other numbers in text are rounded to the nearest f64. The named fields
+    /// are read once, when the loader is opened; a bad value is an error under every policy. Default: all samples. To
+    /// use a function of your own, call [`filter_by`](Self::filter_by).
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -200,9 +202,10 @@ impl Loader {
         self
     }
 
-    /// Draws samples with replacement, in proportion to weights: the numbers of this field of the first source, or of the tensor that
-    /// is made of it. A weight of 0 is never drawn; a missing or negative one is an error. The field is read once, when the loader is
-    /// opened. Needs the seed of [`shuffle`](Self::shuffle). Default: each sample once.
+    /// Draws samples with replacement, in proportion to weights: the numbers of this field of the first source, or of
+    /// the tensor that is made of it. A sample with weight 0 is never drawn; a missing or negative weight is an error.
+    /// The field is read once, when the loader is opened. Needs the seed of [`shuffle`](Self::shuffle). Default: each
+    /// sample once.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -266,7 +269,7 @@ impl Loader {
         self
     }
 
-    /// How nice workers are, from 0 to 19; see [`worker_nice`](crate::workspace::WorkspaceBuilder::worker_nice).
+    /// Niceness of workers, from 0 to 19; see [`worker_nice`](crate::workspace::WorkspaceBuilder::worker_nice).
     /// Default: 0.
     #[must_use]
     pub fn worker_nice(mut self, nice: u8) -> Self {
@@ -274,7 +277,7 @@ impl Loader {
         self
     }
 
-    /// Largest share of the cores' time that workers take together, from 0 to 1; see
+    /// Maximum share of the cores' time that workers use together, from 0 to 1; see
     /// [`worker_share`](crate::workspace::WorkspaceBuilder::worker_share). Default: no limit.
     #[must_use]
     pub fn worker_share(mut self, share: f64) -> Self {
@@ -360,8 +363,8 @@ impl Loader {
         self
     }
 
-    /// Maps the files whose settings say `access = "map"`. That needs a promise that only code can make. For the sources that the
-    /// loader has now.
+    /// Maps the files whose settings say `access = "map"`. This needs a promise that only code can make. It applies to
+    /// the sources that the loader has now.
     ///
     /// ```
     /// use ringfeed::{Loader, LoaderConfig};

@@ -96,7 +96,8 @@ impl Loader {
         self.try_filter_by(fields, move |chosen| Ok(keep(chosen)))
     }
 
-    /// As [`filter_by`](Self::filter_by), by a function that may fail. Its first error, with the record, is that of opening the loader.
+    /// As [`filter_by`](Self::filter_by), with a function that may fail. Opening the loader returns its first error,
+    /// with the record.
     #[must_use]
     pub fn try_filter_by<N: Into<String>>(
         mut self,
@@ -107,7 +108,7 @@ impl Loader {
         self
     }
 
-    /// The samples that filter, split and folds leave, of as many as the shortest reader has.
+    /// The samples that filter, split and folds leave, out of as many as the shortest reader has.
     pub(super) fn subset(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
         let config = &self.config;
         let mut chosen = self.filtered(first, shortest)?;
@@ -204,7 +205,7 @@ impl Loader {
         readers.into_iter().map(windowed).collect()
     }
 
-    /// The weight of each sample, if they are drawn by weights: those that were not `chosen` need none.
+    /// The weight of each sample, if samples are drawn by weights. Samples that were not `chosen` need none.
     pub(super) fn weights_of(
         &self,
         first: &impl RecordReader,
@@ -366,14 +367,14 @@ impl Loader {
     }
 }
 
-/// The error if samples are chosen by something that has no single value per record.
+/// The error for choosing samples by something that has no single value per record.
 #[cold]
 fn no_value(name: &str, error: &Error) -> Error {
     let message = format!("a record has no single value {name:?} to choose samples by: {}", error.message());
     Error::new(ErrorKind::Config, message).at(error.location().clone())
 }
 
-/// The error if samples are chosen by the length of something without a length, or with a fixed one.
+/// The error for choosing samples by the length of something that has no length, or a fixed one.
 #[cold]
 fn no_length(name: &str, error: &Error) -> Error {
     let message = format!("{name:?} has no length that differs from record to record: {}", error.message());

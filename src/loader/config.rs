@@ -51,18 +51,19 @@ use super::weights::Mix;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LoaderConfig {
-    /// What is read: one source, or several that each give some tensors of every sample. A settings file may leave them
-    /// out if the program that loads it adds them.
+    /// The sources: one, or several that each give some tensors of every sample. A settings file may leave them out if
+    /// the program that loads it adds them.
     #[serde(default)]
     pub sources: Vec<SourceConfig>,
-    /// What is read, if there is one source: its path, in which case the format is detected, or a table like one of
-    /// `sources`. Instead of `sources`.
+    /// The only source, instead of `sources`: its path, in which case the format is detected, or a table like one of
+    /// `sources`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source: Option<OnlySource>,
-    /// The tensors of a sample by name, and what each is made of. Without any, the usual tensors of the source.
+    /// The tensors of a sample by name, and the field that each is made of. If empty, the default tensors of the
+    /// source.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "crate::read::fields::by_name")]
     pub fields: Vec<(String, Field)>,
-    /// A fitted recipe whose tensors samples have in addition to those of `fields`: a file that
+    /// A fitted recipe, whose tensors are added to those of `fields`: a file that
     /// [`Prepared::save`](crate::prepare::Prepared::save) wrote.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub prepared: Option<PreparedConfig>,
@@ -80,9 +81,9 @@ pub struct LoaderConfig {
     /// Seed of the shuffle. Without one, samples keep the source's order.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle: Option<u64>,
-    /// Number of neighbouring chunks (what a file stores as a unit, such as a row group, or runs of 1024 records) whose
-    /// samples are shuffled together, after the order of the chunks was shuffled. Without it, all samples are shuffled
-    /// together. In settings files also `shuffle = { seed, blocks }`.
+    /// Number of neighbouring chunks whose samples are shuffled together, after the order of the chunks was shuffled. A
+    /// chunk is a unit that a file stores, such as a row group, or a run of 1024 records. Without this number, all
+    /// samples are shuffled together. In settings files also `shuffle = { seed, blocks }`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shuffle_blocks: Option<u64>,
     /// One part of a split into train, validation and test data, by the names of the first source's samples.
@@ -99,10 +100,11 @@ pub struct LoaderConfig {
     /// `label != 3 and (kind in ['cat', 'dog'] or len(tokens) > 5)`. Split and folds are made of these samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
-    /// The field of which each part of the split, and each fold, has the same share of every value.
+    /// The field to stratify by: each part of the split, and each fold, has the same share of every value of this
+    /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stratify: Option<String>,
-    /// The field whose equal values stay together: in one part of the split, or in one fold.
+    /// The field to group by: samples with equal values stay together, in one part of the split or in one fold.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub group: Option<String>,
     /// Whether samples are drawn with replacement, so that each class is drawn equally often.
@@ -235,7 +237,7 @@ pub struct MemoryConfig {
     /// Maximum number of bytes for the ring, row indexes and unpacked files together; without it, no limit.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub budget_bytes: Option<u64>,
-    /// What to do with a batch that no slot may hold.
+    /// What to do with a batch for which there is no slot, or not enough memory.
     pub overflow: Overflow,
     /// The kind of memory that slots use.
     pub kind: MemoryKind,
@@ -350,7 +352,7 @@ impl LoaderConfig {
         }
     }
 
-    /// These settings with the numbers that a run has found, from its statistics, instead of `"auto"`.
+    /// These settings with the numbers that a run has found (from its statistics) in place of `"auto"`.
     ///
     /// ```
     /// use ringfeed::workspace::Amount;
@@ -400,7 +402,7 @@ impl LoaderConfig {
         Ok(Self { sources: formats.detect(path)?, ..Self::default() })
     }
 
-    /// The field of the first source that selects samples by itself.
+    /// The field of the first source that selects samples without further settings.
     pub(super) fn chosen_by(&self) -> Option<Field> {
         let fields = self.sources.first().map_or(&self.fields, |source| &source.fields);
         fields.iter().find_map(|(_, field)| field.choice())

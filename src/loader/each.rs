@@ -12,8 +12,8 @@ use super::number::Number;
 /// Number of records that a thread takes at a time.
 const AT_ONCE: u64 = 512;
 
-/// Decodes every record of a reader. `look` gets the record, or why it is bad; `take` gets the results of `look`, in
-/// the order of records.
+/// Decodes every record of a reader. `look` gets the record, or the error of a bad record; `take` gets the results of
+/// `look`, in the order of records.
 pub(super) fn each<T: Send>(
     reader: &(impl RecordReader + ?Sized),
     look: impl Fn(Result<&mut RowMut<'_>>) -> Result<T> + Sync,

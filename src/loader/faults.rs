@@ -1,4 +1,4 @@
-//! What is wrong with settings that could be parsed: each by itself, several together, or where they are used.
+//! Faults of settings that could be parsed: in single settings, in several together, or on this machine.
 
 use crate::dataset::{BadLimits, BadRecords};
 use crate::error::{Error, missing_path};
@@ -17,11 +17,11 @@ use super::config::{LoaderConfig, MemoryKind, OnlySource};
 use super::own::Own;
 use super::weights::Mix;
 
-/// Why windows exclude what goes by the length, class or weight of samples.
+/// The reason why windows exclude settings by the length, class or weight of samples.
 pub(super) const ONE_LENGTH: &str =
     "windows: they have one length, no class and no weight; leave out bucket, class_balanced and weight_by";
 
-/// Most threads, and most batches that may wait.
+/// Maximum number of threads, and of batches that may wait.
 const MOST: usize = 4096;
 
 impl LoaderConfig {
@@ -54,8 +54,8 @@ impl LoaderConfig {
         faults
     }
 
-    /// What is wrong with each setting by itself, whatever the other settings are and wherever they are used. A
-    /// settings file must be free of these faults.
+    /// The faults of each setting by itself, regardless of the other settings and of where they are used. A settings
+    /// file must be free of these faults.
     pub(super) fn value_faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let only = match &self.source {
@@ -193,7 +193,7 @@ impl LoaderConfig {
         }
     }
 
-    /// What does not exist on this machine.
+    /// Files and other things that do not exist on this machine.
     fn faults_here(&self, faults: &mut Vec<String>) {
         faults.extend(self.manners().faults_here());
         if let MemoryKind::TempFile { folder: Some(folder), .. } = &self.memory.kind

@@ -1,4 +1,4 @@
-//! Settings in files: read, checked as far as a file can be, and written.
+//! Settings in files: reading and writing them, and the checks that need nothing but the file.
 
 use std::fs::{self, File};
 use std::io;
@@ -61,8 +61,8 @@ impl LoaderConfig {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name;
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config), with the line, for a setting that does not exist, and for
-    /// values that are wrong whatever the other settings are.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config), with the line, for a setting that does not exist, and for a
+    /// value that is wrong regardless of the other settings.
     pub fn load(path: impl AsRef<Path>) -> Result<Self> {
         Self::load_with(path, &Formats::new())
     }
@@ -91,8 +91,8 @@ impl LoaderConfig {
         Ok(config)
     }
 
-    /// Adds to an error of settings that were read from the file at `path` that path, and the line of the setting that
-    /// the error names, unless the error names another file.
+    /// Adds the location to an error in settings that were read from the file at `path`: that path, and the line of the
+    /// setting that the error names. An error that names another file stays as it is.
     #[must_use]
     pub fn locate(error: Error, path: impl AsRef<Path>) -> Error {
         let path = path.as_ref();
@@ -117,10 +117,11 @@ impl LoaderConfig {
         settings::parse(text, Language::Json)
     }
 
-    /// Whether loading with these settings reads this file: one of its sources, which may be a folder or a pattern, or a file of
-    /// its fields, its normalisers or its recipe. Every file in a folder that is read as a whole, such as one of MDS or
-    /// LitData, counts as read. What [`trace`](Self::trace) and saved indexes write is not read, and a file that does not
-    /// exist is not either. Files that records name are not looked for, and neither is what links in a folder lead to.
+    /// Whether loading with these settings reads this file: as one of the sources, which may be a folder or a pattern,
+    /// or for a field, a normaliser or the recipe. If a folder is read as a whole, such as one of MDS or LitData, every
+    /// file in it counts as read. Files that [`trace`](Self::trace) and saved indexes write do not count, and neither
+    /// do files that do not exist. Files that are only named in records are not checked, nor are the targets of links
+    /// in a folder.
     ///
     /// ```
     /// use ringfeed::LoaderConfig;
@@ -133,8 +134,8 @@ impl LoaderConfig {
         self.reads_among(&Files::local(), file.as_ref())
     }
 
-    /// As [`reads`](Self::reads), also of a file that does not exist yet, as if it did: it is made for the question, empty, and
-    /// removed again.
+    /// As [`reads`](Self::reads), but for a file that may not exist yet. In that case, this creates an empty file, checks, and
+    /// removes the file again.
     ///
     /// # Errors
     ///

@@ -71,7 +71,7 @@ impl<'a> Chosen<'a> {
 
 type KeepRecord = dyn Fn(&Chosen<'_>) -> Result<bool> + Send + Sync;
 
-/// A function that decides which samples are taken, and the fields that it reads.
+/// A function that decides which samples are used, and the fields that it reads.
 #[derive(Clone)]
 pub(super) struct Keep {
     pub(super) names: Vec<String>,
@@ -89,11 +89,11 @@ impl Keep {
         Self { names, keep: Arc::new(keep) }
     }
 
-    /// Whether a record with these values is taken.
+    /// Whether a record with these values is used.
     ///
     /// # Errors
     ///
-    /// Those of the function, and [`ErrorKind::Panicked`] where it panics.
+    /// Those of the function, and [`ErrorKind::Panicked`] if it panics.
     pub(super) fn keeps<'a>(&'a self, values: &'a dyn Fn(usize) -> Known<'a>) -> Result<bool> {
         let chosen = Chosen { names: &self.names, values };
         catch_unwind(AssertUnwindSafe(|| (self.keep)(&chosen))).unwrap_or_else(|cause| {

@@ -1,4 +1,4 @@
-//! Lengths to choose samples by: those of lists and texts, and of tensors that are measured.
+//! Lengths by which samples are chosen: those of lists and texts, and those of tensors, which are measured.
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -54,7 +54,7 @@ impl Outside for Length {
 impl Length {
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what is neither a list nor a text.
+    /// [`ErrorKind::Data`] for a value that is neither a list nor a text.
     fn of(&self, value: &Value<'_>) -> Result<Option<u64>> {
         match value {
             Value::Missing => Ok(None),

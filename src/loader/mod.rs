@@ -1,5 +1,5 @@
-//! One builder for everything, over settings as plain data: setters in `builder` and the files beside it, opening in
-//! `open`.
+//! One builder for everything, over settings as plain data. The setters are in `builder` and the files beside it,
+//! opening is in `open`.
 
 mod builder;
 mod choice;
@@ -51,10 +51,10 @@ pub use window::ServedWindow;
 
 /// Makes batches from a path: checks all settings together, opens the readers, and makes the iterator.
 ///
-/// A thin builder over [`LoaderConfig`], which holds the same settings as plain data. Setters do not read anything and
-/// never fail: [`build`](Self::build) reports all faults at once. It opens the files, on the caller's thread and on
-/// threads that end when it returns; what that costs depends on the format (a CSV file without a saved index is read
-/// once). A loader can be built any number of times, and a clone is cheap. For readers or iterators of your own use
+/// A thin builder over [`LoaderConfig`], which holds the same settings as plain data. Setters read nothing and never
+/// fail: [`build`](Self::build) reports all faults at once. It opens the files, on the caller's thread and on threads
+/// that end when it returns. The cost of opening depends on the format (a CSV file without a saved index is read once).
+/// A loader can be built any number of times, and a clone is cheap. For readers or iterators of your own, use
 /// [`ReaderSource`](crate::source::ReaderSource) or [`StreamSource`](crate::source::StreamSource) with
 /// [`AsyncDataSetIterator`](crate::AsyncDataSetIterator).
 ///
@@ -78,7 +78,7 @@ pub struct Loader {
     formats: Formats,
     own: Option<Own>,
     transforms: Transforms,
-    /// The user's own functions that decide which samples are taken.
+    /// The user's own functions that decide which samples are used.
     keeps: Vec<Keep>,
     /// Fields by whose names samples are chosen, if other fields are read.
     named: Vec<(String, Field)>,
@@ -106,8 +106,8 @@ impl Loader {
         LoaderConfig::new(source).into()
     }
 
-    /// Loads the file or folder at `path`, and detects its format; see [`LoaderConfig::for_path`]. [`field`](Self::field) says which
-    /// tensors to make.
+    /// Loads the file or folder at `path`, and detects its format; see [`LoaderConfig::for_path`]. Use
+    /// [`field`](Self::field) to choose the tensors.
     ///
     /// ```
     /// use ringfeed::Loader;

@@ -41,7 +41,7 @@ impl Number {
         }
     }
 
-    /// The bits of the nearest f64: of the same number the same, and of all that are missing.
+    /// The bits of the nearest f64. They are the same for equal numbers, and the same for all missing values.
     fn bits(self) -> u64 {
         if self.near.is_nan() { f64::NAN.to_bits() } else { (self.near + 0.0).to_bits() }
     }
@@ -82,7 +82,7 @@ impl Outside for Exact {
 
 /// # Errors
 ///
-/// [`ErrorKind::Data`] for what is no number, or beyond the largest f64.
+/// [`ErrorKind::Data`] for a value that is not a number, or is beyond the largest f64.
 fn exact(value: &Value<'_>) -> Result<(f64, i64)> {
     let unexpected = || Error::new(ErrorKind::Data, format!("expected a number, found {}", value.describe()));
     Ok(match value {
@@ -105,7 +105,7 @@ fn parts(integer: i128) -> (f64, i64) {
     (integer as f64, (integer - integer as f64 as i128) as i64)
 }
 
-/// The number in a text, as a loader reads it: only words are infinite.
+/// The number in a text, as a loader reads it. Only words such as `inf` are infinite.
 fn written(text: &str) -> Option<(f64, i64)> {
     let text = text.trim();
     if let Some(integer) = written_integer(text) {

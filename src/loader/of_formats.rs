@@ -12,7 +12,7 @@ use crate::read::{
 
 use super::Loader;
 
-/// Whether this is a folder of images as they are.
+/// Whether this is a folder of images with its default fields.
 pub(super) fn has_usual_pictures(source: &SourceConfig) -> bool {
     source.is::<Images>() && source.fields.is_empty()
 }

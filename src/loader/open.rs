@@ -1,4 +1,4 @@
-//! From a loader's settings to a workspace, readers and batches.
+//! Makes a workspace, readers and batches from a loader's settings.
 
 use std::borrow::Cow;
 use std::path::Path;
@@ -71,7 +71,8 @@ impl Loader {
         })
     }
 
-    /// Refuses a file for a trace that is read, or would be once it is there: writing begins at once.
+    /// Returns an error if loading reads the trace's file, or would read it once it exists. Writing the trace begins at
+    /// once.
     fn check_unread(&self, trace: &Path) -> Result<()> {
         let prepared = self.config.prepared.clone();
         let config = LoaderConfig { prepared, ..self.resolved()?.into_owned().config };
@@ -90,7 +91,7 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] with every fault of the settings, and what the readers object to.
+    /// [`ErrorKind::Config`] with every fault of the settings; errors of the readers.
     pub fn build(&self) -> Result<Box<dyn DataSetIterator>> {
         self.build_in(&self.workspace()?)
     }

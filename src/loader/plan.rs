@@ -21,11 +21,11 @@ use super::Loader;
 use super::mix::parts_of;
 use super::own::Own;
 
-/// What a run of a [`Loader`] will do, as far as this is known without decoding data. What is not known is `None`, and
+/// The plan of a run of a [`Loader`], as far as it is known without decoding data. Unknown values are `None`, and
 /// `unknown` says why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct RunPlan {
-    /// What is read.
+    /// The sources.
     pub sources: Vec<PlannedSource>,
     /// Number of samples per epoch, of all shards together.
     pub samples: Option<u64>,
@@ -43,7 +43,7 @@ pub struct RunPlan {
     pub batches_per_epoch: Option<u64>,
     /// How samples are grouped by length, if they are.
     pub bucket: Option<Buckets>,
-    /// The windows that samples are, if they are not single records: those of the settings or of the fitted recipe.
+    /// The windows, if samples are windows instead of single records: those of the settings or of the fitted recipe.
     pub windows: Option<Windows>,
     /// The condition that samples must fulfil. `samples` counts only those that do.
     pub filter: Option<String>,
@@ -101,9 +101,9 @@ impl RunPlan {
         self.summed()
     }
 
-    /// The plan for batches that are made in the workspace of another loader: by its threads, and in its ring, whose
-    /// slots serve the larger batches of both. The budget is that of the workspace, and the sources of both count
-    /// against it.
+    /// The plan for batches that are made in the workspace of another loader: by its threads, and in its ring. The
+    /// ring's slots fit the larger batches of the two loaders. The budget is that of the workspace, and the sources of
+    /// both loaders count against it.
     ///
     /// ```
     /// let train = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(50).prefetch(4).workers(1).plan()?.holding(1);
@@ -168,7 +168,7 @@ fn all_lossy<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S
 pub struct PlannedTensor {
     /// Its name.
     pub name: String,
-    /// What it is to the trainer.
+    /// Its purpose in training.
     pub role: Role,
     /// Element type.
     pub dtype: DType,
@@ -177,9 +177,9 @@ pub struct PlannedTensor {
 }
 
 impl Loader {
-    /// What a run will do, from listings, headers and saved indexes. No batch is made. A CSV file without a saved index
-    /// is opened as in a run, which reads it once to count its records; a file that would have to be unpacked is not.
-    /// The fields of a filter, and those by which a split is stratified or grouped, are read.
+    /// The plan of a run, from listings, headers and saved indexes. No batch is made. A CSV file without a saved index
+    /// is opened as in a run, which reads it once to count its records. A file that would have to be unpacked is not
+    /// opened. The fields of a filter are read, and those by which a split is stratified or grouped.
     ///
     /// ```
     /// let plan = ringfeed::Loader::csv("fixtures/iris.csv").batch_size(10).plan()?;
@@ -351,7 +351,7 @@ impl Loader {
         Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
     }
 
-    /// Why it is not known which samples are taken, if only some of them are.
+    /// The reason why the chosen samples are not known, if only some samples are chosen.
     fn unknown_choice(&self) -> Option<&'static str> {
         match () {
             () if self.config.split.is_some() || self.config.folds.is_some() => {
@@ -362,7 +362,7 @@ impl Loader {
         }
     }
 
-    /// Whether only some of the samples are taken.
+    /// Whether only some of the samples are chosen.
     fn selects(&self) -> bool {
         let config = &self.config;
         let is_filtered = config.filter.is_some() || config.chosen_by().is_some() || !self.keeps.is_empty();

@@ -9,11 +9,11 @@ use crate::view::TensorView;
 use super::Loader;
 use super::config::LoaderConfig;
 
-/// Number of records that are counted at once.
+/// Number of records that are counted at a time.
 const BATCH_SIZE: usize = 1024;
 
 impl LoaderConfig {
-    /// The same with what was [prepared](Self::prepared) as the first fields, and with its windows.
+    /// The same with the tensors of [`prepared`](Self::prepared) as the first fields, and with its windows.
     pub(super) fn with_prepared(mut self) -> Result<Self> {
         if let Some(prepared) = self.prepared.take() {
             self.prepare = None;
@@ -30,10 +30,10 @@ impl LoaderConfig {
 }
 
 impl Loader {
-    /// Adds the tensors of a fitted recipe, `features` and `categories`, to those of [`field`](Self::field). Any source
-    /// that has the recipe's columns will do. Without any field, samples have only these tensors. If the recipe has
-    /// [windows](Recipe::windows), samples are these windows; [windows](Self::windows) of the loader may only have
-    /// another stride and part.
+    /// Adds the tensors of a fitted recipe, `features` and `categories`, to those of [`field`](Self::field). The source
+    /// can be any source that has the recipe's columns. Without any field, samples have only these tensors. If the
+    /// recipe has [windows](Recipe::windows), samples are these windows; the loader's own [windows](Self::windows) may
+    /// differ only in stride and part.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -58,11 +58,11 @@ impl Loader {
 }
 
 impl Recipe {
-    /// Fits the recipe to the samples of a loader: to those of its part, if it has a [split](Loader::split), folds or a
-    /// shard. With [windows](Self::windows), of the recipe or of the loader, it is fitted to each record of their part
-    /// once. The loader's fields, its own fitted recipe, transforms and order make no difference. Reads every sample
-    /// once, after the fields of all records that a filter, [`stratify`](Loader::stratify), [`group`](Loader::group) or
-    /// a series needs.
+    /// Fits the recipe to the samples of a loader. If the loader has a [split](Loader::split), folds or a shard, only
+    /// the samples of its part are used. With [windows](Self::windows), of the recipe or of the loader, the recipe is
+    /// fitted once to each record of their part. The loader's fields, its own fitted recipe, transforms and order have
+    /// no effect. First reads the fields that a filter, [`stratify`](Loader::stratify), [`group`](Loader::group) or a
+    /// series needs, of all records, and then every sample once.
     ///
     /// # Errors
     ///
@@ -75,13 +75,13 @@ impl Recipe {
 }
 
 impl RecipeFit {
-    /// Counts the samples of a loader, each once, in one pass: see [`Recipe::fit`]. Several processes with a
-    /// [shard](Loader::shard) each can [merge](Self::merge) what they counted.
+    /// Counts the samples of a loader, each once, in one pass: see [`Recipe::fit`]. Several processes, each with its
+    /// own [shard](Loader::shard), can [merge](Self::merge) their counts.
     ///
     /// # Errors
     ///
-    /// Errors of reading, bad records according to the loader's policy (none is replaced: it is left out),
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column with too many names, and
+    /// Errors of reading; bad records according to the loader's policy (a bad record is left out, never replaced);
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column with too many names; and
     /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a loader with other windows than those of the recipe.
     pub fn observe_all(&mut self, rows: &Loader) -> Result<()> {
         if !rows.config.mix.is_empty() {

@@ -1,4 +1,4 @@
-//! From settings as they were written to the sources of all tensors.
+//! Turns settings as they were written into the sources of all tensors.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Formats;

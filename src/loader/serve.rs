@@ -36,9 +36,9 @@ pub(super) struct Inner {
     pub(super) fields: GivenFields,
     pub(super) json: OneJson,
     bucket: Option<Buckets>,
-    /// The windows that samples are, if they are not single records.
+    /// The windows, if samples are windows instead of single records.
     pub(super) windows: Option<Windows>,
-    /// Applied to a sample: to a window as a whole.
+    /// Applied to a sample; if samples are windows, to a window as a whole.
     chain: Chain,
 }
 
@@ -72,16 +72,17 @@ impl Loader {
     /// of a server. The results are the same bytes that a validation loader with these settings gives. Nothing is read
     /// from the sources, and they need not exist.
     ///
-    /// The result has the tensors that are features: of fields (or the usual ones of a folder of images) and of a
-    /// [fitted recipe](Self::prepare). Transforms of labels are left out. Random operations and transforms of whole
+    /// The result has the tensors that are features: those of fields (or the default ones of a folder of images) and of
+    /// a [fitted recipe](Self::prepare). Transforms of labels are left out. Random operations and transforms of whole
     /// batches are errors, because they are for training.
     ///
     /// If samples are [windows](Self::windows), records are pushed to a [`window`](Served::window) one after another.
     ///
-    /// A list is as long as in a batch of its own: not padded, unless there are [buckets](Self::bucket) or a transform
-    /// that pads. A [ragged](crate::field::Numbers::ragged) list has its offsets, 0 and its length. Without data,
-    /// a field holds lists if it says so ([`list`](crate::field::Numbers::list), a `shape`, a `max_len`, ragged), or if buckets
-    /// or the transform [`pad`](crate::transform::Operation::Pad) are for its tensor.
+    /// A list is as long as in a batch of its own: it is not padded, unless there are [buckets](Self::bucket) or a
+    /// transform that pads. A [ragged](crate::field::Numbers::ragged) list has its offsets, 0 and its length. There is
+    /// no data to tell which fields hold lists. So a field holds lists only if it says so
+    /// ([`list`](crate::field::Numbers::list), a `shape`, a `max_len`, ragged), or if buckets or the transform
+    /// [`pad`](crate::transform::Operation::Pad) are for its tensor.
     ///
     #[cfg_attr(feature = "images", doc = "```")]
     #[cfg_attr(not(feature = "images"), doc = "```ignore")]
@@ -187,7 +188,7 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] and those of decoding, with the tensor, for what a loader would call a bad record;
+    /// [`ErrorKind::Data`] and errors of decoding, with the tensor, for a record that a loader would report as bad;
     /// [`ErrorKind::NotFound`] for a name that no field has; [`ErrorKind::Config`] if samples are windows. After an
     /// error the contents of the row are undefined.
     ///
@@ -202,7 +203,7 @@ impl Served {
     }
 
     /// Makes the tensors of a record that is a JSON object. Fields are found as in JSON Lines, by their keys or
-    /// pointers; absent ones are missing values, and other keys are ignored. The bytes of a file can't be given so.
+    /// pointers. Absent keys are missing values, and other keys are ignored. JSON can't carry the bytes of a file.
     ///
     /// ```
     /// use ringfeed::{Loader, LoaderConfig};
@@ -222,7 +223,7 @@ impl Served {
     ///
     /// # Errors
     ///
-    /// As [`apply`](Self::apply), and [`ErrorKind::Data`] with the byte for what is no JSON.
+    /// As [`apply`](Self::apply), and [`ErrorKind::Data`] with the byte for text that is not JSON.
     ///
     /// # Panics
     ///
@@ -234,10 +235,10 @@ impl Served {
         applied
     }
 
-    /// Makes the tensors of a record that is a line of CSV with these columns in `header`, both separated by commas,
-    /// semicolons, tabs or bars. Missing values are recognised as in files by default, whatever the options of the source
-    /// say; a field says itself what they become. A field of text keeps them as they are. The header is parsed once per row,
-    /// as long as it stays the same.
+    /// Makes the tensors of a record that is a line of CSV, whose columns `header` lists. Both are separated by commas,
+    /// semicolons, tabs or bars. Missing values are recognised as in files by default, regardless of the options of the
+    /// source, and each field defines what they become. A field of text keeps them as they are. The header is parsed
+    /// once per row, as long as it stays the same.
     ///
     /// # Errors
     ///
@@ -270,7 +271,7 @@ impl Served {
         applied
     }
 
-    /// Makes the tensors of a record whose values `read` gives, each time that it is called.
+    /// Makes the tensors of a record. `read` gives the record's values each time that it is called.
     fn apply_read(&self, row: &mut ServedRow, read: &mut dyn FnMut(&mut Visit<'_>) -> Result<()>) -> Result<()> {
         if !Arc::ptr_eq(&row.served.0, &self.0) {
             return Err(Error::new(ErrorKind::Schema, "the row is one of another loader; take it from `row`"));

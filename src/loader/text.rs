@@ -16,7 +16,7 @@ pub(super) fn codec(name: &str) -> OutsideCodec {
     OutsideCodec::new(Compared([text, TensorSpec::new(format!("{name}_len"), Role::Feature, DType::I64, &[])]))
 }
 
-/// What [`codec`] wrote.
+/// The text that [`codec`] wrote.
 pub(super) fn read(row: &mut RowMut<'_>) -> Result<String> {
     let len = usize::try_from(row.tensor(1).as_mut_slice::<i64>()?[0]).unwrap_or_default();
     Ok(String::from_utf8_lossy(&row.tensor(0).bytes_mut()[..len]).into_owned())
@@ -44,7 +44,7 @@ impl Outside for Compared {
 
 /// # Errors
 ///
-/// [`ErrorKind::Data`] for what is no text.
+/// [`ErrorKind::Data`] for a value that is not a text.
 pub(super) fn text_of<'a>(value: &Value<'a>) -> Result<&'a str> {
     let text = match value {
         Value::Missing => "",

@@ -143,7 +143,7 @@ impl Loader {
         self
     }
 
-    /// The whole list: transforms by tensor name, those in settings, and those that were added since.
+    /// The whole list: transforms by tensor name, those in settings, and those that were added later.
     pub(super) fn list(&self) -> Transforms {
         let config = &self.config;
         let normalise = config.normalise.iter().map(|(tensor, normaliser)| Operation::Normalise {

@@ -7,14 +7,14 @@ use crate::transform::Operation;
 use super::{Loader, MemoryKind, RunPlan};
 
 impl Loader {
-    /// Uploads the batches to a device, ahead of the trainer. They have a workspace of their own, in memory from which
+    /// Uploads the batches to a device, ahead of the trainer. The iterator has its own workspace, in memory from which
     /// the device copies fastest, unless the settings say otherwise.
     ///
     /// The end of the list of transforms runs on the device, as far as the device gives the same bits, so that fewer
-    /// bytes are copied; [`Upload::transform`] says which transforms these can be. All transforms before it, and those
-    /// that may read any tensor, such as your own functions, run in the workers. If `to` itself has transforms, the
-    /// loader's whole list runs on the host before them, where samples are found, too, whose numbers are no classes for
-    /// the device's `one_hot`: they are bad records.
+    /// bytes are copied. [`Upload::transform`] lists the transforms that can run there. All transforms before it run in
+    /// the workers, and so do those that may read any tensor, such as your own functions. If `to` itself has
+    /// transforms, the loader's whole list runs on the host before them. The host then also finds samples whose numbers
+    /// are not classes for the device's `one_hot`, and these are bad records.
     ///
     #[cfg_attr(feature = "images", doc = "```")]
     #[cfg_attr(not(feature = "images"), doc = "```ignore")]
@@ -77,7 +77,7 @@ impl Loader {
         to.start(self.batches_of(source, workspace)?)
     }
 
-    /// As [`plan`](Self::plan), for a run whose batches are [uploaded](Self::upload) to a device, which
+    /// As [`plan`](Self::plan), for a run whose batches are [uploaded](Self::upload) to a device that
     /// [converts](Upload::convert) these tensors. The device is not opened, and need not exist.
     ///
     #[cfg_attr(feature = "images", doc = "```")]

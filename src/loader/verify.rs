@@ -13,10 +13,10 @@ use super::Loader;
 /// Reads and decodes every sample of the file or folder at `path`, on `workers` threads, as
 /// [`verify_source`](crate::inspect::verify_source) does for a source.
 ///
-/// What is bad, by format:
+/// Bad samples, by format:
 /// - CSV: a record with another number of fields than the first, or that is not UTF-8. Without a schema no single field
 ///   is bad: text in a column of numbers makes it a column of text. To check values, name the columns in the settings
-///   of a loader: [`Loader::verify`]. The file is read once, one record after another.
+///   of a loader and call [`Loader::verify`]. The file is read once, one record after another.
 /// - CSV sequences: a file that can't be read, has another header than the first, or a record with another number of
 ///   fields. At least one column must hold only numbers or missing values.
 /// - NPY: records that can't be read, and `u64` numbers from 2^63 on.
@@ -31,13 +31,13 @@ use super::Loader;
 /// damaged gzip data) is in [`VerifyReport::ended_by`], next to the bad samples before it. Within the first 64 KiB,
 /// from which delimiter and header are detected, such damage is an error.
 ///
-/// Of several files that are read as one, such as those of a pattern, one that can't be opened, or not be read to its end, is
-/// in [`VerifyReport::bad`], and the others are read.
+/// If several files are read as one, such as those of a pattern, a file that can't be opened or read to its end is listed in
+/// [`VerifyReport::bad`]. The other files are still read.
 ///
 /// # Errors
 ///
-/// If it can't be opened at all, or of several files none: the errors of [`Formats::detect`], and those of the format's
-/// reader. For several files, [`ErrorKind::Schema`] if their records do not have the same fields.
+/// If the path can't be opened, or none of several files can: the errors of [`Formats::detect`], and those of the
+/// format's reader. For several files, [`ErrorKind::Schema`] if their records do not have the same fields.
 pub fn verify<G: Proceed>(
     path: impl AsRef<Path>,
     workers: usize,
@@ -85,13 +85,13 @@ pub fn verify_with<G: Proceed>(
     Ok(all)
 }
 
-/// The report on a file of several that can't be read, or not to its end.
+/// The report on one of several files that can't be opened or read to its end.
 fn one_bad(error: Error, file: &SourceConfig) -> VerifyReport {
     let error = if error.path().is_some() { error } else { error.at_path(file.path()) };
     VerifyReport { bad_samples: 1, bad: vec![error], ..VerifyReport::default() }
 }
 
-/// Adds what is bad in a file to `all`.
+/// Adds the bad samples of a file to `all`.
 fn verify_file<G: Proceed>(
     file: &SourceConfig,
     workers: usize,
@@ -105,7 +105,7 @@ fn verify_file<G: Proceed>(
     verify_parts(parts, workers, is_single, all, on_progress)
 }
 
-/// Adds what is bad in the parts of a file to `all`.
+/// Adds the bad samples in the parts of a file to `all`.
 fn verify_parts<G: Proceed>(
     parts: Vec<Check>,
     workers: usize,
@@ -136,15 +136,15 @@ fn verify_parts<G: Proceed>(
 }
 
 impl Loader {
-    /// Reads and decodes every sample as these settings say, and lists the bad ones; see
+    /// Reads and decodes every sample according to these settings, and lists the bad ones; see
     /// [`verify_source`](crate::inspect::verify_source). Order, subsets, shard, policies and augmentation are ignored.
     /// A single CSV file is read one record after another, without an index.
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build). Faults that the readers find when they are opened, such as a file of sequences that
-    /// can't be read at all, or a quote that is never closed where column types are inferred, are errors and not
-    /// listed.
+    /// As [`build`](Self::build). Faults that the readers find when they are opened are errors, and are not listed: for
+    /// example a file of sequences that can't be read at all, or a quote that is never closed where column types are
+    /// inferred.
     pub fn verify<G: Proceed>(&self, on_progress: impl Fn(VerifyProgress) -> G + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();

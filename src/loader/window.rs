@@ -14,17 +14,17 @@ use super::serve::{Served, ServedRow};
 /// The latest window of one series: its last `length` records, decoded, in memory of its own. [`Served::window`] makes
 /// it.
 ///
-/// Push one record after another, in any of the ways in which a [`Served`] is applied to a single record. Once there
-/// are `length` records, each further record replaces the oldest one, and [`latest`](Self::latest) gives the tensors
-/// that the loader gives for the features of such a window, of shape `[length, ..]`. A record is decoded once, whatever
-/// the length. Transforms are for a window as a whole, so `latest` applies them, once for each window that is asked
-/// for. The `stride` of the windows makes no difference: there is a window after each record.
+/// Push one record after another, in any of the forms that a [`Served`] accepts for a single record. Once there are
+/// `length` records, each further record replaces the oldest one. [`latest`](Self::latest) gives the tensors that the
+/// loader gives for the features of such a window, of shape `[length, ..]`. A record is decoded once, regardless of the
+/// length. Transforms are for a window as a whole, so `latest` applies them, once for each window that you ask for. The
+/// `stride` of the windows has no effect: there is a window after each record.
 ///
-/// After an error of a push the window is as it was before: push the record again, corrected, or [`clear`](Self::clear)
-/// the window, because the next record would not follow the last one.
+/// If a push returns an error, the window stays as it was. Push the corrected record, or [`clear`](Self::clear) the
+/// window, because the next record would not follow the last one in it.
 pub struct ServedWindow {
     rolling: Rolling,
-    /// The tensors of the latest window that was asked for.
+    /// The tensors of the latest window that the caller asked for.
     row: ServedRow,
     is_made: bool,
 }
@@ -142,7 +142,7 @@ impl ServedWindow {
         Ok(row)
     }
 
-    /// Forgets all records, for the beginning of another series.
+    /// Removes all records, so that another series can begin.
     pub fn clear(&mut self) {
         self.is_made = false;
         self.rolling.clear();
@@ -158,13 +158,13 @@ impl ServedWindow {
         self.len() == 0
     }
 
-    /// Whether there are as many records as a window has.
+    /// Whether the window has all its records.
     pub fn is_full(&self) -> bool {
         self.rolling.is_full()
     }
 }
 
-/// Notes whether another window than before is the latest one.
+/// Notes that the latest window has changed, if a record was pushed.
 fn pushed(is_made: &mut bool, pushed: Result<bool>) -> Result<bool> {
     *is_made &= pushed.is_err();
     pushed

@@ -1,4 +1,4 @@
-//! What a budget counts: bytes, and tools such as decoders that hold some of them.
+//! The contents of a budget: bytes, and tools such as decoders that hold some of them.
 
 use std::any::Any;
 use std::mem;
@@ -21,10 +21,10 @@ pub(super) struct Account {
 }
 
 #[cfg(feature = "images")]
-/// What the users of a budget share, and can do without.
+/// Data that the users of a budget share, and that is not necessary.
 pub(crate) trait Spare: Any + std::fmt::Debug + Send + Sync {
     /// Frees the memory, and returns how many bytes it had [taken](super::spare::Room::take). Called under locks of the
-    /// budget, so it must neither take from it or give back, nor call code of the user's.
+    /// budget, so it must not take bytes from the budget, give bytes back or call user code.
     fn give_up(&self) -> u64;
 }
 
@@ -78,7 +78,8 @@ impl Account {
         }
     }
 
-    /// Takes `more` bytes, spare ones if there are no others; if they are not free, returns the number of bytes in use.
+    /// Takes `more` bytes, from spare memory if no others are free; if there are not enough, returns the number of
+    /// bytes in use.
     pub(super) fn take(&self, more: u64) -> Result<(), u64> {
         match self.count.take(more) {
             Err(_) if more <= self.limit => self.take_spare(more),
@@ -110,8 +111,8 @@ impl Account {
         Error::new(ErrorKind::Budget, message)
     }
 
-    /// Takes bytes that are not free now: those of idle tools, or of lent ones when they come back. If even that is not
-    /// enough, returns the number of bytes in use.
+    /// Takes bytes that are not free now: those of idle tools, or of lent tools when they come back. If even that is
+    /// not enough, returns the number of bytes in use.
     pub(super) fn take_waiting(&self, bytes: u64) -> Result<MutexGuard<'_, Tools>, u64> {
         let mut tools = self.tools.lock();
         loop {

@@ -50,12 +50,13 @@ impl Block {
         Self { shared_by: None, ..block }
     }
 
-    /// The same block, which keeps `other` as long as it lives.
+    /// The same block, which keeps `other` alive as long as it lives.
     pub(crate) fn keeping(self, other: impl Any + Send) -> Self {
         Self { _owner: Box::new((self._owner, other)), ..self }
     }
 
-    /// Whether this process may write to it: it does not share it with the parent from which it was forked.
+    /// Whether this process may write to it. It may not if it shares the block with the parent from which it was
+    /// forked.
     pub(crate) fn is_ours(&self) -> bool {
         self.shared_by.is_none_or(|process| process == std::process::id())
     }
@@ -98,7 +99,7 @@ impl fmt::Debug for Block {
     }
 }
 
-/// Where a ring's memory comes from.
+/// A source of memory for a ring.
 pub trait PageSource: Send + Sync + fmt::Debug {
     /// A block of at least `bytes` bytes, rounded up to whole pages, every page touched.
     ///
@@ -114,7 +115,7 @@ impl<P: PageSource + ?Sized> PageSource for Box<P> {
     }
 }
 
-/// Rounds up to whole pages, at least one. If the result does not fit into a number, it is more than any memory.
+/// Rounds up to whole pages, at least one. If the result does not fit into a number, it is larger than any memory.
 pub(crate) fn whole_pages(bytes: usize) -> usize {
     bytes.max(1).checked_next_multiple_of(PAGE_BYTES).unwrap_or(usize::MAX - (PAGE_BYTES - 1))
 }
@@ -141,8 +142,8 @@ impl PageSource for AnonymousPages {
 
 /// Pages of unlinked temporary files: batch memory that the operating system may write back to disk.
 ///
-/// It has a limit of its own, in addition to the memory budget. A forked child shares the files that were made before.
-/// It fills its batches elsewhere, but a batch that it got from its parent changes when the parent fills that slot
+/// They have their own limit, in addition to the memory budget. A forked child shares the files that were made before.
+/// It fills its own batches elsewhere, but a batch that it got from its parent changes when the parent fills that slot
 /// again.
 #[derive(Debug)]
 pub struct TempFilePages {

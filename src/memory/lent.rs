@@ -1,4 +1,4 @@
-//! Tools with memory of their own, such as decoders: lent for one piece of work at a time, and kept for the next one.
+//! Tools that have their own memory, such as decoders: lent for one piece of work at a time, and kept for the next one.
 
 use std::any::Any;
 use std::ops::{Deref, DerefMut};
@@ -11,18 +11,18 @@ use crate::sync::Arc;
 /// A tool that needed more than this frees its memory after use.
 const KEPT: u64 = 256 << 20;
 
-/// Whether the system has more memory is only asked for more than this.
+/// The system is asked whether it has the memory only for more than this.
 const ASKED_FOR: u64 = 16 << 20;
 
 impl MemoryBudget {
     /// Lends a `T` that may hold `bytes` of memory while it is lent. If there is no room, this waits until other tools
-    /// come back. Therefore nobody who holds a tool may borrow a second one, or grow a reservation.
+    /// come back. Therefore a thread that holds a tool must not borrow a second one, or grow a reservation.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if it does not fit beside what is reserved otherwise;
-    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the system does not give as much: the tool, which allocates it where no
-    /// error can be returned, would end the process.
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if it does not fit beside other reservations;
+    /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the system does not have this much memory. The tool allocates
+    /// where no error can be returned, so this would end the process.
     pub(crate) fn lend<T: Any + Default + Send>(&self, bytes: u64, what: &str) -> Result<Lent<T>> {
         let account = &self.0;
         let mut tools = account.tools.lock();

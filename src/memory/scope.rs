@@ -148,7 +148,7 @@ impl Scopes {
         drop(free);
     }
 
-    /// Frees the memory that scopes of this thread used and no scope uses now: for a thread that needs no more scopes
+    /// Frees the memory that scopes of this thread used and no scope uses now, for a thread that needs no more scopes
     /// while other threads do. Otherwise the memory is kept for later scopes of any thread.
     ///
     /// ```
@@ -226,7 +226,7 @@ impl Scope<'_> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Limit`] for a shape that no memory has room for; what the source of the memory refuses.
+    /// [`ErrorKind::Limit`] for a shape that is larger than any memory; errors of the source of the memory.
     #[expect(clippy::mut_from_ref, reason = "every call gives out another part of the memory")]
     pub fn try_zeros<T: Pod>(&self, shape: impl AsRef<[usize]>) -> Result<&mut [T]> {
         let shape = shape.as_ref();
@@ -290,12 +290,12 @@ impl Scope<'_> {
         Ok(start)
     }
 
-    /// How large the block would have to be with these bytes, too.
+    /// The size that the block would need with these bytes, too.
     fn wanted_with(&self, bytes: usize, alignment: usize) -> Option<usize> {
         self.arena.wanted.get().checked_next_multiple_of(alignment)?.checked_add(bytes)
     }
 
-    /// Counts memory that was given out.
+    /// Counts memory that was allocated.
     fn want(&self, bytes: usize, alignment: usize) {
         if let Some(end) = self.wanted_with(bytes, alignment) {
             self.arena.wanted.set(end);
@@ -344,7 +344,7 @@ impl Arena {
         self.block.as_ref().map_or(0, Block::len)
     }
 
-    /// Forgets all arrays, and makes room for as many bytes as this cycle used.
+    /// Removes all arrays, and makes room for as many bytes as this cycle used.
     fn restart(&mut self, home: &Shared) {
         self.used.set(0);
         let wanted = self.wanted.replace(0).min(home.limit);

@@ -1,4 +1,4 @@
-//! Memory that is held only while nobody needs it for something else, for what saves time and can be done without.
+//! Memory that is held only while nothing else needs it, for data that saves time but is not necessary.
 
 use std::any::Any;
 use std::sync::Arc as StdArc;
@@ -7,7 +7,7 @@ use super::account::{Count, Spare};
 use super::budget::MemoryBudget;
 use crate::sync::Arc;
 
-/// Where spare memory is taken from. It does not keep the budget, which keeps the one who takes.
+/// The source of spare memory. It does not keep the budget alive; its user keeps the budget.
 #[derive(Debug)]
 pub(crate) struct Room(Arc<Count>);
 

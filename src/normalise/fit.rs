@@ -8,10 +8,10 @@ use crate::view::TensorView;
 /// Finds a normaliser's parameters from batches, one after another.
 ///
 /// Means and squared deviations are merged batch by batch (Chan, Golub and LeVeque, "Updating formulae and a pairwise
-/// algorithm for computing sample variances", 1979), and kept with twice the digits of f64, so that they stay exact
-/// over any number of rows: of equal values the mean is that value and the deviation 0, and rounding does not show
-/// where the mean is 10^12 times the deviation. NaN is a missing value and does not count; infinity is an error.
-/// Several threads or processes can each observe a part; [`merge`](Self::merge) combines them.
+/// algorithm for computing sample variances", 1979). They are kept with twice the digits of f64, so that they stay
+/// exact over any number of rows: if all values are equal, the mean is that value and the deviation 0, and rounding
+/// does not show even if the mean is 10^12 times the deviation. NaN is a missing value and does not count; infinity is
+/// an error. Several threads or processes can each observe a part; [`merge`](Self::merge) combines them.
 ///
 /// ```
 /// use ringfeed::normalise::NormaliserFit;
@@ -37,8 +37,8 @@ enum Goal {
     MinMax((f64, f64)),
 }
 
-/// A number with twice the digits of f64: `low` holds what `high` lacks of a sum (Dekker: "A floating-point technique
-/// for extending the available precision", 1971).
+/// A number with twice the digits of f64: `low` holds the part of a sum that `high` can't hold (Dekker: "A
+/// floating-point technique for extending the available precision", 1971).
 #[derive(Clone, Copy, Debug, Default)]
 struct Double {
     high: f64,
@@ -128,8 +128,8 @@ impl NormaliserFit {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] if the tensor is normalised already or has no such axis, or one of another length than before;
-    /// [`ErrorKind::Data`] for an infinite value. What was counted before is kept as it was.
+    /// [`ErrorKind::Schema`] if the tensor is normalised already, has no such axis, or its axis has another length than
+    /// before; [`ErrorKind::Data`] for an infinite value. Earlier counts are kept unchanged.
     pub fn observe(&mut self, view: &TensorView<'_>) -> Result<()> {
         check_raw(view)?;
         self.observe_numbers(view.numbers(), view.shape(), None).map_err(|error| error.at_column(view.name()))
@@ -193,7 +193,7 @@ impl NormaliserFit {
         Ok(())
     }
 
-    /// Counts what `other` counted, as if it had been observed here.
+    /// Adds the counts of `other`, as if its values had been observed here.
     ///
     /// # Errors
     ///
@@ -225,7 +225,7 @@ impl NormaliserFit {
         self.missing
     }
 
-    /// The normaliser of everything that was counted.
+    /// The normaliser for everything that was counted.
     ///
     /// # Errors
     ///

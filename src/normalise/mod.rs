@@ -145,7 +145,7 @@ impl Normaliser {
         Ok(affine)
     }
 
-    /// Checks that what is computed in f32 agrees with the steps; otherwise says what f32 can't hold.
+    /// Checks that the f32 computation agrees with the steps; otherwise says which values f32 can't hold.
     fn fit_to_f32(&self, affine: &mut Affine) -> Result<(), String> {
         let factors = affine.scale.iter_mut().zip(&mut affine.bias);
         for (index, ((scale, bias), steps)) in factors.zip(&affine.steps).enumerate() {
@@ -213,7 +213,7 @@ impl Normaliser {
         files::write_whole(path, &[text.as_bytes()]).map_err(|error| Error::io(path, error))
     }
 
-    /// Reads what [`Normaliser::save`] wrote.
+    /// Reads a file that [`Normaliser::save`] wrote.
     ///
     /// # Errors
     ///

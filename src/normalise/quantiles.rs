@@ -33,7 +33,7 @@ pub struct QuantileFit {
     missing: u64,
 }
 
-/// The values of the training data in rising order, along an axis or all together.
+/// The values of the training data in ascending order, along an axis or all together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantiles {
     axis: Option<usize>,
@@ -72,7 +72,7 @@ impl QuantileFit {
     ///
     /// # Errors
     ///
-    /// As [`observe_masked`](Self::observe_masked). What was counted before is kept as it was.
+    /// As [`observe_masked`](Self::observe_masked). Earlier counts are kept unchanged.
     pub fn observe_numbers(
         &mut self,
         values: Numbers<'_>,
@@ -104,7 +104,7 @@ impl QuantileFit {
         Ok(())
     }
 
-    /// Counts what `other` counted, as if it had been observed here.
+    /// Adds the counts of `other`, as if its values had been observed here.
     ///
     /// # Errors
     ///

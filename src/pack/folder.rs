@@ -1,4 +1,4 @@
-//! The output folder of a pack: what is there already, and whether it may be written to.
+//! The output folder of a pack: its content, and whether it may be written to.
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
@@ -28,11 +28,11 @@ pub(super) fn whole_shards(out: &Path, shards: &[Shard], threads: usize) -> Resu
     Ok(all.iter().position(|is_whole| !is_whole).unwrap_or(all.len()))
 }
 
-/// Keeps other runs out of the folder until it drops, if the system can.
+/// Locks the folder against other runs until it is dropped, if the system supports this.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] if another run is there.
+/// [`ErrorKind::Config`] if another run uses the folder.
 pub(super) fn lock(out: &Path) -> Result<Option<File>> {
     #[cfg(unix)]
     {
@@ -133,7 +133,7 @@ pub(super) fn source_files(source: &SourceConfig, files: &Files) -> Result<Vec<P
     Ok(all)
 }
 
-/// What can't be read here is reported when it is read as data.
+/// Files that can't be read here are reported when they are read as data.
 fn walk(path: PathBuf, seen: &mut HashSet<PathBuf>, all: &mut Vec<PathBuf>) {
     match fs::read_dir(&path) {
         Ok(entries) => {

@@ -17,18 +17,18 @@ pub(super) enum Form {
     Json,
 }
 
-/// What is read to decide: this many records, but not more than so many bytes.
+/// How much is read to decide: this many records, but not more than this many bytes.
 const SAMPLE_RECORDS: u64 = 1000;
 const SAMPLE_BYTES: u64 = 8 << 20;
 
-/// What was seen in a field's values.
+/// The values that were seen in a field.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     array: bool,
     list: bool,
 }
 
-/// The form of each field. The field and the first records decide, so that it is the same in all records.
+/// The form of each field. The field and the first records determine it, so that it is the same in all records.
 pub(super) fn forms(container: &dyn Container, columns: &[Column]) -> Vec<Form> {
     let is_ragged = |column: &Column| column.shape.iter().skip(1).any(|dim| *dim == 0);
     let is_open = |column: &Column| matches!(column.kind, FieldKind::Numbers(_)) && !is_ragged(column);
@@ -69,7 +69,7 @@ pub(super) type Array = (DType, Vec<u8>, Option<Box<[u64]>>);
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Data`] for what is no array.
+/// [`ErrorKind::Data`] for a value that is not an array.
 pub(super) fn array_of(cell: Cell, column: &Column) -> Result<Array> {
     Ok(match (cell, column.kind) {
         (Cell::Numbers(dtype, bytes, shape), _) => (dtype, bytes, shape),

@@ -7,8 +7,8 @@ use crate::read::{Container, FieldKind, Scratch, Value};
 
 use super::cells::{Column, Records, float_of, integer_of, is_held, is_plain};
 
-/// Makes columns of text integers or numbers, if all their texts are, and none would become another number. All others
-/// stay text.
+/// Turns columns of text into integers or numbers, if all their texts are, and none would become another number. All
+/// others stay text.
 pub(super) fn infer(container: &dyn Container, columns: &mut [Column], text: &[String], threads: usize) -> Result<()> {
     const AT_ONCE: u64 = 1024;
     let total = container.len();

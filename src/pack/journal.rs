@@ -1,4 +1,4 @@
-//! What has been packed so far, so that a run that was killed can resume: one line per shard, written before the shard
+//! The progress of a pack, so that a run that was killed can resume: one line per shard, written before the shard
 //! appears.
 
 use std::fs::{self, File};
@@ -29,7 +29,7 @@ pub struct Shard {
     pub crc32: String,
 }
 
-/// Identifies a pack by everything that it is made of. Only the same pack can be continued.
+/// Identifies a pack by everything that it is made of. Only the same pack can be resumed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct Identity(pub(super) String);
 
@@ -49,7 +49,7 @@ pub(super) fn path_in(folder: &Path) -> PathBuf {
     folder.join(NAME)
 }
 
-/// No journal is longer.
+/// Maximum length of a journal.
 const MAX_BYTES: u64 = 1 << 30;
 
 impl Journal {
@@ -57,7 +57,7 @@ impl Journal {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] if something else is being packed there.
+    /// [`ErrorKind::Config`] if another pack is being written there.
     pub(super) fn open(folder: &Path, identity: &Identity) -> Result<(Self, Vec<Shard>)> {
         let path = path_in(folder);
         let fault = |error: io::Error| Error::io(&path, error);

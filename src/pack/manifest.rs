@@ -100,7 +100,7 @@ impl PackedField {
     }
 }
 
-/// No manifest is longer.
+/// Maximum length of a manifest.
 const MAX_MANIFEST_BYTES: u64 = 1 << 30;
 
 /// The manifest in this folder, if the pack in it is finished.

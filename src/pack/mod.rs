@@ -89,8 +89,8 @@ const BYTES_AT_ONCE: u64 = 1 << 20;
 const MOST_AT_ONCE: u64 = 256;
 
 impl Pack {
-    /// All fields of a source, in shards of at most 256 MiB. Files that settings ask to map are read instead, because nobody has
-    /// promised that they stay as they are, and each record comes only once.
+    /// All fields of a source, in shards of at most 256 MiB. Files that settings ask to map are read instead, because
+    /// there is no promise that they stay unchanged, and each record is read only once.
     pub fn new(mut source: SourceConfig, into: PackInto) -> Self {
         if let Some(access) = source.access_mut().filter(|access| access.lacks_promise()) {
             *access = Access::Read;
@@ -147,7 +147,7 @@ impl Pack {
     }
 
     /// Starts over in a folder that holds an earlier pack, finished or not: its shards are removed first, and nothing
-    /// else. By default only the same pack resumes there.
+    /// else. By default only the same pack can resume there.
     #[must_use]
     pub fn restart(mut self) -> Self {
         self.restart = true;
@@ -164,14 +164,14 @@ impl Pack {
     /// Packs into the folder `out`, which is created if it does not exist.
     ///
     /// If a run was stopped in any way, the next run resumes after the last finished shard. Finished shards are not
-    /// written again, unless one is damaged or missing: then it and all later ones are. A shard appears only when it is
-    /// complete. Only one run at a time may work in a folder.
+    /// written again, unless one is damaged or missing: then that shard and all later ones are. A shard appears only
+    /// when it is complete. Only one run at a time may work in a folder.
     ///
     /// # Errors
     ///
     /// Errors of reading and of writing, and values that the output format can't hold; [`ErrorKind::Config`] for a
     /// folder with another pack (of another source, of files that have changed since, or with other options), with
-    /// files that are called like shards, or with the files of the source.
+    /// other files that have names of shards, or with the files of the source.
     pub fn run(&self, out: impl AsRef<Path>) -> Result<Manifest> {
         self.run_with(out, |_| ControlFlow::Continue(()))
     }
@@ -364,7 +364,7 @@ enum Encoder {
     Parquet(Vec<Column>),
 }
 
-/// A record, encoded as far as several threads can do that.
+/// A record, encoded as far as several threads can do this.
 enum Row {
     Sample(Vec<u8>),
     #[cfg(feature = "parquet")]

@@ -30,7 +30,7 @@ impl Output {
         Error::io(&self.path, error)
     }
 
-    /// Makes sure that everything is on the disk.
+    /// Makes sure that all data is on the disk.
     pub(super) fn finish(mut self, first: u64, end: u64, records: u64) -> Result<Shard> {
         let written = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
         written.map_err(|error| self.fault(error))?;

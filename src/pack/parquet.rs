@@ -16,7 +16,7 @@ use super::cells::{Cell, Column, each_number};
 use super::output::Output;
 use super::values::{Values, failed, unexpected};
 
-/// Bytes of values in a row group, before they are encoded: a reader holds so much at a time.
+/// Bytes of values in a row group, before they are encoded: a reader holds this much at a time.
 const ROW_GROUP_BYTES: u64 = 32 << 20;
 
 /// A file of rows that is being written.
@@ -248,7 +248,7 @@ fn push_at(levels: &mut [Level], values: &mut Values, cell: &Cell) -> Result<()>
     }
 }
 
-/// Whether an array fits lists that are so deep.
+/// Whether an array fits lists of this depth.
 fn check_shape(levels: &[Level], shape: &[u64]) -> Result<()> {
     let fits = |(level, dim): (&Level, &u64)| level.fixed.is_none_or(|fixed| fixed as u64 == *dim);
     let is_empty = shape.iter().skip(1).any(|dim| *dim == 0);

@@ -206,8 +206,8 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
     })
 }
 
-/// A number that is written as text: an integer without changes, any other number as the nearest f64, unless that is a
-/// different number.
+/// A number in a text: an integer stays unchanged, any other number becomes the nearest f64, unless that is a different
+/// number.
 fn number(text: &str) -> Option<Json> {
     match integer_of(text).map(|integer| (i64::try_from(integer), u64::try_from(integer))) {
         Some((Ok(integer), _)) => Some(integer.into()),

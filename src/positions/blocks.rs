@@ -8,7 +8,7 @@ use super::{Permutation, Subset};
 const CHUNKS: u64 = 0x626c_6f63_6368_756e;
 const BLOCK: u64 = 0x626c_6f63_6b73_2121;
 
-/// Number of records in a chunk, if nothing tells which records are read or decoded together.
+/// Number of records in a chunk, if it is not known which records are read or decoded together.
 pub(crate) const RUN: u64 = 1024;
 
 /// Chunks of a subset, and the number of chunks that are shuffled together.
@@ -66,7 +66,7 @@ impl Blocks {
 
 /// The shuffle of one epoch: chunks in random order, and the samples of neighbouring chunks in random order.
 ///
-/// Where each chunk begins is laid out once for an epoch; from then on any position costs a search among them.
+/// The beginnings of all chunks are computed once per epoch; after that, each position costs a search among them.
 #[derive(Clone, Debug)]
 pub(crate) struct BlockShuffle {
     blocks: Blocks,

@@ -8,8 +8,8 @@ const BUCKET: u64 = 0x6275_636b_6574_2121;
 
 /// An epoch of batches, each with samples of one bucket.
 ///
-/// Each bucket's samples are shuffled and cut into batches; the batches of all buckets are shuffled together. Both are
-/// permutations that are computed by index, so that any batch can be asked for at once.
+/// Each bucket's samples are shuffled and cut into batches; the batches of all buckets are shuffled together. Both
+/// shuffles are permutations that are computed by index, so that any batch is available at once.
 #[derive(Clone, Debug)]
 pub(crate) struct Bucketed {
     buckets: Box<[Bucket]>,
@@ -58,7 +58,7 @@ impl Bucketed {
         self.buckets.iter().map(samples).fold(0, u64::saturating_add)
     }
 
-    /// Most samples of a batch.
+    /// Maximum number of samples in a batch.
     pub(crate) fn most_rows(&self) -> u64 {
         self.buckets.iter().map(|bucket| bucket.rows).max().unwrap_or(1).max(1)
     }

@@ -25,7 +25,7 @@ pub(crate) struct Mixture {
 }
 
 impl Mixture {
-    /// Parts with their weights; or what is wrong with the weights.
+    /// Parts with their weights; or the fault of the weights.
     pub(crate) fn new(parts: &[(Subset, f64)]) -> Result<Self, String> {
         if let Some((_, weight)) = parts.iter().find(|(_, weight)| !(weight.is_finite() && *weight >= 0.0)) {
             return Err(format!("a weight of {weight}; weights are finite and not negative"));

@@ -140,8 +140,8 @@ impl EpochOrder {
         }
     }
 
-    /// The sample at a position, and which of its draws this is. A weighted draw has the number of its position, because
-    /// counting the earlier ones of the same sample would mean to repeat them.
+    /// The sample at a position, and which of its draws this is. A weighted draw has the number of its position,
+    /// because counting the earlier draws of the same sample would require repeating them.
     fn draw_at(&mut self, position: u64) -> (u64, u64) {
         let Order { len, seed, picks, .. } = &self.order;
         match (picks, &mut self.shuffle) {

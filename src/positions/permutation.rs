@@ -3,11 +3,11 @@ use crate::random::RandomKey;
 
 /// A shuffle of `0..len` that is computed by index. A billion samples need no more memory than ten.
 ///
-/// Up to 256 samples it is a table of 256 bytes, shuffled when it is made (Fisher and Yates; Durstenfeld: "Algorithm
-/// 235: Random permutation", CACM 1964), so that every order is as likely as any other. Beyond that there is no table,
-/// but a Feistel network over the smallest power of two that is at least `len`, applied until the result is below `len`
-/// (Black, Rogaway: "Ciphers with arbitrary finite domains", CT-RSA 2002): fewer than two times on average. Of all orders
-/// of so many samples, it reaches only some: of a power of two, for example, only even permutations.
+/// For up to 256 samples it is a table of 256 bytes, shuffled when it is made (Fisher and Yates; Durstenfeld:
+/// "Algorithm 235: Random permutation", CACM 1964), so that all orders are equally likely. For more samples there is no
+/// table, but a Feistel network over the smallest power of two that is at least `len`, applied until the result is
+/// below `len` (Black, Rogaway: "Ciphers with arbitrary finite domains", CT-RSA 2002): fewer than two times on average.
+/// It reaches only some of the possible orders: for a power of two, for example, only even permutations.
 ///
 /// ```
 /// use ringfeed::order::{Permutation, RandomKey};
@@ -29,8 +29,9 @@ enum Way {
     Network(Network),
 }
 
-/// Longest shuffle that is a table. In so small domains a network has biases that tests see, and over a power of two it
-/// only makes even permutations. This number must not change, because states count positions in the resulting order.
+/// Longest shuffle that is a table. In such small domains a network has biases that tests detect, and over a power of
+/// two it only makes even permutations. This number must not change, because states count positions in the resulting
+/// order.
 const TABLE: usize = 256;
 
 #[derive(Clone, Copy, Debug)]
@@ -119,8 +120,8 @@ impl Network {
         }
     }
 
-    /// Sends each index through the network until it is below `len`. Those that are not done yet continue together, so
-    /// that no branch depends on a single index: half of such branches would be predicted wrongly.
+    /// Sends each index through the network until it is below `len`. Indices that are not done yet continue together,
+    /// so that no branch depends on a single index: half of such branches would be predicted wrongly.
     #[inline(always)]
     fn walk(&self, indices: &mut [u64], len: u64) {
         // No closures, because they would be compiled without the vector instructions.
@@ -318,9 +319,9 @@ mod tests {
         }
     }
 
-    /// How far the samples of `trials` shuffles of `0..len` are from evenly distributed, as deviations from the mean of
-    /// chi squared: for the sample at each position, for the pair of samples at some pairs of positions, for parity,
-    /// and, if `len` is small, for the whole order.
+    /// The deviation of the samples of `trials` shuffles of `0..len` from an even distribution, as deviations from the
+    /// mean of chi squared: for the sample at each position, for the pair of samples at some pairs of positions, for
+    /// parity, and, if `len` is small, for the whole order.
     fn unevenness(len: u64, trials: u64) -> Vec<(&'static str, f64)> {
         let n = len as usize;
         let pairs = [(0, 1), (0, n - 1), (n / 2, n / 2 - 1)];
@@ -390,7 +391,7 @@ mod tests {
         }
     }
 
-    /// Takes minutes; `benches/record` has what it prints.
+    /// Takes minutes; `benches/record` has its output.
     #[test]
     #[ignore = "a million shuffles of each length"]
     fn a_million_small_shuffles_are_as_even_as_chance_makes_them() {

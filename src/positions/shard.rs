@@ -11,7 +11,7 @@ use crate::tree::no_faults;
 /// This process's share of the samples: number `index` of `count`.
 ///
 /// The global order of an epoch does not depend on shards. Its positions are assigned to the shards in turn: position
-/// `p` belongs to shard `p % count`, so the shards' samples, interleaved, are those of a single process.
+/// `p` belongs to shard `p % count`. So the shards' samples, interleaved, are those of a single process.
 ///
 /// In settings a table, `{ index = 0, count = 4 }`, or [`"auto"`](Self::auto).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]

@@ -3,7 +3,7 @@ use std::sync::Arc;
 
 use crate::random::{RandomKey, mix};
 
-/// Some of a source's samples, in an order of their own.
+/// Some of a source's samples, in their own order.
 ///
 /// It takes 4 bytes for each listed sample (8 in a source of more than 2^32 samples), and none for a range. Samples
 /// keep the ids, the locations and the random numbers that they have in the whole source.

@@ -15,7 +15,7 @@ pub(crate) struct Weighted {
 }
 
 impl Weighted {
-    /// The table for the samples of `subset` with their weights; or what is wrong with the weights.
+    /// The table for the samples of `subset` with their weights; or the fault of the weights.
     pub(crate) fn new(subset: Subset, weight: impl Fn(u64) -> f64) -> Result<Self, String> {
         let mut own: Box<[f64]> = subset.iter().map(weight).collect();
         let Ok(len) = u32::try_from(own.len()) else {

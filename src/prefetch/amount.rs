@@ -8,11 +8,12 @@ use crate::error::{Error, ErrorKind};
 
 /// A number of workers, or of batches ahead: a fixed number, or one that is tuned during the run.
 ///
-/// In settings a whole number, or `"auto"`: the loader then begins with the numbers that it would use if none were set. It
-/// measures what a sample costs and what the trainer waits for, tries what the verdict advises, keeps what helps, and
-/// takes the smallest numbers with which the trainer does not wait longer. Up to 32 threads, or four for each core, are
-/// started; those above the current number sleep. More batches are made ahead only within half of the budget, or within
-/// 1 GiB without a budget. Batches are the same, byte for byte. [`Stats::tuning`](crate::stats::Stats) says what was chosen,
+/// In settings a whole number, or `"auto"`: the loader then begins with the numbers that it would use if none were set.
+/// It measures the cost of a sample and what the trainer waits for. It tries what the verdict advises, keeps changes
+/// that help, and takes the smallest numbers with which the trainer does not wait longer. Up to 32 threads, or four for
+/// each core, are started; those above the current number sleep. More batches are made ahead only within half of the
+/// budget, or within 1 GiB without a budget. Batches are the same, byte for byte.
+/// [`Stats::tuning`](crate::stats::Stats) says which numbers were chosen, and why.
 /// and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {

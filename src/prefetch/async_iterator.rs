@@ -26,8 +26,9 @@ use super::workspace::{Turn, Workspace};
 /// "Asynchronous" means threads that run ahead, not futures. The batches are the same, byte for byte, as those of the
 /// shield, for any number of workers or batches ahead.
 ///
-/// Each iterator has a planning thread of its own, beside the workspace's workers. `next` takes a finished batch
-/// without copying it, and sleeps if none is ready. An error, also a panic in a reader, arrives in its batch's place.
+/// Each iterator has its own planning thread, in addition to the workspace's workers. `next` takes a finished batch
+/// without copying it, and sleeps if no batch is ready. An error, also a panic in a reader, arrives in its batch's
+/// place.
 pub struct AsyncDataSetIterator {
     session: Arc<Session>,
     workspace: Workspace,
@@ -46,11 +47,11 @@ impl fmt::Debug for AsyncDataSetIterator {
 
 impl AsyncDataSetIterator {
     /// Plans the first batch of `source`, which determines the size of the workspace's ring if this is its first
-    /// source, and begins to make batches unless another source has the workspace.
+    /// source. Then begins to make batches, unless another source has the workspace.
     ///
     /// # Errors
     ///
-    /// What the source objects to; [`ErrorKind::Budget`] if the ring does not fit; [`ErrorKind::Config`] for a shielded
+    /// Errors of the source; [`ErrorKind::Budget`] if the ring does not fit; [`ErrorKind::Config`] for a shielded
     /// source.
     pub fn new(source: impl Source, workspace: &Workspace) -> Result<Self> {
         if !source.async_supported() {
@@ -114,14 +115,14 @@ impl AsyncDataSetIterator {
         Ok(iterator)
     }
 
-    /// Counts how long the trainer waited for the workspace, which another iterator had.
+    /// Counts how long the trainer waited for the workspace while another iterator had it.
     fn count_waiting(&self, loan: &Turn<'_>) {
         if let Some(since) = loan.waited_since {
             self.session.counters.trainer_waited(since, now());
         }
     }
 
-    /// Drops what was planned, to resume at `begin`. After an error, nothing has changed.
+    /// Drops all planned batches, to resume at `begin`. After an error, nothing has changed.
     fn restart(&self, begin: Begin) -> Result<()> {
         self.session.pause()?;
         self.session.restart(begin);

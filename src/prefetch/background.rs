@@ -1,9 +1,9 @@
 /// Lets this thread wait for its turn when it wakes up, instead of interrupting the thread that runs there.
 ///
-/// The trainer wakes planning and workers with every batch that it takes. As ordinary threads they may take its core on
-/// the spot, and keep it for a slice of the scheduler (milliseconds) before the trainer has begun its step. On Linux this
-/// is `SCHED_BATCH`, which needs no right and leaves the thread its share of the cores; a thread with a policy of the
-/// user's own keeps it. Elsewhere this does nothing.
+/// The trainer wakes planning and workers with every batch that it takes. Ordinary threads could then take its core at
+/// once, and keep it for a time slice of the scheduler (milliseconds) before the trainer has begun its step. On Linux,
+/// this function sets `SCHED_BATCH`, which needs no privilege and leaves the thread its share of the cores. A thread
+/// with a policy set by the user keeps it. On other systems this does nothing.
 pub(super) fn stand_back() {
     #[cfg(target_os = "linux")]
     {

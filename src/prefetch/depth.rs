@@ -2,12 +2,12 @@ use crate::schema::Schema;
 
 use super::tune::LEAST_PREFETCH;
 
-/// Most batches ahead where no number is given, and most bytes for them.
+/// Maximum number of batches ahead if no number is given, and maximum number of bytes for them.
 const MOST: usize = 8;
 const BYTES: u64 = 10 << 20;
 
-/// Number of batches ahead where none is given: at least this many, and more of small batches. Those are made faster than
-/// threads are woken, so that each wait for room costs more than the batch.
+/// Number of batches ahead if none is given: at least this many, and more for small batches. Small batches are made
+/// faster than threads are woken, so each wait for room costs more than the batch.
 pub(crate) fn default_prefetch(least: usize, schema: &Schema, slot_bytes: u64, budget: u64) -> usize {
     let least = least.max(LEAST_PREFETCH);
     // The next batch may be many times as large.

@@ -13,7 +13,7 @@ use super::tune::{Amounts, Found};
 use super::workers::Pool;
 use super::workspace::Workspace;
 
-/// The sources of both iterators' figures.
+/// The sources of both iterators' statistics.
 pub(super) struct Figures {
     counters: Arc<Counters>,
     filler: Arc<dyn Filler>,
@@ -22,9 +22,9 @@ pub(super) struct Figures {
     planning: Planning,
     cores: usize,
     core_quota: Option<f64>,
-    /// What the threads had done before for other iterators; see `Setting::scheduled`.
+    /// The work of the threads before this iterator, for other iterators; see `Setting::scheduled`.
     scheduled_before: [f64; 2],
-    /// If the workspace's threads work for it: how many there are, and the one that plans.
+    /// If the workspace's threads work for it: their number, and the thread that plans.
     ahead: Option<(Arc<Found>, Arc<Schedule>)>,
 }
 

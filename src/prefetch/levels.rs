@@ -5,7 +5,7 @@ use crate::counters::{QueueCounter, Tick, add_alone, nanoseconds};
 pub(super) struct Levels {
     /// `None` while the workspace is not lent.
     since: Option<Tick>,
-    /// Batches that are whole and were not handed out.
+    /// Batches that are complete and not delivered.
     pub(super) ready: usize,
     pub(super) trainer_waits: bool,
     /// The fewest batches that were ready when the trainer took one, since this was last read.

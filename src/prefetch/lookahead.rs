@@ -7,11 +7,11 @@ use crate::storage::Needs;
 
 use super::steps::Begin;
 
-/// Most batches that are planned ahead of the one that is filled next.
+/// Maximum number of batches that are planned ahead of the one that is filled next.
 const MOST_PLANS: usize = 1024;
 
-/// Batches that are planned before they are filled, so that their bytes can be requested: as many as may be requested
-/// ahead, also across the end of an epoch. None if reading takes no time.
+/// Batches that are planned before they are filled, so that their bytes can be requested. It plans as many as may be
+/// requested ahead, also across the end of an epoch, and none if reading takes no time.
 pub(super) struct Lookahead {
     terms: PlanTerms,
     items: VecDeque<Item>,
@@ -58,8 +58,8 @@ impl Lookahead {
         }
     }
 
-    /// The next batch's plan; `None` ends the epoch. `runs_on` says whether the next epoch may begin before it is asked
-    /// for.
+    /// The next batch's plan; `None` ends the epoch. `runs_on` says whether the next epoch may begin before the trainer
+    /// asks for it.
     pub(super) fn next(
         &mut self,
         planner: &mut dyn Planner,
@@ -78,7 +78,7 @@ impl Lookahead {
         }
     }
 
-    /// Requests the bytes of a batch, unless that was done.
+    /// Requests the bytes of a batch, unless they are requested already.
     pub(super) fn ask_for(&mut self, plan: &mut BatchPlan, filler: &dyn Filler) {
         if plan.requested.is_some() || self.asks == Some(false) {
             return;

@@ -18,7 +18,7 @@ pub(crate) struct Manners {
 const NICEST: u8 = 19;
 
 impl Manners {
-    /// What is wrong with the settings on any machine.
+    /// Faults of the settings on any machine.
     pub(crate) fn faults(&self) -> Vec<String> {
         let mut faults = Vec::new();
         if self.nice > NICEST {
@@ -30,7 +30,7 @@ impl Manners {
         faults
     }
 
-    /// What is wrong with the settings on this machine.
+    /// Faults of the settings on this machine.
     pub(crate) fn faults_here(&self) -> Vec<String> {
         let mut faults = Vec::new();
         let allowed = allowed_cores();

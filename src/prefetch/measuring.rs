@@ -32,7 +32,7 @@ struct Progress {
     left: usize,
     extents: Extents,
     faults: Vec<(usize, Error)>,
-    /// Why rows were not measured.
+    /// The error if rows could not be measured.
     failed: Option<Error>,
 }
 
@@ -84,7 +84,7 @@ impl Measuring {
         Ok((extents, faults))
     }
 
-    /// What became of some rows. Each part of them reports once.
+    /// The result for some rows. Each part of the rows reports once.
     pub(super) fn report(&self, measured: Result<Measured>) {
         let mut progress = self.progress.lock();
         match measured {

@@ -1,8 +1,8 @@
 //! Batches made ahead of the trainer, or on the trainer's thread.
 //!
-//! Read `workspace.rs` (ring and workers, lent to one source at a time), then `session/` (one source's batches in
+//! Read `workspace.rs` first (ring and workers, lent to one source at a time), then `session/` (one source's batches in
 //! flight, in ticket order), `planning.rs` (the thread that plans and binds slots), `workers.rs` (the threads that
-//! fill; `manners.rs` and `rest.rs` keep them out of the trainer's way), and the two iterators on top.
+//! fill; `manners.rs` and `rest.rs` keep them from disturbing the trainer), and the two iterators on top.
 
 mod amount;
 mod async_iterator;

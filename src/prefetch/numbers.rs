@@ -41,7 +41,7 @@ impl Filler for Numbers {
     }
 }
 
-/// A session of one worker that looks no batch ahead, over slots of one byte.
+/// A session of one worker that makes no batches ahead, over slots of one byte.
 pub(super) fn session_parts(slots: usize, pages: Arc<dyn PageSource>, overflow: Overflow) -> SessionParts {
     let schema = Schema::new(vec![TensorSpec::new("x", Role::Feature, DType::U8, &[])]).unwrap();
     let budget = MemoryBudget::unlimited();

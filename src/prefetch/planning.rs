@@ -18,9 +18,10 @@ use super::workers::{Job, Jobs};
 
 /// How long a job should take: long compared with a hand-off, short compared with a batch.
 const JOB_NS: u64 = 500_000;
-/// What takes longer than this is shared among all workers, so that finished batches come evenly.
+/// Work that takes longer than this is shared among all workers, so that finished batches come evenly.
 const SHARED_NS: u64 = 100_000;
-/// What a job reads should still be in a core's own cache when it is decoded; current cores have 512 KiB or more.
+/// The bytes that a job reads should still be in a core's own cache when they are decoded; current cores have 512 KiB
+/// or more.
 const JOB_BYTES: usize = 256 << 10;
 /// If measuring a whole batch takes less than this, it is not worth sharing.
 const MEASURE_INLINE_NS: u64 = 100_000;
@@ -28,7 +29,7 @@ const MEASURE_INLINE_NS: u64 = 100_000;
 /// The thread that plans batches, lays them out and binds slots to them in ticket order.
 pub(super) struct Planning {
     session: Arc<Session>,
-    /// Dropped before the planner, whose destructor may take long: the workers end when nobody can send jobs.
+    /// Dropped before the planner, whose destructor may take long: the workers end when no thread can send jobs.
     jobs: Jobs,
     planner: Box<dyn Planner>,
     lookahead: Lookahead,
@@ -128,8 +129,8 @@ impl Planning {
         }
     }
 
-    /// Measures the batch, lays it out, takes a slot and hands out the rows; the time counts from `begin`. Returns the
-    /// plan if the session is being paused.
+    /// Measures the batch, lays it out, takes a slot and gives the rows to workers; the time counts from `begin`.
+    /// Returns the plan if the session is being paused.
     fn bind(&mut self, mut plan: BatchPlan, begin: Lap) -> Result<Option<BatchPlan>> {
         let session = self.session.clone();
         let stopped = || session.stop.load(Ordering::Acquire);
@@ -237,17 +238,17 @@ impl Planning {
     }
 }
 
-/// Number of rows of so many bytes that can be read and then decoded without leaving the processor's cache.
+/// Number of rows of this size that can be read and then decoded without leaving the processor's cache.
 fn rows_in_cache(row_bytes: usize) -> usize {
     (JOB_BYTES / row_bytes.max(1)).max(1)
 }
 
-/// Rows per job, if there are as many jobs as with `a_job` rows each, but all of similar size.
+/// Rows per job for jobs of similar size, with as many jobs as there would be with `a_job` rows each.
 fn alike(rows: usize, a_job: usize) -> usize {
     rows.div_ceil(rows.div_ceil(a_job.max(1)).max(1))
 }
 
-/// Number of rows that make a job of about `JOB_NS`, by the time that a row took so far (0 if not known).
+/// Number of rows for a job of about `JOB_NS`, by the time of a row so far (0 if not known).
 fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
     if row_ns == 0 {
         return rows.div_ceil(4 * workers);

@@ -1,4 +1,4 @@
-//! Where jobs wait for workers.
+//! The queue of jobs for workers.
 
 use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
@@ -6,25 +6,26 @@ use std::time::{Duration, Instant};
 
 use crate::sync::{Condvar, Mutex, Ordering};
 
-/// Jobs of a kind that may wait: more than a few batches have. A full queue only makes planning wait.
+/// Maximum number of waiting jobs of a kind: more than a few batches have. A full queue only makes planning wait.
 const ROOM: usize = if cfg!(ringfeed_loom) { 2 } else { 1024 };
-/// How often a worker looks for a job before it sleeps: after ever longer pauses, then after other threads had its core.
+/// How often a worker looks for a job before it sleeps: with pauses that grow, and that finally let other threads use
+/// its core.
 const LOOKS: u32 = if cfg!(ringfeed_loom) { 0 } else { 11 };
 const LOOKS_WITHOUT_YIELD: u32 = 7;
-/// Most jobs that a worker looks at to find its own.
+/// Maximum number of jobs that a worker looks at to find its own.
 const SEEN: usize = 16;
 
 /// Jobs in the order in which they should be done, and urgent ones, which come before all others.
 ///
-/// A job may have a worker at which it is at home, because that one wrote the same memory before: it is probably still
-/// in the cache of its core. Among the first jobs, a worker takes its own. But the first job is passed over at most as
-/// often as there are workers, because the trainer waits for it.
+/// A job may have a home worker, which wrote the same memory before: the memory is probably still in the cache of that
+/// worker's core. Among the first jobs, a worker takes its own. But the first job is skipped at most as often as there
+/// are workers, because the trainer waits for it.
 #[derive(Debug)]
 pub(super) struct Queue<J> {
     state: Mutex<State<J>>,
     came: Condvar,
     taken: Condvar,
-    /// Number of jobs, and of those that are not urgent, to be looked at without the lock.
+    /// Number of all jobs, and of those that are not urgent, to be read without the lock.
     all: AtomicUsize,
     ordinary: AtomicUsize,
 }
@@ -32,9 +33,9 @@ pub(super) struct Queue<J> {
 #[derive(Debug)]
 struct State<J> {
     urgent: VecDeque<J>,
-    /// With where they are at home.
+    /// Each job with its home worker.
     ordinary: VecDeque<(Option<usize>, J)>,
-    /// How often the first of these was passed over.
+    /// How often the first of these was skipped.
     passed_over: usize,
     /// Number of threads that may take jobs.
     workers: usize,
@@ -75,8 +76,8 @@ impl<J> Queue<J> {
         self.ordinary.load(Ordering::Relaxed)
     }
 
-    /// Adds a job. Waits `wait` for room, and returns the job if there is none then. A job that no worker will take is
-    /// dropped.
+    /// Adds a job. Waits at most `wait` for room, and returns the job if there is still none. A job that no worker will
+    /// take is dropped.
     pub(super) fn push(&self, job: J, order: Order, wait: Duration) -> Result<(), J> {
         let mut state = self.state.lock();
         let mut deadline = None;
@@ -103,8 +104,8 @@ impl<J> Queue<J> {
         Ok(())
     }
 
-    /// A job for worker `worker`, of as many as `workers` says. Waits until there is one; `None` if the queue is closed
-    /// and empty.
+    /// A job for worker `worker`, out of the number that `workers` returns. Waits until there is one; `None` if the
+    /// queue is closed and empty.
     pub(super) fn take(&self, worker: usize, workers: impl Fn() -> usize) -> Option<J> {
         for look in 0..LOOKS {
             if self.all.load(Ordering::Relaxed) > 0 {
@@ -131,7 +132,7 @@ impl<J> Queue<J> {
         }
     }
 
-    /// Nothing will be added any more. Workers take what is left.
+    /// No more jobs will be added. Workers take the remaining ones.
     pub(super) fn close(&self) {
         self.state.lock().is_closed = true;
         self.came.notify_all();
@@ -143,7 +144,7 @@ impl<J> Queue<J> {
         self.state.lock().workers += 1;
     }
 
-    /// A thread takes no more jobs. Behind the last one, whatever waits is dropped, as is whatever comes.
+    /// A thread takes no more jobs. After the last thread, all jobs that wait or are added later are dropped.
     pub(super) fn leave(&self) {
         let mut state = self.state.lock();
         state.workers -= 1;

@@ -16,8 +16,8 @@ mod linux {
     /// Reads the quota of a group.
     type Told = fn(&Path) -> Option<f64>;
 
-    /// The smallest quota of the process's groups and the groups around them, from where these are mounted and what the
-    /// process knows of them: `0::/a/b` in the second version, `3:cpu,cpuacct:/a/b` in the first.
+    /// The smallest quota of the process's groups and the groups around them. `mounted` is where these are mounted, and
+    /// `groups` is the process's own list: `0::/a/b` in the second version, `3:cpu,cpuacct:/a/b` in the first.
     pub(super) fn quota(mounted: &Path, groups: &str) -> Option<f64> {
         let mut least: Option<f64> = None;
         for line in groups.lines() {

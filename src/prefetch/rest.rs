@@ -43,7 +43,8 @@ impl Rest {
         self.cores.is_some()
     }
 
-    /// The calling thread used a core for this long. Waits until it may use one again, and returns how long that took.
+    /// The calling thread used a core for this long. Waits until it may use a core again, and returns how long that
+    /// took.
     pub(super) fn after(&self, used: Duration) -> Duration {
         let Some(cores) = self.cores else { return Duration::ZERO };
         let begin = Instant::now();

@@ -27,7 +27,7 @@ use super::workspace::Workspace;
 pub struct Shielded<S>(S);
 
 /// Forbids prefetch: [`wrap`] then makes this source's batches on the caller's thread, one at a time, when `next` is
-/// called. Breakpoints, backtraces and profiles show the decoder as a call of the training loop.
+/// called. Breakpoints, backtraces and profiles show the decoder as a call from the training loop.
 pub fn shield<S: Source>(source: S) -> Shielded<S> {
     Shielded(source)
 }
@@ -93,7 +93,7 @@ impl AsyncShieldDataSetIterator {
     ///
     /// # Errors
     ///
-    /// What the source objects to; [`ErrorKind::Budget`](crate::ErrorKind::Budget) if the ring does not fit.
+    /// Errors of the source; [`ErrorKind::Budget`](crate::ErrorKind::Budget) if the ring does not fit.
     pub fn new(source: impl Source, workspace: &Workspace) -> Result<Self> {
         let mut opened = Box::new(source).open()?;
         let (ring, planned, _) = workspace.prepare(&mut opened)?;
@@ -207,7 +207,8 @@ impl AsyncShieldDataSetIterator {
         Ok(Taken::Batch(draft))
     }
 
-    /// Moves the planner. If it refuses, its position is unknown, and nothing comes until it was moved successfully.
+    /// Moves the planner. If the planner returns an error, its position is unknown, and no batch comes until a later
+    /// move succeeds.
     fn restart(&mut self, begin: impl FnOnce(&mut dyn Planner) -> Result<()>) -> Result<()> {
         self.planned = None;
         self.ended = false;

@@ -6,7 +6,7 @@ use crate::dataset::{Batch, BatchPlan, State};
 use crate::error::{Error, ErrorKind, Result};
 use crate::ring::Draft;
 
-/// The longest time that can be added to a clock; as good as for ever.
+/// The longest time that can be added to a clock, in effect for ever.
 pub(super) const LONGEST_WAIT: Duration = Duration::from_secs(1 << 32);
 
 /// Where the planner resumes.
@@ -16,10 +16,10 @@ pub(super) enum Begin {
     At(State),
 }
 
-/// What the planning thread does next.
+/// The next step of the planning thread.
 pub(super) enum Step {
     Begin(Begin),
-    /// Plan a batch, which gets a slot at once or when there is room.
+    /// Plan a batch. It gets a slot at once, or when there is room.
     Plan {
         has_room: bool,
     },
@@ -27,19 +27,19 @@ pub(super) enum Step {
     Exit,
 }
 
-/// What comes next in order.
+/// The next item in order.
 pub(super) enum Taken {
     Batch(Draft<Batch>),
     /// The end of the epoch.
     End,
     /// The epoch ends here.
     Failed(Error),
-    /// No slot is available for the next batch now, or the workspace is not, or code of the user's was interrupted on the
-    /// caller's thread. This takes no ticket and ends nothing.
+    /// No slot is available for the next batch now, or the workspace is not available, or user code was interrupted on
+    /// the caller's thread. This takes no ticket and ends nothing.
     Exhausted(Error),
 }
 
-/// Refuses any process but the one that started the threads.
+/// Returns an error in any process but the one that started the threads.
 pub(super) fn check_process(process: u32) -> Result<()> {
     if process == std::process::id() {
         return Ok(());

@@ -15,7 +15,7 @@ type Next<I> = JoinHandle<(I, Option<Result<DataSet>>)>;
 pub struct DataSetStream<I> {
     iterator: Option<I>,
     next: Option<Next<I>>,
-    /// The epoch has ended: from here on there is nothing.
+    /// The epoch has ended: no more items come.
     ended: bool,
 }
 
@@ -56,7 +56,7 @@ pub fn into_stream<I: DataSetIterator + Unpin + 'static>(iterator: I) -> DataSet
 }
 
 impl<I> DataSetStream<I> {
-    /// The iterator; `None` while a batch is being waited for.
+    /// The iterator; `None` while the stream waits for a batch.
     pub fn into_inner(self) -> Option<I> {
         self.iterator
     }

@@ -45,7 +45,7 @@ impl Tuning {
         self.now.workers
     }
 
-    /// Called after each planned batch: looks at the figures if it is time to.
+    /// Called after each planned batch: looks at the statistics if a look is due.
     pub(super) fn planned(&mut self, session: &Session) {
         let Some(tuner) = &mut self.tuner else { return };
         if !tuner.is_due(self.looked.elapsed()) {

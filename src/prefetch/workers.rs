@@ -24,7 +24,7 @@ use super::tune::{Amounts, Bounds};
 /// How often planning checks whether it should stop while it waits for room in the queue.
 const LOOK_UP: Duration = Duration::from_millis(50);
 
-/// Work for a worker: some rows of one batch. Whatever happens to it, whoever waits for it is told.
+/// Work for a worker: some rows of one batch. In every case, the thread that waits for the result is notified.
 pub(super) enum Job {
     Fill(Filling),
     Measure(Portion),
@@ -44,7 +44,7 @@ pub(super) struct Portion {
     rows: Range<usize>,
 }
 
-/// Where jobs are handed in. When the last of these drops, the workers end after the jobs that wait.
+/// The entrance for jobs. When the last of these drops, the workers end after the jobs that wait.
 #[derive(Clone)]
 pub(super) struct Jobs(Arc<Entrance>);
 
@@ -53,7 +53,7 @@ struct Entrance {
 }
 
 impl Jobs {
-    /// Hands in a job. A job of a session that stops is dropped if the queue has no room.
+    /// Adds a job to the queue. A job of a session that stops is dropped if the queue has no room.
     pub(super) fn send(&self, mut job: Job) {
         let order = job.order();
         while let Err(back) = self.0.queue.push(job, order, LOOK_UP) {
@@ -87,7 +87,7 @@ impl Job {
         }
     }
 
-    /// A batch must be measured before it gets a slot, so measuring comes before filling. Where single reads have a time
+    /// A batch must be measured before it gets a slot, so measuring comes before filling. If single reads have a time
     /// limit, they take much longer than memory does.
     fn order(&self) -> Order {
         match self {
@@ -242,7 +242,7 @@ impl Pool {
         check_process(self.process)
     }
 
-    /// Time that the threads were on a core, and that they waited for one, in seconds.
+    /// Time that the threads were on a core, and time that they waited for one, in seconds.
     pub(super) fn scheduled(&self) -> Option<[f64; 2]> {
         self.check_process().ok().and_then(|()| self.schedule.read())
     }

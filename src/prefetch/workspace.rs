@@ -31,24 +31,24 @@ const TIMES_CORES: usize = 4;
 const MOST_PREFETCH: usize = 64;
 const MOST_BYTES: u64 = 1 << 30;
 
-/// Whether numbers that are not set are tuned, as [`Amount::Auto`] is; otherwise they stay what they are at the beginning.
-/// The search costs up to 3 % where a trainer only takes batches (`benches/record/2026-11-23-autotune-short.md`).
+/// Whether numbers that are not set are tuned, as with [`Amount::Auto`]; otherwise they keep their initial values. The
+/// search costs up to 3 % if a trainer only takes batches (`benches/record/2026-11-23-autotune-short.md`).
 pub(crate) const TUNED_BY_DEFAULT: bool = false;
 
 /// A ring of batch buffers and the workers that fill them. It lives across epochs, and one source uses it at a time.
 ///
 /// Clones are handles to the same workspace. Training and evaluation can take turns in it, in the same memory: the
-/// source whose `next` is called takes over the workspace, and batches of the other that were ready but not delivered
-/// are filled again later. The ring has `prefetch + 2 + hold` slots; the first batch of the first source determines
-/// their size, and a slot grows when a batch needs more. Worker threads start with the first asynchronous iterator and
-/// end with the last handle.
+/// source whose `next` is called takes over the workspace, and batches of the other source that were ready but not
+/// delivered are filled again later. The ring has `prefetch + 2 + hold` slots. The first batch of the first source
+/// determines their size, and a slot grows when a batch needs more. Worker threads start with the first asynchronous
+/// iterator and end with the last handle.
 ///
-/// Iterators in several threads take turns, batch by batch: one waits while another is in `next`, at most `close_wait`.
-/// A source must not itself wait for an iterator of the same workspace: each would wait for the other.
+/// Iterators in several threads take turns, batch by batch: while one is in `next`, another waits, at most for
+/// `close_wait`. A source must not itself wait for an iterator of the same workspace: each would wait for the other.
 ///
 /// A forked child process has none of the threads. There, a shielded iterator continues, in the child's own memory, if
-/// nothing in its workspace was prefetched. Everything that needs a thread gives [`ErrorKind::Unsupported`]: make a new
-/// workspace and iterator.
+/// nothing in its workspace was prefetched. Everything that needs a thread returns [`ErrorKind::Unsupported`]: make a
+/// new workspace and iterator.
 #[derive(Clone)]
 pub struct Workspace(Arc<Inner>);
 
@@ -70,11 +70,11 @@ struct Lending {
     is_busy: bool,
 }
 
-/// The workspace while one iterator, which is in `next`, uses it. No lock is held meanwhile, because that runs the
+/// The workspace while one iterator, which is in `next`, uses it. No lock is held meanwhile, because `next` runs the
 /// user's code.
 pub(super) struct Turn<'a> {
     workspace: &'a Inner,
-    /// When waiting for it began, if another iterator had it.
+    /// When the wait for the workspace began, if another iterator had it.
     pub(super) waited_since: Option<Tick>,
 }
 
@@ -90,7 +90,7 @@ impl Drop for Turn<'_> {
 pub struct WorkspaceBuilder {
     /// By default as many as the manners allow.
     workers: Option<Amount>,
-    /// As many as suit the first batch, unless something is asked for.
+    /// As many as suit the first batch, unless a number is set.
     prefetch: Option<Amount>,
     least_prefetch: usize,
     hold: usize,
@@ -149,8 +149,8 @@ impl Workspace {
         self.0.begin.workers
     }
 
-    /// Number of finished batches that may wait. Where none is set, the first batch decides, and before it this is the
-    /// least. With [`Amount::Auto`], the number for which the ring has slots now.
+    /// Number of finished batches that may wait. If none is set, the first batch decides; before the first batch, this
+    /// is the least possible number. With [`Amount::Auto`], the number for which the ring has slots now.
     pub fn prefetch(&self) -> usize {
         match (self.0.config.prefetch, &*self.0.ring.lock()) {
             (None | Some(Amount::Auto), Some(ring)) => {
@@ -207,7 +207,7 @@ impl Workspace {
         }
     }
 
-    /// What plans of this source depend on: its seed, and the most rows of a batch within the budget.
+    /// The inputs of plans of this source: its seed, and the maximum number of rows of a batch within the budget.
     pub(super) fn terms(&self, opened: &Opened) -> PlanTerms {
         let most_rows = most_rows(opened.filler.schema(), self.budget().limit());
         PlanTerms { seed: opened.seed, most_rows: Some(most_rows) }
@@ -225,8 +225,8 @@ impl Workspace {
         Ok(self.0.pool.get_or_init(|| pool))
     }
 
-    /// The ring, sized by the first batch of `opened` if there is none yet, that batch's plan, and how many batches like it
-    /// may wait.
+    /// The ring, that batch's plan, and the number of such batches that may wait. If there is no ring yet, the first
+    /// batch of `opened` determines its size.
     pub(super) fn prepare(&self, opened: &mut Opened) -> Result<(Ring<Batch>, Option<BatchPlan>, usize)> {
         let mut plan = BatchPlan::default();
         let terms = self.terms(opened);
@@ -268,7 +268,7 @@ impl Workspace {
         Ok((ring, planned.then_some(plan), prefetch))
     }
 
-    /// Lends the workspace to `session` if it is free, so that batches are made before they are asked for.
+    /// Lends the workspace to `session` if it is free, so that batches are made before the trainer asks for them.
     pub(super) fn lend_if_free(&self, session: &Arc<Session>) -> Result<()> {
         let mut lending = self.0.lending.lock();
         if lending.is_busy || lending.to.strong_count() > 0 {
@@ -338,7 +338,7 @@ impl Workspace {
     }
 }
 
-/// Whether a number is found while the trainer works.
+/// Whether a number is tuned while the trainer works.
 pub(crate) fn is_tuned(amount: Option<Amount>) -> bool {
     amount.map_or(TUNED_BY_DEFAULT, |amount| amount == Amount::Auto)
 }
@@ -364,11 +364,11 @@ impl fmt::Debug for Workspace {
 
 impl WorkspaceBuilder {
     /// Number of threads that fill batches. Default: one for each core that they may use, within the process's affinity
-    /// mask and the quotas of its control groups: two in a container with 2 of 64 cores. [`Amount::Auto`] tunes the
-    /// number during the run.
+    /// mask and the quotas of its control groups (for example, two in a container with 2 of 64 cores). [`Amount::Auto`]
+    /// tunes the number during the run.
     ///
-    /// On Linux, workers and the planning thread run under `SCHED_BATCH`: they use whatever time the cores have, but do
-    /// not interrupt the trainer's thread when it wakes them. They still compete with it for a core that both need; if
+    /// On Linux, workers and the planning thread run under `SCHED_BATCH`: they use all free time of the cores, but do
+    /// not interrupt the trainer's thread when it wakes them. They still compete with it for a core that both need. If
     /// that slows your steps down, use [`worker_cores`](Self::worker_cores), [`worker_nice`](Self::worker_nice) and
     /// [`worker_share`](Self::worker_share).
     #[must_use]
@@ -377,8 +377,8 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// The cores, by the system's numbers, that workers and the planning thread run on, so that the trainer has the
-    /// others to itself. On Linux only. Default: all that the process may use.
+    /// The cores, by the system's numbers, that workers and the planning thread run on. The trainer then has the other
+    /// cores to itself. On Linux only. Default: all that the process may use.
     #[must_use]
     pub fn worker_cores(mut self, cores: impl IntoIterator<Item = usize>) -> Self {
         Arc::make_mut(&mut self.manners).cores = cores.into_iter().collect();
@@ -386,8 +386,8 @@ impl WorkspaceBuilder {
     }
 
     /// Niceness of workers and of the planning thread, from 0 to 19. If a thread of niceness 0 needs the same core, a
-    /// worker of niceness 5 gets a quarter of it, 10 a tenth, and 19 a hundredth; a free core it gets completely. On
-    /// Linux only. Default: 0, like other threads.
+    /// worker of niceness 5 gets a quarter of it, 10 a tenth, and 19 a hundredth; it gets all of a free core. On Linux
+    /// only. Default: 0, like other threads.
     #[must_use]
     pub fn worker_nice(mut self, nice: u8) -> Self {
         Arc::make_mut(&mut self.manners).nice = nice;
@@ -395,16 +395,17 @@ impl WorkspaceBuilder {
     }
 
     /// Maximum share of the time of the cores that this process may use, from 0 to 1, that all workers use together,
-    /// even if cores are free: a worker that has used more rests before its next job. Default: no limit.
+    /// even if cores are free. A worker that has used more rests before its next job. Default: no limit.
     #[must_use]
     pub fn worker_share(mut self, share: f64) -> Self {
         Arc::make_mut(&mut self.manners).share = Some(share);
         self
     }
 
-    /// Number of finished batches that may wait. The ring has two more slots: for the batch that is filled and the one
-    /// that the trainer uses. Default: 2; of batches under 5 MiB whose shape never changes, as many as fit 10 MiB and a
-    /// quarter of the budget, at most 8. [`Amount::Auto`] tunes the number during the run.
+    /// Number of finished batches that may wait. The ring has two more slots: for the batch that is being filled and
+    /// the one that the trainer uses. Default: 2. If batches are smaller than 5 MiB and their shape never changes, the
+    /// default is as many as fit into 10 MiB and a quarter of the budget, at most 8. [`Amount::Auto`] tunes the number
+    /// during the run.
     ///
     /// While the trainer waits for its first batch, no more batches are begun than there are workers (two with one worker).
     #[must_use]
@@ -413,7 +414,7 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// The least number of finished batches that may wait where [`prefetch`](Self::prefetch) is not set.
+    /// The minimum number of finished batches that may wait if [`prefetch`](Self::prefetch) is not set.
     #[must_use]
     pub(crate) fn least_prefetch(mut self, batches: usize) -> Self {
         self.least_prefetch = batches;
@@ -421,7 +422,7 @@ impl WorkspaceBuilder {
     }
 
     /// Number of batches that the trainer may hold in addition to the one it uses, without delaying others. The ring
-    /// has as many more slots. Default: 0.
+    /// has this many more slots. Default: 0.
     #[must_use]
     pub fn hold(mut self, batches: usize) -> Self {
         self.hold = batches;
@@ -435,14 +436,14 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Where slot memory comes from. Default: anonymous pages.
+    /// The source of slot memory. Default: anonymous pages.
     #[must_use]
     pub fn pages(mut self, pages: impl PageSource + 'static) -> Self {
         self.pages = Arc::new(pages);
         self
     }
 
-    /// What to do with a batch that no slot may hold. Default: an error.
+    /// What to do with a batch for which there is no slot, or not enough memory. Default: an error.
     #[must_use]
     pub fn overflow(mut self, overflow: Overflow) -> Self {
         self.overflow = overflow;
@@ -464,7 +465,8 @@ impl WorkspaceBuilder {
     }
 
     /// Whether prefetch continues into the next epoch when all batches of an epoch are planned, so that its first batch
-    /// is ready in time. Default: yes. Streams never continue by themselves, because beginning again runs your code.
+    /// is ready in time. Default: yes. Streams never continue by themselves, because starting them again runs your
+    /// code.
     #[must_use]
     pub fn across_epochs(mut self, runs_on: bool) -> Self {
         self.across_epochs = runs_on;
@@ -479,14 +481,14 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Records what every thread does at what time, for all iterators of the workspace. Default: no trace.
+    /// Records the work of every thread over time, for all iterators of the workspace. Default: no trace.
     #[must_use]
     pub fn trace(mut self, trace: Trace) -> Self {
         self.trace = Some(trace);
         self
     }
 
-    /// Fills each slot with this byte before every use, to show what a decoder leaves unwritten.
+    /// Fills each slot with this byte before every use, to show which bytes a decoder does not write.
     #[must_use]
     pub fn poison(mut self, byte: u8) -> Self {
         self.poison = Some(byte);
@@ -503,7 +505,7 @@ impl WorkspaceBuilder {
         Ok(self.finish())
     }
 
-    /// Everything that is wrong with the settings, on this machine.
+    /// All faults of the settings, on this machine.
     fn faults(&self) -> Vec<String> {
         let mut faults = [self.manners.faults(), self.manners.faults_here()].concat();
         faults.extend(self.fetch_limit.into_iter().flat_map(|limit| under("fetch_limit", limit.faults())));
@@ -530,8 +532,8 @@ impl WorkspaceBuilder {
         }))
     }
 
-    /// Slots in addition to those of waiting batches: one that is filled, one in the trainer's hand, and those that are
-    /// held.
+    /// Slots in addition to those of waiting batches: one that is being filled, one that the trainer uses, and those
+    /// that it holds.
     pub(super) fn other_slots(&self) -> usize {
         2 + self.hold
     }

@@ -25,7 +25,7 @@ impl Column {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what could not be prepared, and those of `take`.
+    /// [`ErrorKind::Data`] for a value that could not be prepared, and those of `take`.
     pub(super) fn given<T>(&self, value: &Value<'_>, take: impl FnOnce(Given<'_>) -> Result<T>) -> Result<T> {
         let is_imputed = match self {
             Self::Number(Number { impute, .. }) | Self::Date(Date { impute, .. }) => impute.is_some(),

@@ -1,4 +1,4 @@
-//! What is said of one column: numbers, names, hashed names, dates.
+//! The settings of one column: numbers, names, hashed names, dates.
 
 use serde::{Deserialize, Serialize};
 

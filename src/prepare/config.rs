@@ -31,7 +31,7 @@ impl PreparedConfig {
         }
     }
 
-    /// The windows of what stands in the settings themselves; outer `None` for a file.
+    /// The windows of a recipe that is in the settings themselves; the outer `None` means a file.
     pub(crate) fn inline_windows(&self) -> Option<Option<&Windows>> {
         match self {
             Self::File(_) => None,

@@ -1,4 +1,4 @@
-//! How often each number occurs: exact up to a number of different ones, and with a bounded error beyond that.
+//! How often each number occurs: exact up to a number of different numbers, and with a bounded error beyond that.
 
 use std::collections::HashMap;
 
@@ -7,16 +7,17 @@ use serde::{Deserialize, Serialize};
 /// Most different numbers that are counted separately.
 const MOST: usize = 1 << 18;
 
-/// Number of bits that are dropped at once if there are more. At first it is so small that the error is less than that
+/// Number of bits that are dropped at once if there are more. It is chosen so that the error is at first less than that
 /// of f32.
 const FIRST_DROPPED: u32 = 24;
 const MORE_DROPPED: u32 = 4;
 
 /// Numbers and how often each occurs.
 ///
-/// Where there are more than 2^18 different ones, they are counted in classes of neighbours that share their sign, exponent and
-/// first digits, as many digits as leave no more than 2^18 classes; 0 is one by itself. What a class stands for is its middle, so
-/// that each number is off by at most [`error`](Self::error) of itself. Which digits count depends on the numbers alone, never on their order.
+/// If there are more than 2^18 different numbers, they are counted in classes. A class contains neighbours with the
+/// same sign, exponent and first digits, with as many digits as leave at most 2^18 classes; 0 is a class of its own.
+/// The middle of a class stands for its numbers, so that each number has a relative error of at most
+/// [`error`](Self::error). The number of digits depends only on the numbers, never on their order.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(into = "Listed", try_from = "Listed")]
 pub(super) struct Counts {
@@ -112,7 +113,7 @@ impl Counts {
     }
 }
 
-/// The middle of the class that a number is in.
+/// The middle of the class of a number.
 fn class(bits: u64, dropped: u32) -> u64 {
     match dropped {
         0 => bits,

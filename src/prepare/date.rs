@@ -57,7 +57,7 @@ impl DatePart {
         }
     }
 
-    /// The first value, and how many values there are before it comes again; `None` if it never does.
+    /// The first value, and the number of values in a cycle; `None` if values never repeat.
     fn cycle(self) -> Option<(f64, f64)> {
         Some(match self {
             Self::Year | Self::Epoch => return None,

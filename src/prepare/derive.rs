@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 /// [`smallest`], [`largest`], [`less`], [`less_or_equal`], [`equal`], [`same`], [`days`] and [`pair`]; in settings a
 /// table of one of these words: `{ ratio = ["price", "rooms"] }`.
 ///
-/// It is missing if one of its columns is missing, and if the result is undefined: a ratio to 0, or the logarithm of a
+/// The result is missing if one of its columns is missing, or if it is undefined: a ratio to 0, or the logarithm of a
 /// number that is not above 0. Replace it where it is [used](super::number), like any missing value.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -89,8 +89,8 @@ of_many! {
     smallest Smallest;
     /// The largest of numbers.
     largest Largest;
-    /// Names together as one name, `Oslo|female`, for a [`category`](super::category) of their own. A bar within a name is written
-    /// `\|`, and a backslash `\\`, so that no two pairs are the same name.
+    /// Several names as one name, `Oslo|female`, for a [`category`](super::category) of its own. A bar within a name is
+    /// written `\|`, and a backslash `\\`, so that no two pairs have the same name.
     pair Pair;
 }
 
@@ -106,20 +106,21 @@ macro_rules! of_two {
 of_two! {
     /// The first number less the second.
     difference Difference;
-    /// The first number divided by the second; none where that is 0.
+    /// The first number divided by the second; missing if that is 0.
     ratio Ratio;
-    /// The natural logarithm of the first number divided by the second; none where the second is 0, or their ratio not above 0.
+    /// The natural logarithm of the first number divided by the second; missing if the second is 0, or their ratio is
+    /// not above 0.
     log_ratio LogRatio;
-    /// 1 where the first number is less than the second, otherwise 0.
+    /// 1 if the first number is less than the second, otherwise 0.
     less Less;
-    /// 1 where the first number is not more than the second, otherwise 0.
+    /// 1 if the first number is not more than the second, otherwise 0.
     less_or_equal LessOrEqual;
-    /// 1 where the numbers are equal, otherwise 0.
+    /// 1 if the numbers are equal, otherwise 0.
     equal Equal;
-    /// 1 where the names are the same, otherwise 0.
+    /// 1 if the names are the same, otherwise 0.
     same Same;
-    /// Days from the second date or time to the first, with their fraction: text as ISO 8601 has it, or times of a file that knows them
-    /// as such.
+    /// Days from the second date or time to the first, with their fraction. Dates are text in ISO 8601, or times in a
+    /// file that stores them as times.
     days Days;
 }
 
@@ -190,7 +191,7 @@ impl Derive {
     }
 }
 
-/// Writes a name after earlier ones, so that the text tells where each name ends.
+/// Writes a name after earlier ones, in such a way that the text shows where each name ends.
 pub(super) fn write_name(text: &mut String, name: &str) {
     for letter in name.chars() {
         if matches!(letter, '|' | '\\') {

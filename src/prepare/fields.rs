@@ -1,4 +1,4 @@
-//! Recipes as fields of a source: writing tensors, and passing values on to be counted.
+//! Recipes as fields of a source: they write tensors, and pass on values to be counted.
 
 use std::collections::HashMap;
 use std::sync::Arc;

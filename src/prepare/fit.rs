@@ -55,7 +55,7 @@ pub struct RecipeFit {
     /// The values and names of a record, until all of them are known to be good.
     noted: Vec<Noted>,
     text: String,
-    /// The fields of a record, where columns are joined or derived.
+    /// The fields of a record, if columns are joined or derived.
     values: Staged,
 }
 
@@ -82,7 +82,7 @@ pub(super) enum Counted {
 }
 
 impl Counted {
-    /// Whether both count the same.
+    /// Whether both count in the same way.
     fn is_like(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Number { raw, shaped, .. }, Self::Number { raw: other_raw, shaped: other_shaped, .. }) => {
@@ -280,7 +280,7 @@ impl RecipeFit {
         Ok(fits.then_some(Self { records, columns, ..new }))
     }
 
-    /// Counts what `other` counted, as if it had been observed here.
+    /// Adds the counts of `other`, as if its records had been observed here.
     ///
     /// # Errors
     ///
@@ -321,7 +321,7 @@ impl RecipeFit {
         Ok(())
     }
 
-    /// How many records were counted.
+    /// The number of counted records.
     pub fn records(&self) -> u64 {
         self.records
     }

@@ -1,4 +1,4 @@
-//! Fitted columns: the result of one value.
+//! Fitted columns: the result for one value.
 
 use std::collections::HashMap;
 
@@ -31,7 +31,7 @@ pub(super) struct FittedNumber {
     pub(super) scale: Option<FittedScale>,
 }
 
-/// What is done to a number before it is scaled.
+/// The steps for a number before it is scaled.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NumberShape {
@@ -123,7 +123,7 @@ impl FittedScale {
         }
     }
 
-    /// Why fitting can't have given this.
+    /// Why this can't be the result of fitting.
     pub(super) fn fault(&self) -> Option<&'static str> {
         let is_finite = |numbers: &[f64]| numbers.iter().all(|number| number.is_finite());
         let is_right = match self {
@@ -230,7 +230,7 @@ impl Fitted {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what it can't be.
+    /// [`ErrorKind::Data`] for a value that it can't be.
     pub(super) fn write(
         &self,
         value: &Value<'_>,
@@ -277,7 +277,7 @@ impl Fitted {
         }
     }
 
-    /// Why fitting can't have given this, for a column from a file.
+    /// Why this can't be the result of fitting, for a column from a file.
     pub(super) fn fault(&self) -> Option<String> {
         let scale = |scale: &Option<FittedScale>| scale.as_ref().and_then(FittedScale::fault).map(str::to_owned);
         match self {

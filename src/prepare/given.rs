@@ -36,7 +36,7 @@ pub(super) fn is_missing(value: &Value<'_>) -> bool {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Data`] for what is no number, or is infinite.
+/// [`ErrorKind::Data`] for a value that is not a number, or is infinite.
 #[inline]
 pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
     let number = match value {
@@ -97,12 +97,12 @@ pub(super) fn named(text: &str) -> &str {
     without_zeros(text.trim())
 }
 
-/// Gives `take` a name that is not empty, or `None`. A number has one name, however it is stored or written; a text is
-/// its own.
+/// Gives `take` a name that is not empty, or `None`. A number has one name, however it is stored or written; the name
+/// of a text is the text.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Data`] for what is no name, and those of `take`.
+/// [`ErrorKind::Data`] for a value that can't be a name, and those of `take`.
 #[inline]
 pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Result<T>) -> Result<T> {
     let mut own = Digits { bytes: [0; MOST_DIGITS], len: 0 };
@@ -134,7 +134,7 @@ pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Resu
     }
 }
 
-/// Writes the number that a text is. `None` for plain integers, which stay as they are, and for words.
+/// Writes the number that a text stands for. `None` for plain integers, which stay unchanged, and for words.
 fn write_decimal(into: &mut Digits, text: &str) -> Option<std::fmt::Result> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit()) && (text == "0" || !digits.starts_with('0'));
@@ -200,7 +200,7 @@ fn without_zeros(text: &str) -> &str {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Data`] for what is no date.
+/// [`ErrorKind::Data`] for a value that is not a date.
 pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<DateUnit>) -> Result<Option<f64>> {
     const WANTED: &str = "a date such as 2024-05-01, or 2024-05-01T13:45:30; else say its format or unit";
     if is_missing(value) {

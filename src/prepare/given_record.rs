@@ -1,4 +1,4 @@
-//! One record in memory, in any of the ways in which it may be given, written as training wrote it.
+//! One record in memory, given in any of the supported ways, written like a record in training.
 
 use serde::Serialize;
 
@@ -8,7 +8,7 @@ use crate::row::RowMut;
 
 use super::prepared::Prepared;
 
-/// What is kept from one given record to the next.
+/// Buffers that are kept from one given record to the next.
 #[derive(Default)]
 pub(super) struct Given {
     values: Values,
@@ -21,7 +21,7 @@ pub(super) struct Given {
 struct Values {
     /// Which fields of the record were given.
     given: Vec<bool>,
-    /// The values of a record, where columns are joined or derived.
+    /// The values of a record, if columns are joined or derived.
     staged: Staged,
 }
 

@@ -17,7 +17,7 @@ pub(super) struct Steps {
     pub(super) filter: Option<String>,
 }
 
-/// Where a value comes from.
+/// The origin of a value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Slot {
     /// A field of the record.
@@ -27,21 +27,22 @@ enum Slot {
     Derived(usize),
 }
 
-/// What something is derived from.
+/// The inputs of a derivation.
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Slot(Slot),
     Number(f64),
 }
 
-/// The steps before the columns, with the places of all values.
+/// The steps before the columns, with the positions of all values.
 ///
-/// A record's values are kept in this order: its fields, the row of each joined table, what is derived, and what the filter compares.
+/// A record's values are kept in this order: its fields, the row of each joined table, the derived columns, and the
+/// values that the filter compares.
 #[derive(Debug)]
 pub(super) struct Inputs {
     steps: Steps,
     fields: Vec<String>,
-    /// Each lookup with the place of its key.
+    /// Each lookup with the position of its key.
     lookups: Vec<(Slot, Lookup)>,
     derived: Vec<(Derive, Vec<Source>)>,
     filter: Option<(Filter, Vec<Slot>)>,
@@ -106,11 +107,11 @@ impl Steps {
         self.filter.as_ref().map(parsed)
     }
 
-    /// The same with those tables in memory that `columns` and the steps use.
+    /// The same with the tables in memory that `columns` and the steps use.
     ///
     /// # Errors
     ///
-    /// Those of [`Join::loaded`], and of a filter that is none.
+    /// Those of [`Join::loaded`], and of an invalid filter.
     pub(super) fn loaded<'a>(&'a self, columns: impl Iterator<Item = &'a str>) -> Result<Self> {
         let filter = self.filter().transpose()?;
         let operands =
@@ -141,7 +142,7 @@ fn is_own(column: &str) -> impl Fn(&Operand) -> bool {
     move |operand| matches!(operand, Operand::Column(own) if own == column)
 }
 
-/// The column that `name` means in the joined table `join`.
+/// The column of the joined table `join` that `name` stands for.
 fn column_of<'a>(name: &'a str, join: &str) -> Option<&'a str> {
     name.strip_prefix(join)?.strip_prefix('.')
 }
@@ -149,7 +150,7 @@ fn column_of<'a>(name: &'a str, join: &str) -> Option<&'a str> {
 impl Inputs {
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] for a column that a joined table does not have; what is wrong with the steps.
+    /// [`ErrorKind::NotFound`] for a column that a joined table does not have; faults of the steps.
     pub(super) fn new<'a>(steps: Steps, columns: impl Iterator<Item = &'a str>) -> Result<Self> {
         let filter = steps.filter().transpose()?;
         let mut inputs = Self {
@@ -190,7 +191,7 @@ impl Inputs {
         Ok(inputs)
     }
 
-    /// The place of what `name` means after the first `derived` derived columns.
+    /// The position of the column that `name` stands for after the first `derived` derived columns.
     fn slot(&mut self, name: &str, derived: usize) -> Result<Slot> {
         if let Some(nth) = self.steps.derive[..derived].iter().rposition(|(own, _)| own == name) {
             return Ok(Slot::Derived(nth));
@@ -226,7 +227,7 @@ impl Inputs {
         &self.fields
     }
 
-    /// Whether each column is the field of its name, and no record is left out.
+    /// Whether each column is the field of the same name, and no record is left out.
     pub(super) fn is_plain(&self) -> bool {
         self.steps.is_empty()
     }
@@ -235,7 +236,7 @@ impl Inputs {
         self.filter.is_some()
     }
 
-    /// The value of column `nth`, once it is [worked out](Self::work_out).
+    /// The value of column `nth`, after it was [computed](Self::work_out).
     pub(super) fn column<'a>(&'a self, nth: usize, values: &'a Staged) -> Value<'a> {
         self.get(self.columns[nth], values)
     }
@@ -251,8 +252,8 @@ impl Inputs {
         }
     }
 
-    /// Computes what is joined and derived, and keeps it after the record's own values. `false` if the filter leaves
-    /// the record out; then not everything is computed.
+    /// Computes the joined and derived columns, and keeps them after the record's own values. `false` if the filter
+    /// leaves the record out; then not everything is computed.
     ///
     /// # Errors
     ///

@@ -34,7 +34,7 @@ pub(super) enum Table {
     Inline(Cells),
 }
 
-/// Some columns of a table, without the keys' column.
+/// Some columns of a table, without the column of keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Cells {
@@ -91,7 +91,7 @@ impl Join {
     ///
     /// # Errors
     ///
-    /// Those of reading the table, and [`ErrorKind::Data`] for a key that is missing or there twice.
+    /// Those of reading the table, and [`ErrorKind::Data`] for a key that is missing or occurs twice.
     pub(super) fn loaded(&self, used: &[&str]) -> Result<Self> {
         let Table::File(path) = &self.table else { return Ok(self.clone()) };
         let key = self.key.as_deref().unwrap_or(&self.on);
@@ -113,7 +113,7 @@ impl Join {
 impl Cells {
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for a key that is there twice; [`ErrorKind::Format`] for rows of another length.
+    /// [`ErrorKind::Data`] for a key that occurs twice; [`ErrorKind::Format`] for rows of another length.
     pub(super) fn check(&self) -> Result<()> {
         let mut keys = std::collections::HashSet::new();
         for (nth, (key, cells)) in self.rows.iter().enumerate() {
@@ -133,7 +133,7 @@ impl Cells {
 /// A table whose keys can be looked up.
 #[derive(Debug)]
 pub(super) struct Lookup {
-    /// The join.
+    /// The name of the join.
     name: String,
     unknown: bool,
     cells: Vec<Vec<Option<String>>>,
@@ -154,7 +154,7 @@ impl Lookup {
         }
     }
 
-    /// The row of a key; `None` if there is none and that is allowed.
+    /// The row of a key; `None` if there is none and this is allowed.
     ///
     /// # Errors
     ///

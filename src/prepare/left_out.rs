@@ -30,9 +30,9 @@ macro_rules! left_out {
 }
 
 left_out! {
-    /// Stands for where a fitted recipe comes from. There are no values of it.
+    /// Replaces the origin of a fitted recipe. It has no values.
     PreparedConfig,
-    /// Stands for a recipe. There are no values of it.
+    /// Replaces a recipe. It has no values.
     Recipe,
 }
 

@@ -1,14 +1,14 @@
-//! Preprocessing of tables that is fitted once, and then the same in training and in production.
+//! Preprocessing of tables that is fitted once, and is then the same in training and in production.
 //!
 //! A [`Recipe`] says how each column is prepared: numbers are imputed, masked, clipped and scaled, names become codes
 //! or one-hot features, many names are hashed, dates are split into parts. [`Recipe::fit`] reads the training data once
-//! and gives a [`Prepared`], which is one file of JSON. A loader makes tensors with it
-//! ([`Loader::prepare`](crate::Loader::prepare)), and a server prepares single records with it, from many threads: the
-//! bytes are those of training.
+//! and gives a [`Prepared`], which is one JSON file. A loader makes tensors with it
+//! ([`Loader::prepare`](crate::Loader::prepare)). A server prepares single records with it, from many threads, with the
+//! same bytes as in training.
 //!
-//! Reading order: `words`, `columns`, `join`, `derive` and `recipe` (what is to be fitted), `given`, `date_text` and `date` (what a value says),
-//! `inputs` (from the fields of a record to what columns are made of), `exact`, `counts` and
-//! `stats` (what is counted of numbers), `column_fit` and `fit`, `fitted` (what becomes of a value), `prepared`, `saved`,
+//! Reading order: `words`, `columns`, `join`, `derive` and `recipe` (before fitting), `given`, `date_text` and `date`
+//! (the meaning of a value), `inputs` (from the fields of a record to the inputs of columns), `exact`, `counts` and
+//! `stats` (the counts of numbers), `column_fit` and `fit`, `fitted` (the result for a value), `prepared`, `saved`,
 //! `given_record`, `serve` and `window` (records in memory, alone or in windows), `fields`.
 
 mod by_name;

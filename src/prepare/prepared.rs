@@ -1,4 +1,4 @@
-//! A fitted recipe: plain numbers and names, from which everything else follows.
+//! A fitted recipe: plain numbers and names, which determine everything else.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -19,7 +19,8 @@ use super::target::Target;
 const FEATURES: &str = "features";
 const CODES: &str = "categories";
 
-/// A fitted [`Recipe`](super::Recipe): it prepares records in training, and one record in a server, to the same bits.
+/// A fitted [`Recipe`](super::Recipe): it prepares records in training, and single records in a server, with identical
+/// results.
 ///
 /// It gives up to two tensors, of which empty ones are left out: `features` (`f32 [features]` or `f64`), with the
 /// numbers of all columns in the recipe's order, each followed by its mask if it has one, and `categories` (`i64
@@ -29,7 +30,7 @@ const CODES: &str = "categories";
 /// If the recipe has [windows](super::Recipe::windows), both have the window's length as their first dimension in
 /// training and in a [window](Prepared::window) in a server. A [row](Prepared::row) is always a single record.
 ///
-/// Clones share the same data. It may be used from many threads at once; each needs a [row](Prepared::row) of its own.
+/// Clones share the same data. Many threads may use it at the same time; each needs its own [row](Prepared::row).
 #[derive(Clone)]
 pub struct Prepared(Arc<Inner>);
 
@@ -40,7 +41,7 @@ struct Inner {
     records: u64,
     quantile_error: f64,
     windows: Option<Windows>,
-    /// For each column, its first feature and the place of its code.
+    /// For each column, its first feature and the position of its code.
     places: Vec<(usize, usize)>,
     /// For each column of names, the code of each name.
     indices: Vec<HashMap<String, u32>>,
@@ -76,7 +77,7 @@ impl PartialEq for Prepared {
 impl Prepared {
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] if nothing would come of it, or more than memory holds.
+    /// [`ErrorKind::Config`] if there would be no result, or one that is too large for memory.
     pub(super) fn new(
         steps: Steps,
         columns: Vec<(String, Fitted)>,
@@ -172,7 +173,7 @@ impl Prepared {
         self.0.quantile_error
     }
 
-    /// The [windows](super::Recipe::windows) that samples are, if they are not single records.
+    /// The [windows](super::Recipe::windows) that are the samples, if samples are not single records.
     pub fn windows(&self) -> Option<&Windows> {
         self.0.windows.as_ref()
     }
@@ -206,7 +207,7 @@ impl Prepared {
         self.0.schema.index_of(tensor)
     }
 
-    /// The place of a field.
+    /// The position of a field.
     pub(super) fn field_number(&self, name: &str) -> Option<usize> {
         self.0.by_name.get(name).copied()
     }

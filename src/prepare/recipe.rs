@@ -49,19 +49,19 @@ const MAX_COLUMNS: usize = 4096;
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Recipe {
-    /// By name: which tables records are joined with, before anything else.
+    /// By name: tables that are joined to records, before anything else.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "by_name")]
     pub(super) join: Vec<(String, Join)>,
-    /// By name: columns made of others, one after another.
+    /// By name: columns that are computed from others, in this order.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "by_name")]
     pub(super) derive: Vec<(String, Derive)>,
-    /// Which records there are.
+    /// Which records are kept.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) filter: Option<String>,
     /// Which records are one sample, if samples are windows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) windows: Option<Windows>,
-    /// By name, in the order of what they become.
+    /// By name, in the order of the results.
     #[serde(with = "by_name")]
     pub(super) columns: Vec<(String, Column)>,
     /// Element type of the features.
@@ -172,9 +172,10 @@ impl Recipe {
 
     /// Leaves out all records that do not fulfil a condition, in the language of
     /// [`Loader::filter`](crate::Loader::filter), which may also name joined and derived columns. Such records are not
-    /// used for fitting, a loader with the fitted recipe does not have them, and in a server they are an error that
-    /// says so. A record whose fields can't be compared is bad. Texts are compared like the names of a
-    /// [`category`](super::category): `'3'` and `'3.0'` are the same. Lengths are only for the loader's filter.
+    /// used for fitting. A loader with the fitted recipe skips them, and in a server they are an error that names the
+    /// filter. A record whose fields can't be compared is bad. Texts are compared like the names of a
+    /// [`category`](super::category): `'3'` and `'3.0'` are the same. Lengths are only available in the loader's
+    /// filter.
     #[must_use]
     pub fn filter(mut self, condition: impl Into<String>) -> Self {
         self.filter = Some(condition.into());
@@ -246,12 +247,12 @@ impl Recipe {
         [self.value_faults(), self.missing_tables()].concat()
     }
 
-    /// The tables that it joins and that are not there.
+    /// The tables that it joins and that do not exist.
     pub(crate) fn missing_tables(&self) -> Vec<String> {
         self.join.iter().flat_map(|(name, join)| under(format!("join.{name}"), join.faults())).collect()
     }
 
-    /// The same, wherever it is used.
+    /// The same, independent of its use.
     pub(crate) fn value_faults(&self) -> Vec<String> {
         let mut faults = self.steps().faults();
         faults.extend(windows_faults(self.windows.as_ref(), self.filter.as_deref()));
@@ -285,12 +286,12 @@ impl Recipe {
         self.windows.as_ref()
     }
 
-    /// The files of tables.
+    /// The paths of the tables.
     pub(crate) fn paths_mut(&mut self) -> impl Iterator<Item = &mut PathBuf> {
         self.join.iter_mut().filter_map(|(_, join)| join.path_mut())
     }
 
-    /// The same with the tables that it joins in memory.
+    /// The same with the joined tables in memory.
     ///
     /// # Errors
     ///
@@ -301,7 +302,7 @@ impl Recipe {
     }
 }
 
-/// What is wrong with the windows of a recipe that has this filter.
+/// Faults of the windows of a recipe with this filter.
 pub(super) fn windows_faults(windows: Option<&Windows>, filter: Option<&str>) -> Vec<String> {
     let Some(windows) = windows else { return Vec::new() };
     let gaps = filter.map(|_| NO_GAPS.to_owned());

@@ -1,4 +1,4 @@
-//! Saving fitted recipes, and what was counted so far.
+//! Saving fitted recipes, and counts of an unfinished fit.
 
 use std::path::Path;
 
@@ -19,8 +19,8 @@ use super::join::Join;
 use super::prepared::Prepared;
 use super::recipe::{Recipe, windows_faults};
 
-/// Versions of the form, of which the earliest that has everything is written: the second one has the steps before the
-/// columns, the third one windows.
+/// Versions of the format. A file is written in the earliest version that has all of its parts: the second one has the
+/// steps before the columns, the third one windows.
 const VERSION: u32 = 1;
 const VERSION_WITH_STEPS: u32 = 2;
 const VERSION_WITH_WINDOWS: u32 = 3;
@@ -40,7 +40,7 @@ fn version_fault(version: u32) -> Option<String> {
     (!is_known).then(message)
 }
 
-/// Most bytes of a file: some ten million names.
+/// Most bytes of a file: about ten million names.
 const MAX_BYTES: u64 = 256 << 20;
 
 /// The parts that every version has.
@@ -153,8 +153,7 @@ struct SavedFit<R, C> {
 }
 
 impl RecipeFit {
-    /// Writes what was counted to `path` as JSON, so that another process can [load](Self::load) and
-    /// [merge](Self::merge) it.
+    /// Writes the counts to `path` as JSON, so that another process can [load](Self::load) and [merge](Self::merge) it.
     ///
     /// # Errors
     ///
@@ -210,7 +209,7 @@ impl RecipeFit {
 impl Saved<Vec<Named<String, Fitted>>> {
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for what was never fitted.
+    /// [`ErrorKind::Format`] for a content that fitting never gives.
     fn checked(self) -> Result<Prepared> {
         let Whole { join, derive, filter, windows, dtype, records, quantile_error, columns } = self.prepared;
         let wrong = |message: String| Error::new(ErrorKind::Format, format!("no fitted recipe: {message}"));

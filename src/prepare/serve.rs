@@ -1,4 +1,4 @@
-//! One record in memory, prepared as training prepared it.
+//! One record in memory, prepared as in training.
 
 use std::fmt;
 use std::io::Read;

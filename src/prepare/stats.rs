@@ -1,4 +1,4 @@
-//! What is counted of the numbers of a column.
+//! The statistics of a column's numbers that are counted.
 
 use serde::{Deserialize, Serialize};
 
@@ -91,7 +91,7 @@ impl Stats {
 
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] of no numbers, or of such as are too far apart.
+    /// [`ErrorKind::Data`] without numbers, or if they are too far apart.
     pub(super) fn scaled(&self, scale: &Scale) -> Result<FittedScale> {
         let fitted = match scale {
             Scale::Standardise => self
@@ -128,7 +128,7 @@ impl Stats {
         }
     }
 
-    /// Whether both count the same.
+    /// Whether both count in the same way.
     pub(super) fn is_like(&self, other: &Self) -> bool {
         let parts = |stats: &Self| (stats.sums.is_some(), stats.counts.is_some(), stats.range.is_some());
         parts(self) == parts(other)
@@ -139,7 +139,7 @@ impl Stats {
     }
 }
 
-/// So many quantiles, from the smallest number to the largest. `None` of no numbers.
+/// This many quantiles, from the smallest number to the largest. `None` without numbers.
 fn evenly(sorted: &Sorted, count: u64) -> Option<Vec<f64>> {
     let share = |nth: u64| nth as f64 / (count - 1).max(1) as f64;
     let mut quantiles: Vec<f64> = (0..count).map(|nth| sorted.quantile(share(nth))).collect::<Option<_>>()?;

@@ -1,4 +1,4 @@
-//! Where the features and the code of one column are written: in the row of a batch, or in a row of a server.
+//! The place for the features and the code of one column: in the row of a batch, or in a row of a server.
 
 use crate::decode::{one_hot, write_finite};
 use crate::dtype::{DType, Numbers};
@@ -22,7 +22,7 @@ impl<'a, 'r> Target<'a, 'r> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for a number that its type does not reach.
+    /// [`ErrorKind::Data`] for a number outside the range of its type.
     #[inline]
     pub(super) fn feature(&mut self, number: f64) -> Result<()> {
         let mut tensor = self.row.tensor(0);

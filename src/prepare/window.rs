@@ -1,4 +1,4 @@
-//! Consecutive records in memory, prepared as training prepared the features of a window.
+//! Consecutive records in memory, prepared like the features of a window in training.
 
 use std::fmt;
 
@@ -13,17 +13,17 @@ use crate::view::TensorView;
 use super::given_record::Given;
 use super::prepared::Prepared;
 
-/// The latest window of one series: its last `length` records, prepared, in memory of its own. [`Prepared::window`]
-/// makes it.
+/// The latest window of one series: its last `length` records, prepared, in separate memory. [`Prepared::window`] makes
+/// it.
 ///
 /// Push one record after another, in any of the ways in which a [`Prepared`] is applied to a single record. Once there
-/// are `length` records, each further record replaces the oldest one, and the tensors are those that training made of
-/// the features of such a window: `features` of shape `[length, features]` and `categories` of shape `[length,
-/// columns]`. A record is prepared once, whatever the length; pushing allocates nothing after the first records. The
-/// `stride` of the recipe makes no difference: there is a window after each record.
+/// are `length` records, each further record replaces the oldest one. The tensors are those of the features of such a
+/// window in training: `features` of shape `[length, features]` and `categories` of shape `[length, columns]`. A record
+/// is prepared once, whatever the length; pushing allocates nothing after the first records. The `stride` of the recipe
+/// makes no difference: there is a window after each record.
 ///
-/// After an error the window is as it was before: push the record again, corrected, or [`clear`](Self::clear) the
-/// window, because the next record would not follow the last one.
+/// After an error the window is unchanged: push the record again, corrected, or [`clear`](Self::clear) the window,
+/// because the next record would not follow the last one.
 pub struct PreparedWindow {
     prepared: Prepared,
     rolling: Rolling,
@@ -40,8 +40,8 @@ impl fmt::Debug for PreparedWindow {
 }
 
 impl Prepared {
-    /// An empty window for the records of one series. Each series needs its own; any number of threads may fill theirs
-    /// at once.
+    /// An empty window for the records of one series. Each series needs its own window; any number of threads may fill
+    /// their windows at the same time.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -81,7 +81,7 @@ impl PreparedWindow {
     ///
     /// # Errors
     ///
-    /// As [`Prepared::apply_json`]. The window is then as it was.
+    /// As [`Prepared::apply_json`]. The window is then unchanged.
     pub fn push_json(&mut self, text: &str) -> Result<bool> {
         let Self { prepared, rolling, given } = self;
         rolling.push(|row| given.json(prepared, text, row))
@@ -91,7 +91,7 @@ impl PreparedWindow {
     ///
     /// # Errors
     ///
-    /// As [`Prepared::apply_csv`]. The window is then as it was.
+    /// As [`Prepared::apply_csv`]. The window is then unchanged.
     pub fn push_csv(&mut self, header: &str, line: &str) -> Result<bool> {
         let Self { prepared, rolling, given } = self;
         rolling.push(|row| given.csv(prepared, header, line, row))
@@ -102,7 +102,7 @@ impl PreparedWindow {
     ///
     /// # Errors
     ///
-    /// As [`Prepared::apply`]. The window is then as it was.
+    /// As [`Prepared::apply`]. The window is then unchanged.
     pub fn push<'v>(&mut self, values: impl IntoIterator<Item = (&'v str, Value<'v>)>) -> Result<bool> {
         let Self { prepared, rolling, given } = self;
         rolling.push(|row| given.values(prepared, values, row))
@@ -112,13 +112,13 @@ impl PreparedWindow {
     ///
     /// # Errors
     ///
-    /// As [`Prepared::apply_struct`]. The window is then as it was.
+    /// As [`Prepared::apply_struct`]. The window is then unchanged.
     pub fn push_struct(&mut self, record: &impl Serialize) -> Result<bool> {
         let Self { prepared, rolling, given } = self;
         rolling.push(|row| given.structs(prepared, record, row))
     }
 
-    /// Forgets all records, for the beginning of another series.
+    /// Removes all records, before another series begins.
     pub fn clear(&mut self) {
         self.rolling.clear();
     }

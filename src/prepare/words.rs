@@ -47,8 +47,8 @@ pub enum Scale {
         #[serde(default = "thousand")]
         count: usize,
     },
-    /// To the number of the bin, from 0, of so many bins with equally many numbers: how many of the edges between them
-    /// are equal or smaller. If many numbers are equal, there are fewer bins.
+    /// To the number of the bin, from 0, of this many bins with equally many numbers. This is the number of edges
+    /// between bins that are equal or smaller. If many numbers are equal, there are fewer bins.
     Bins {
         /// Number of bins.
         #[serde(default = "ten")]
@@ -101,7 +101,7 @@ impl From<&str> for Impute {
 const IMPUTES: [(&str, Impute); 3] =
     [("mean", Impute::Mean), ("median", Impute::Median), ("most_frequent", Impute::MostFrequent)];
 
-/// A name that could also be a word: `{ text = "mean" }`.
+/// A name that could also be a keyword: `{ text = "mean" }`.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Named {

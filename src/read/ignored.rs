@@ -16,7 +16,7 @@ pub(crate) struct IgnoredFiles {
 }
 
 impl IgnoredFiles {
-    /// What lies in `folder` and is not read; nothing where it is no folder. Hidden files are not meant.
+    /// Files in `folder` that are not read; none if it is not a folder. Hidden files are not included.
     ///
     /// # Errors
     ///

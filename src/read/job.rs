@@ -10,15 +10,15 @@ use crate::sync::{AtomicBool, Ordering};
 
 use super::Sample;
 
-/// The records that one worker reads and then decodes together: which of them is next, and which are bad.
+/// The records that one worker reads and then decodes together, with the next one to process and the bad ones.
 ///
 /// One call per job, instead of one per record, makes tiny records cheap.
 pub struct Job<'a> {
     samples: &'a [u64],
-    /// Which draw of its sample each record is; empty if each is the only one.
+    /// The draw number of each record; empty if no sample is drawn several times.
     draws: &'a [u64],
     key: RandomKey,
-    /// If they are a [part](Self::part) of a job: where they are in it, and all its records.
+    /// If they are a [part](Self::part) of a job: their positions in it, and all its records.
     places: &'a [usize],
     whole: &'a [u64],
     stop: Option<&'a AtomicBool>,
@@ -27,7 +27,7 @@ pub struct Job<'a> {
     bad: Vec<usize>,
     faults: Vec<(usize, Error)>,
     is_straight: bool,
-    /// Whether code of the user's was interrupted, so that it is not called for further records.
+    /// Whether the user's code was interrupted and must not be called for further records.
     is_interrupted: bool,
     /// Whether processor time is measured.
     with_cpu: bool,
@@ -62,7 +62,7 @@ struct Watch {
     since: Tick,
     at: Option<usize>,
     phase: Phase,
-    /// What had been spent on resizing then.
+    /// The time spent on resizing before then.
     resized: Duration,
     times: [[Duration; 4]; WATCHED],
 }
@@ -90,7 +90,7 @@ impl fmt::Debug for Job<'_> {
 }
 
 impl<'a> Job<'a> {
-    /// A job of the records `samples`, to be read; `key` is that of the epoch.
+    /// A job that reads the records `samples`; `key` is that of the epoch.
     pub fn new(samples: &'a [u64], key: RandomKey) -> Self {
         Self {
             samples,
@@ -115,7 +115,7 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Says which draw of its sample each record is, if samples come several times in the epoch.
+    /// Sets the draw number of each record, if samples come several times in the epoch.
     pub(crate) fn drawn(self, draws: &'a [u64]) -> Self {
         Self { draws, ..self }
     }
@@ -154,8 +154,8 @@ impl<'a> Job<'a> {
         Sample { id, key: sample_key(self.key, named, self.draws.get(place).copied().unwrap_or(0)) }
     }
 
-    /// The records at `places` as a job of their own, for the reader that has them and calls them `records`. They keep the
-    /// keys of their randomness. What becomes of them is [taken over](Self::join) in the end.
+    /// The records at `places` as a separate job, for the reader that has them and calls them `records`. They keep the
+    /// keys of their randomness. In the end, their results are [taken over](Self::join).
     pub(crate) fn part<'b>(&mut self, records: &'b [u64], places: &'b [usize]) -> Job<'b>
     where
         'a: 'b,
@@ -170,7 +170,7 @@ impl<'a> Job<'a> {
         part
     }
 
-    /// Takes over what became of a [part](Self::part).
+    /// Takes over the results of a [part](Self::part).
     pub(crate) fn join(&mut self, part: Job<'_>) {
         let Job { places, bad, faults, watch, is_interrupted, .. } = part;
         self.watch = watch;
@@ -250,8 +250,8 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// Whether no record has to be looked at by itself: none is bad, and none is timed. They may then be processed
-    /// without [`advance`](Self::advance).
+    /// Whether no record needs separate treatment: none is bad, and none is timed. They may then be processed without
+    /// [`advance`](Self::advance).
     pub(crate) fn is_one(&self) -> bool {
         self.next == 0 && self.bad.is_empty() && self.watch.is_none()
     }
@@ -261,13 +261,13 @@ impl<'a> Job<'a> {
         self.next = self.samples.len();
     }
 
-    /// Says whether the decoded values went into the rows without another copy.
+    /// Sets whether the decoded values went into the rows without another copy.
     pub(crate) fn came_straight(&mut self, is_straight: bool) {
         self.is_straight = is_straight;
     }
 
-    /// Whether all values went straight into the rows. A job may then have any number of records, because nothing that
-    /// it needs again leaves the processor's cache.
+    /// Whether all values went straight into the rows. A job may then have any number of records, because none of the
+    /// data that it needs again leaves the processor's cache.
     pub(crate) fn is_straight(&self) -> bool {
         self.is_straight
     }
@@ -300,26 +300,28 @@ impl<'a> Job<'a> {
         Lap::now(self.with_cpu)
     }
 
-    /// Counts time as reading that passes while the job is decoded, for a reader that reads straight into rows.
+    /// Counts the time from `begin` to now, while the job is decoded, as reading: for a reader that reads straight into
+    /// rows.
     pub(crate) fn read_since(&mut self, begin: Lap) {
         let end = self.lap();
         self.read_late = self.read_late.plus(begin.to(end));
         self.read_late_in = Some((begin.at(), end.at()));
     }
 
-    /// Counts time as transforms that passes while the job is decoded.
+    /// Counts the time from `begin` to now, while the job is decoded, as transforms.
     pub(crate) fn transformed_since(&mut self, begin: Lap) {
         let end = self.lap();
         self.transformed = self.transformed.plus(begin.to(end));
         self.transformed_in = Some((begin.at(), end.at()));
     }
 
-    /// The transforms were to begin at `asked`, and begin now.
+    /// The transforms should have begun at `asked`, and begin now.
     pub(crate) fn waited_to_transform(&mut self, asked: Tick) {
         self.lock_wait += asked.elapsed();
     }
 
-    /// Writes down what was spent from `begin` over `read`, when all was read, until now, and says when that was.
+    /// Records the time spent from `begin` to `read`, when reading ended, and from there until now; returns the current
+    /// time.
     pub(crate) fn count(&mut self, counters: &Counters, begin: Lap, read: Lap) -> Spans {
         if let Some(watch) = &mut self.watch {
             watch.lap(None);

@@ -106,7 +106,7 @@ impl Lines {
         Self::open_those(files, path, options, (Blanks::Content, None), budget)
     }
 
-    /// The same with this meaning of blanks, without the lines that begin with this comment mark.
+    /// The same for lines with this meaning of blanks, without the lines that begin with this comment mark.
     pub(super) fn open_those(
         files: &Files,
         path: &Path,

@@ -1,4 +1,4 @@
-//! Files that a list names, one per record, whose bytes go to a codec.
+//! Files named in a list, one per record, whose bytes go to a codec.
 
 use std::path::{Path, PathBuf};
 
@@ -82,7 +82,7 @@ impl ListedFiles {
         Ok(())
     }
 
-    /// Makes a reader that reads the same files as sound.
+    /// Makes a reader that reads the same files as sounds.
     pub(super) fn into_sounds(
         self,
         options: &AudioOptions,

@@ -229,8 +229,8 @@ fn array(
     ndarray::give(type_of(code).ok_or_else(unknown)?, Some(&shape), rest, aligned, visit)
 }
 
-/// The names of a record's values, from the tree that it was: keys of dictionaries and positions in lists, joined by
-/// points.
+/// The names of a record's values, from the tree in which they were stored: keys of dictionaries and positions in
+/// lists, joined by points.
 fn names(spec: &str, count: usize) -> Vec<String> {
     fn walk(node: &Json, path: &str, names: &mut Vec<String>) {
         let children = node.get("children_spec").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();

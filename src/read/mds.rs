@@ -223,7 +223,7 @@ impl Shard {
         Ok(Listed { path: file_in(root, &zip.basename)?, records: self.samples, packed, bytes: None })
     }
 
-    /// What is wrong with the shard's file by its hashes, and with the data that it unpacks to.
+    /// Faults of the shard's file according to its hashes, and of the data that it unpacks to.
     fn damage(&self, root: &Path, files: &Files, budget: &MemoryBudget) -> Result<Vec<Error>> {
         let Listed { path, packed, .. } = self.listed(root, files.are_local())?;
         let mut readings = Vec::new();
@@ -349,7 +349,7 @@ fn refused(name: &str, encoding: &str) -> Error {
     Error::new(ErrorKind::Unsupported, message).at_column(name)
 }
 
-/// What precedes the numbers of an array: its type and shape, as far as they are not known.
+/// The header of an array: its type and shape, as far as they are not known.
 fn array<'b>(
     elements: Option<Elements>,
     shape: Option<&[u64]>,

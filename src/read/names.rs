@@ -1,4 +1,4 @@
-//! What the names and first bytes of files say.
+//! What the names and first bytes of files tell.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! One record in memory, read as the container of its format reads the records of a file.
+//! One record in memory, read like the records of a file of its format.
 
 use serde::Serialize;
 
@@ -13,7 +13,7 @@ use super::json::{Buffers, Found, Wanted, steps_to};
 #[derive(Debug)]
 pub(crate) struct OneJson(Wanted);
 
-/// What is kept from one JSON value to the next.
+/// Buffers that are kept from one JSON value to the next.
 #[derive(Debug, Default)]
 pub(crate) struct JsonMemory {
     found: Found,
@@ -40,7 +40,7 @@ impl OneJson {
     }
 }
 
-/// What is kept from one struct to the next: its JSON form.
+/// A buffer that is kept from one struct to the next: its JSON form.
 #[derive(Debug, Default)]
 pub(crate) struct StructMemory(Vec<u8>);
 
@@ -58,13 +58,13 @@ impl StructMemory {
     }
 }
 
-/// Receives the fields of a line of CSV, by their numbers: values, and the words where they stand for missing ones.
+/// Receives the fields of a line of CSV, by their numbers: values, and the words if they stand for missing values.
 type VisitWords<'a> = dyn FnMut(usize, Value<'_>, Option<&[u8]>) -> Result<()> + 'a;
 
-/// What is kept from one line of CSV to the next.
+/// Buffers that are kept from one line of CSV to the next.
 #[derive(Debug, Default)]
 pub(crate) struct CsvMemory {
-    /// The last header, and where its columns belong.
+    /// The last header, and the fields of its columns.
     known: Option<(String, OneCsv)>,
     unquoted: Vec<u8>,
 }
@@ -85,7 +85,7 @@ impl CsvMemory {
         self.read_words(header, names, line, &mut |number, value, _| visit(number, value))
     }
 
-    /// The same for [fields](GivenFields), of which texts get the words for missing values as they are.
+    /// The same for [fields](GivenFields), where texts also get the words for missing values.
     ///
     /// # Errors
     ///

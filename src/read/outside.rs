@@ -11,7 +11,7 @@ use crate::schema::TensorSpec;
 use super::container::{FieldInfo, Value};
 use super::staged::Staged;
 
-/// Writes the values of several fields into tensors of its own, called as it likes.
+/// Writes the values of several fields into its own tensors, with any names.
 pub(crate) trait Outside: Send + Sync {
     /// The tensors that it writes.
     fn tensors(&self) -> &[TensorSpec];
@@ -29,7 +29,7 @@ pub(crate) trait Outside: Send + Sync {
         false
     }
 
-    /// Writes the values of all its fields, which are kept by their numbers, into `row`. It may keep more values behind
+    /// Writes the values of all its fields, which are kept by their numbers, into `row`. It may keep more values after
     /// them.
     ///
     /// # Errors
@@ -40,18 +40,18 @@ pub(crate) trait Outside: Send + Sync {
         Ok(())
     }
 
-    /// The same codec for these fields, if it depends on what is known of them.
+    /// The same codec for these fields, if it depends on what is known about them.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) where it is of no use for such a field.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if it can't be used for such a field.
     fn for_fields(&self, infos: &[Option<&FieldInfo>]) -> Result<Option<OutsideCodec>> {
         let _ = infos;
         Ok(None)
     }
 
-    /// Selects records, if not all are wanted: a codec of the same fields whose single tensor is an `f64`, which is 0
-    /// for the records that are left out.
+    /// Selects records, if not all are wanted: a codec of the same fields with a single tensor, an `f64` that is 0 for
+    /// records to leave out.
     fn choice(&self) -> Option<OutsideCodec> {
         None
     }

@@ -1,4 +1,4 @@
-//! Numbers and bytes one after another: the format of what is saved for the next run.
+//! Numbers and bytes one after another: the format of everything that is saved for the next run.
 
 /// Writes values one after another.
 #[derive(Default)]
@@ -9,13 +9,13 @@ impl Packer {
         self.0.extend_from_slice(&number.to_le_bytes());
     }
 
-    /// Writes bytes after their number.
+    /// Writes the number of bytes, and the bytes.
     pub(crate) fn bytes(&mut self, bytes: &[u8]) {
         self.number(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    /// Writes numbers after their count.
+    /// Writes the count of numbers, and the numbers.
     pub(crate) fn numbers(&mut self, numbers: impl ExactSizeIterator<Item = u32>) {
         self.number(numbers.len() as u64);
         self.0.reserve(numbers.len() * 4);

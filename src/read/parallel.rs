@@ -1,4 +1,4 @@
-//! Numbered jobs on several threads, their results in order: for what is read once when a source is opened.
+//! Numbered jobs on several threads, with results in order: for data that is read once when a source is opened.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,14 +19,14 @@ pub(crate) fn thread_count(wanted: Option<usize>) -> usize {
     wanted.unwrap_or_else(|| thread::available_parallelism().map_or(1, usize::from)).clamp(1, MOST_THREADS)
 }
 
-/// Runs `work` for the jobs `0..jobs` on `threads` threads, and gives each result to `take`, on the calling thread and
-/// in the jobs' order. A thread keeps an `S` (its buffers) from job to job. The threads end before this returns. With
-/// one thread or one job, only the caller's thread is used.
+/// Runs `work` for the jobs `0..jobs` on `threads` threads, and passes each result to `take`, on the calling thread and
+/// in the order of the jobs. A thread keeps an `S` (its buffers) from job to job. The threads end before this returns.
+/// With one thread or one job, only the caller's thread is used.
 ///
 /// # Errors
 ///
-/// Of all jobs that fail, the error of the first: the results of those before it have been taken by then, and no job
-/// is begun after one failed. An error of `take` ends it as well. A panic is an error of its job.
+/// The error of the first failing job, by number: the results of the jobs before it have been taken by then, and no job
+/// begins after one has failed. An error of `take` also ends the work. A panic is an error of its job.
 pub(crate) fn in_order<S: Default, T: Send>(
     threads: usize,
     jobs: u64,
@@ -58,8 +58,8 @@ type Step<'a> = &'a mut dyn FnMut(u64) -> Result<()>;
 /// Lets a thread do jobs until there are no more.
 type Drive<'a> = &'a mut dyn FnMut(Step<'_>);
 
-/// Like [`in_order`], but `worker` makes what a thread keeps, and keeps the results, so that this is compiled only once
-/// for all kinds of results.
+/// Like [`in_order`], but `worker` creates what a thread keeps, and stores the results, so that this is compiled only
+/// once for all kinds of results.
 fn run(
     threads: usize,
     jobs: u64,
@@ -116,8 +116,7 @@ fn alone(
     done
 }
 
-/// The first thing that `look` finds in `records`, in their order. Uses a thread for each core; each thread keeps an
-/// `S`.
+/// The first result of `look` in `records`, in their order. Uses a thread for each core; each thread keeps an `S`.
 ///
 /// # Errors
 ///
@@ -153,7 +152,7 @@ pub(crate) fn first_found<S: Default, T: Send>(
     Ok(first)
 }
 
-/// Where threads take jobs and leave results.
+/// Where threads take jobs and put results.
 struct Board {
     state: Mutex<State>,
     changed: Condvar,

@@ -10,25 +10,25 @@ use super::windows::{Windows, windowed_spec};
 
 /// The tensors of the last records of one series.
 ///
-/// Records are written one behind another into room for two windows, so that the latest window lies in one piece. When
-/// the room is full, the latest records move to its beginning, which copies one record per record on average.
+/// Records are written one after another into room for two windows, so that the latest window is contiguous. When the
+/// room is full, the latest records move to its beginning; on average this copies one record per record.
 pub(crate) struct Rolling {
     /// The tensors of one record.
     schema: Schema,
-    /// The same in a window.
+    /// The same for a window.
     windowed: Schema,
     /// The layout of the room.
     layout: Layout,
     /// The memory of the layout, aligned to 8 bytes.
     memory: Vec<u64>,
     length: usize,
-    /// Number of records at hand, at most `length`. They end with row `end` of the room, exclusive.
+    /// Number of records that are held, at most `length`. They end with row `end` of the room, exclusive.
     held: usize,
     end: usize,
 }
 
 impl Rolling {
-    /// No records yet, of these tensors.
+    /// An empty window for these tensors.
     ///
     /// # Errors
     ///
@@ -49,7 +49,7 @@ impl Rolling {
         Ok(Self { schema, windowed, layout, memory, length, held: 0, end: 0 })
     }
 
-    /// These tensors of records as they are in the features of such windows.
+    /// The tensors of these records in the features of such windows.
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Rolling {
         self.windowed.tensors()
     }
 
-    /// Number of records at hand, up to the length of a window.
+    /// Number of records that are held, up to the length of a window.
     pub(crate) fn len(&self) -> usize {
         self.held
     }
@@ -77,7 +77,7 @@ impl Rolling {
         (self.held, self.end) = (0, 0);
     }
 
-    /// Adds the record that `write` writes, and returns whether the window is full. After an error nothing has changed.
+    /// Adds the record that `write` writes, and returns whether the window is full. After an error it is unchanged.
     ///
     /// # Errors
     ///

@@ -75,7 +75,7 @@ fn fields(options: &ArraySetOptions, at: &Open<'_>) -> Result<Opened> {
     with_tensors(options, at, |listed, load| arrays::open_fields(listed, load, options, at))
 }
 
-/// Gives to `open` what the file lists, and how it is read.
+/// Gives `open` the list of the file's tensors, and how the file is read.
 fn with_tensors(
     options: &ArraySetOptions,
     at: &Open<'_>,
@@ -93,7 +93,7 @@ fn with_tensors(
     })
 }
 
-/// What the header says of a tensor. Other keys are ignored.
+/// The header's entry of a tensor. Other keys are ignored.
 #[derive(Deserialize)]
 struct Info {
     dtype: String,
@@ -131,7 +131,7 @@ impl<'de> Deserialize<'de> for Shape {
     }
 }
 
-/// The tensors of the header in their order. A tensor that occurs twice is there twice.
+/// The tensors of the header in their order. A tensor that occurs twice is in it twice.
 struct Entries(Vec<(String, Info)>);
 
 impl<'de> Deserialize<'de> for Entries {

@@ -22,14 +22,14 @@ pub enum SavedIndex {
     /// Nowhere. The default.
     #[default]
     Off,
-    /// Beside the data: `NAME.ringfeed` next to the file or folder `NAME`, and `NAME.KIND.ringfeed` for what else is kept of it,
-    /// such as the tokens of its text (`NAME.tokens.ringfeed`).
+    /// Beside the data: `NAME.ringfeed` next to the file or folder `NAME`, and `NAME.KIND.ringfeed` for other things
+    /// that are saved about it, such as the tokens of its text (`NAME.tokens.ringfeed`).
     Beside,
     /// In this folder, which must exist, for data in read-only folders.
     In(PathBuf),
 }
 
-/// How to say that an index is to be kept in another place.
+/// How to set another place for the index.
 pub(crate) const ELSEWHERE: &str = "in another folder (saved_index = { in = \"FOLDER\" }, in Rust `SavedIndex::In`)";
 
 impl SavedIndex {
@@ -39,7 +39,7 @@ impl SavedIndex {
         self.named(data, data.file_name().unwrap_or_default().to_owned())
     }
 
-    /// The file that holds something else of `data`, which another reader must not take for its index.
+    /// The file for other data about `data`, which another reader must not mistake for its index.
     pub(crate) fn path_of(&self, data: &Path, kind: &str) -> Option<PathBuf> {
         let mut name = data.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{kind}"));
@@ -63,7 +63,7 @@ impl SavedIndex {
     }
 }
 
-/// What must not have changed for a saved index to be valid.
+/// Everything that must be unchanged for a saved index to be valid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Guard(u64);
 
@@ -73,7 +73,8 @@ impl Guard {
         Self(hash(0, kind.as_bytes()))
     }
 
-    /// And of a file or folder as it is now: its size and modification time, and on Unix the time of its last change.
+    /// Adds a file or folder in its current state: its size and modification time, and on Unix the time of its last
+    /// change.
     pub(crate) fn and_metadata(self, metadata: &Metadata) -> Self {
         let modified = metadata.modified().ok().and_then(|time| time.duration_since(UNIX_EPOCH).ok());
         let modified = modified.map_or(0, |time| time.as_nanos() as u64);
@@ -88,7 +89,7 @@ impl Guard {
         guard
     }
 
-    /// And made with these options.
+    /// Adds these options.
     pub(crate) fn and(self, options: &[u8]) -> Self {
         Self(hash(self.0, options))
     }
@@ -102,11 +103,11 @@ pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {
     })
 }
 
-/// A file that was written less than this long ago may be written again without getting another modification time,
-/// because file systems count these in steps of milliseconds.
+/// A file that was written less than this long ago may be written again and keep the same modification time, because
+/// file systems count these in steps of milliseconds.
 const UNSETTLED: Duration = Duration::from_secs(1);
 
-/// What an earlier run may have kept about a file, and where to keep it for the next run.
+/// What an earlier run may have saved about a file, and where to save it for the next run.
 #[derive(Debug)]
 pub(crate) struct Kept {
     path: PathBuf,
@@ -116,8 +117,8 @@ pub(crate) struct Kept {
 }
 
 impl Kept {
-    /// Of the file `data`, an index of this kind (see [`Guard::new`]) that is made with these options; `None` if none is to be
-    /// kept. To be looked at before the file is read: what is written to it meanwhile makes the index a stale one.
+    /// An index of this kind (see [`Guard::new`]) of the file `data`, made with these options; `None` if none is to be
+    /// saved. Call this before the file is read: if the file is written to meanwhile, the index is then stale.
     ///
     /// # Errors
     ///
@@ -127,12 +128,12 @@ impl Kept {
         Ok(Some(Self::new(path, Guard::new(kind)).and_file(data)?.and(options)))
     }
 
-    /// An index that is kept at `path`; [`and_file`](Self::and_file) adds the files that it is made of.
+    /// An index that is saved at `path`; [`and_file`](Self::and_file) adds the files that it is made of.
     pub(crate) fn new(path: PathBuf, guard: Guard) -> Self {
         Self { path, guard, settled: true }
     }
 
-    /// And made of this file or folder as it is now. To be looked at before it is read, as for [`of`](Self::of).
+    /// Adds this file or folder in its current state. Call this before it is read, as for [`of`](Self::of).
     ///
     /// # Errors
     ///
@@ -144,27 +145,27 @@ impl Kept {
         Ok(Self { guard: self.guard.and_metadata(&metadata), settled, ..self })
     }
 
-    /// And made with these options.
+    /// Adds these options.
     pub(crate) fn and(self, options: &[u8]) -> Self {
         Self { guard: self.guard.and(options), ..self }
     }
 
-    /// Where it is kept, and the number of the guard, for files that are not written by [`save`](Self::save); `None` if the
-    /// data may still be changing.
+    /// The path of the saved index and the number of the guard, for files that [`save`](Self::save) does not write;
+    /// `None` if the data may still be changing.
     pub(crate) fn settled(&self) -> Option<(&Path, u64)> {
         self.settled.then_some((&*self.path, self.guard.0))
     }
 
-    /// What was kept; `None` if there is nothing that can be trusted.
+    /// The saved content; `None` if there is none that can be trusted.
     pub(crate) fn load(&self) -> Option<Vec<u8>> {
         load(&self.path, self.guard)
     }
 
-    /// Keeps `contents` for the next run, unless the data may still be changing.
+    /// Saves `contents` for the next run, unless the data may still be changing.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`] if it can't be written, with what to do instead.
+    /// [`ErrorKind::Io`] if it can't be written, with advice.
     pub(crate) fn save(&self, contents: &[u8]) -> Result<()> {
         if !self.settled {
             tracing::debug!(path = %self.path.display(), "the data has just been written; its index is saved next time");
@@ -216,12 +217,12 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
     Some(contents)
 }
 
-/// Keeps `contents` for the next [`load`] with the same guard. Another process never sees only a part of it. An
-/// existing index that may not be replaced stays.
+/// Saves `contents` for the next [`load`] with the same guard. Another process never sees only a part of it. An
+/// existing index that can't be replaced stays.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] if it can't be written, with what to do instead.
+/// [`ErrorKind::Io`] if it can't be written, with advice.
 pub(crate) fn save(path: &Path, guard: Guard, contents: &[u8]) -> Result<()> {
     files::write_whole(path, &[&header(guard, contents), contents]).or_else(|error| {
         if belongs_to_another(path, &error) {
@@ -232,8 +233,8 @@ pub(crate) fn save(path: &Path, guard: Guard, contents: &[u8]) -> Result<()> {
     })
 }
 
-/// Whether what is saved at `path` can't be replaced, by this error, because it belongs to another user, in a folder where only that
-/// user may write. The cost is that the data are read again.
+/// Whether this error means that the file at `path` can't be replaced because it belongs to another user, in a folder
+/// where only that user may write. Then the only cost is that the data are read again.
 pub(crate) fn belongs_to_another(path: &Path, error: &std::io::Error) -> bool {
     let is_forbidden = matches!(error.kind(), IoErrorKind::PermissionDenied | IoErrorKind::ReadOnlyFilesystem);
     let is_anothers = is_forbidden && path.symlink_metadata().is_ok();

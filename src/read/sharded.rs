@@ -40,7 +40,7 @@ pub(super) fn root_of(path: &Path) -> PathBuf {
     root.unwrap_or(path).to_owned()
 }
 
-/// Whether a folder has an index that looks like one.
+/// Whether a folder has an index that seems valid.
 pub(super) fn is_index_of(files: &Files, folder: &Path, looks: impl Fn(&[u8]) -> bool) -> Result<bool> {
     let path = folder.join(INDEX);
     let is_there = match files.are_local() {
@@ -55,7 +55,7 @@ pub(super) fn is_index_of(files: &Files, folder: &Path, looks: impl Fn(&[u8]) ->
     read.map_err(|error| Error::io(&path, error)).map(|_| looks(&head))
 }
 
-/// Memory for each byte of an index, including what is made of it.
+/// Memory for each byte of an index, including the parsed data.
 const BYTES_OF_BYTE: u64 = 4;
 
 /// The index of a folder, and its path.
@@ -81,7 +81,7 @@ pub(super) fn read_index<T: DeserializeOwned>(
     read.map(|index| (index, path))
 }
 
-/// A file that an index names, which must lie below the folder.
+/// A file that an index names, which must be below the folder.
 pub(super) fn file_in(root: &Path, name: &str) -> Result<PathBuf> {
     let path = Path::new(name);
     let is_below = path.components().all(|part| matches!(part, Component::Normal(_))) && !name.is_empty();

@@ -24,7 +24,7 @@ const OTHERS: [&str; 15] = [
     "holdout",
 ];
 
-/// A name without what distinguishes shards, years and copies, such as `train2017` or `test_set`.
+/// A name without the letters or digits that distinguish shards, years and copies, such as `train2017` or `test_set`.
 fn letters(name: &str) -> String {
     name.chars().filter(|character| character.is_alphabetic()).flat_map(char::to_lowercase).collect()
 }
@@ -44,7 +44,7 @@ fn part(name: &str) -> Option<Part> {
     }
 }
 
-/// The part that a name stands for as a whole, or by its first or last word; and the rest of the name.
+/// The part that a name stands for, as a whole or by its first or last word; and the rest of the name.
 fn part_and_rest(name: &str) -> Option<(Part, String)> {
     const BETWEEN_WORDS: [char; 4] = ['_', '-', '.', ' '];
     let name = name.trim_matches(|character: char| !character.is_alphabetic());
@@ -54,7 +54,7 @@ fn part_and_rest(name: &str) -> Option<(Part, String)> {
     whole.or_else(last).or_else(first).map(|(part, rest)| (part, letters(rest)))
 }
 
-/// Whether training data and other parts of a data set are mixed, under names that differ only in that.
+/// Whether training data and other parts of a data set are mixed, under names that differ only in the part.
 pub(super) fn are_mixed<'a>(names: impl IntoIterator<Item = &'a str>) -> bool {
     let (mut training, mut others) = (BTreeSet::new(), BTreeSet::new());
     for (part, rest) in names.into_iter().filter_map(part_and_rest) {

@@ -30,11 +30,11 @@ enum Kept {
     Decimal(Range<usize>),
     Text(Range<usize>),
     Bytes(Range<usize>),
-    /// Several values. Nothing that looks at a whole record can use them.
+    /// Several values. Code that looks at a whole record can't use them.
     Several,
 }
 
-/// Stands for several values.
+/// Replaces several values.
 struct Several;
 
 impl List for Several {

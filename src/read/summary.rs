@@ -18,8 +18,8 @@ pub struct FieldSummary {
     pub dtype: String,
     /// Shape of one record's value; `[]` for a single value, 0 for a length that differs from record to record.
     pub shape: Vec<usize>,
-    /// Number of values; of lists, and of the arrays of an archive, that of the records that have one; for an image
-    /// folder, whose pixels are not read, of files.
+    /// Number of values; for lists, and for the arrays of an archive, the number of records that have one; for an image
+    /// folder, whose pixels are not read, the number of files.
     pub count: u64,
     /// Number of missing values, NaN among them.
     pub missing: u64,
@@ -30,7 +30,7 @@ pub struct FieldSummary {
     pub min: Option<Figure>,
     /// Largest value.
     pub max: Option<Figure>,
-    /// Sum divided by the number of summands: all numbers in arrays and lists, but for those that are missing.
+    /// The sum divided by the number of summands: all numbers in arrays and lists, except missing ones.
     #[serde(serialize_with = "as_figure")]
     pub mean: Option<f64>,
 }
@@ -64,7 +64,7 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// The same number, as its field's type has it.
+    /// The same number in the type of its field.
     pub(crate) fn typed(self, is_integer: bool) -> Self {
         match self {
             Self::Real(number) if is_integer => Self::Whole(number as i128),
@@ -80,7 +80,7 @@ impl From<f64> for Figure {
     }
 }
 
-/// In JSON, which has no infinities, these are `"inf"` and `"-inf"`, and what is no number `"nan"`.
+/// In JSON, which has no infinities, these are `"inf"` and `"-inf"`, and NaN is `"nan"`.
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
@@ -97,7 +97,7 @@ fn as_figure<S: Serializer>(figure: &Option<f64>, serializer: S) -> Result<S::Ok
     figure.map(Figure::Real).serialize(serializer)
 }
 
-/// Running figures over numbers. The sum is compensated (Neumaier), so its error does not grow with the count.
+/// Running statistics over numbers. The sum is compensated (Neumaier), so its error does not grow with the count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) count: u64,

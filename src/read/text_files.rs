@@ -55,7 +55,7 @@ impl WholeFiles {
     }
 }
 
-/// The innermost folder that all of these files lie below; empty if there is none.
+/// The innermost folder that contains all of these files; empty if there is none.
 fn shared_folder(paths: &[PathBuf]) -> &Path {
     let mut folders = paths.first().into_iter().flat_map(|path| path.ancestors().skip(1));
     folders.find(|folder| paths.iter().all(|path| path.starts_with(folder))).unwrap_or(Path::new(""))

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::memory::{MemoryBudget, PageSource};
 
-/// What to do when a batch needs more memory than the budget has left, or when no slot may hold it.
+/// What to do when a batch needs more memory than the budget has left, or gets no slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Overflow {
@@ -13,7 +13,7 @@ pub enum Overflow {
     Spill,
 }
 
-/// What a ring is made of.
+/// The settings of a ring.
 #[derive(Clone, Debug)]
 pub(crate) struct RingConfig {
     pub(crate) slots: usize,
@@ -21,7 +21,7 @@ pub(crate) struct RingConfig {
     pub(crate) pages: std::sync::Arc<dyn PageSource>,
     pub(crate) budget: MemoryBudget,
     pub(crate) overflow: Overflow,
-    /// A byte that fills a slot before every fill, so that a test sees what a decoder leaves unwritten.
+    /// A byte that fills a slot before every use, so that a test sees which bytes a decoder does not write.
     pub(crate) poison: Option<u8>,
 }
 

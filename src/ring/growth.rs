@@ -8,7 +8,7 @@ use super::config::Overflow;
 use super::slot::{Body, Draft, Shared};
 
 impl<M> Draft<M> {
-    /// Gives a slot that was just taken memory for `bytes` bytes; says whether it had to be given more.
+    /// Gives memory for `bytes` bytes to a slot that was just taken; returns whether it had to grow.
     ///
     /// # Errors
     ///
@@ -25,10 +25,10 @@ impl<M> Draft<M> {
 
     /// Gives the slot memory for `bytes` bytes, if it has less.
     ///
-    /// Growth is geometric (1.25 times, whole pages), so that creeping lengths do not regrow at every batch, and frees
-    /// the old memory before it takes the new. A slot that is large enough for this batch but smaller than the largest
-    /// batch seen grows too, if that much of the budget is free: it will be needed. Only what this batch needs is waited
-    /// for.
+    /// Growth is geometric (1.25 times, whole pages), so that slowly increasing lengths do not grow it at every batch.
+    /// The old memory is freed before the new memory is allocated. A slot that is large enough for this batch but
+    /// smaller than the largest batch so far grows too, if the budget has that much free: it will be needed. Waits only
+    /// for the memory that this batch needs.
     pub(super) fn fit(&mut self, bytes: usize) -> Result<()> {
         let ring = self.home();
         let body = self.body_mut();
@@ -141,7 +141,7 @@ impl<M> Shared<M> {
         Ok(block)
     }
 
-    /// Takes the slot's block away if it is larger than `slot_bytes`; the next fill allocates a new one.
+    /// Takes the slot's block away if it is larger than `slot_bytes`; the next use allocates a new one.
     pub(super) fn shrink(&self, body: &mut Body<M>, slot_bytes: usize) -> Option<Block> {
         if body.reserved() <= slot_bytes as u64 {
             return None;

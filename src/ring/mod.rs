@@ -1,8 +1,8 @@
 //! The workspace ring: a fixed set of slots, cycling free -> draft -> lease -> free for ever.
 //!
 //! A slot is memory plus a payload of any type that is recycled with it. It never has two owners: a [`Draft`] may write
-//! it, may be split into [`Share`]s that write disjoint rows of it in parallel, and becomes a [`Lease`] that reads it.
-//! Dropping any of them frees the slot. Nothing is overwritten while a lease lives, and nothing is allocated or copied
+//! to it, may be split into [`Share`]s that write disjoint rows of it in parallel, and becomes a [`Lease`] that reads
+//! it. Dropping any of them frees the slot. Nothing is overwritten while a lease lives. Nothing is allocated or copied
 //! from one use of a slot to the next, except where [`RingStats`] counts it.
 //!
 //! Read `slot.rs` for the states of a slot, `growth.rs` for how it grows.
@@ -79,8 +79,8 @@ impl<M: Default> Ring<M> {
         Ok(slot)
     }
 
-    /// Takes a free slot, whose memory may be too small. Waits until there is one, at most for `most`, or until `stop` is
-    /// set (then `None`; see [`Ring::wake`]).
+    /// Takes a free slot, whose memory may be too small. Waits until there is one, at most for `most`, or until `stop`
+    /// is set (then returns `None`; see [`Ring::wake`]).
     ///
     /// # Errors
     ///
@@ -114,7 +114,7 @@ impl<M: Default> Ring<M> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`] if one does not fit; the ring then has those that did.
+    /// [`ErrorKind::Budget`] if a slot does not fit; the ring then has those that did.
     pub(crate) fn set_slots(&self, slots: usize) -> Result<()> {
         let mut retired = Vec::new();
         let mut state = self.0.state.lock();
@@ -145,7 +145,7 @@ impl<M: Default> Ring<M> {
         Ok(())
     }
 
-    /// A draft in ordinary memory, outside of the ring, for a batch that gets no slot. Counted.
+    /// A draft in ordinary memory, outside of the ring, for a batch that gets no slot. Statistics count it.
     pub(crate) fn spill(&self, bytes: usize) -> Result<Draft<M>> {
         let slot = Arc::new(Slot::spilled(Body::spilled(Block::unbounded(bytes)?)));
         self.0.spilled.fetch_add(1, Ordering::Relaxed);
@@ -173,12 +173,12 @@ impl<M> Ring<M> {
         self.0.config.overflow
     }
 
-    /// Number of slots in the caller's hands.
+    /// Number of slots that the caller holds.
     pub(crate) fn leased(&self) -> usize {
         self.0.state.lock().leased
     }
 
-    /// Whether every slot is in the caller's hands now.
+    /// Whether the caller holds every slot now.
     pub(crate) fn is_all_leased(&self) -> bool {
         let state = self.0.state.lock();
         state.leased >= state.slots

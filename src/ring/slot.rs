@@ -13,7 +13,7 @@ use crate::sync::{Arc, AtomicBool, AtomicU64, AtomicUsize, Condvar, Mutex, Order
 
 use super::config::RingConfig;
 
-/// What the handles of a ring share.
+/// The state that the handles of a ring share.
 pub(crate) struct Shared<M> {
     pub(super) config: RingConfig,
     pub(super) state: Mutex<State<M>>,
@@ -36,7 +36,7 @@ pub(super) struct State<M> {
     /// Number of slots in use that are removed when they return.
     pub(super) surplus: usize,
     pub(super) leased: usize,
-    /// Sum of the time that slots were in the caller's hands, until `since`.
+    /// Total time that the caller held slots, until `since`.
     pub(super) held: Duration,
     pub(super) since: Tick,
 }
@@ -47,8 +47,8 @@ impl<M> State<M> {
         Self { free, fresh, slots, surplus: 0, leased: 0, held: Duration::ZERO, since: Tick::now() }
     }
 
-    /// The slot that returned last, whose memory is most likely still in a processor's cache. Each slot is taken once
-    /// before that, so that all get their memory early.
+    /// The slot that returned last, whose memory is most likely still in a processor's cache. Before that, each slot is
+    /// taken once, so that all get their memory early.
     pub(super) fn take(&mut self) -> Option<Arc<Slot<M>>> {
         if self.fresh == 0 {
             return self.free.pop_back();
@@ -83,9 +83,9 @@ pub(super) struct Slot<M> {
     body: UnsafeCell<Body<M>>,
     /// Number of unfinished shares, while the slot is split.
     shares: AtomicUsize,
-    /// A share was returned since the slot was split, whose rows may not be written.
+    /// Whether a share was returned, since the slot was split, with rows that are possibly not written.
     abandoned: AtomicBool,
-    /// From which the places of its shares count. Slots that were added later may have the same.
+    /// The first place number of its shares. Slots that were added later may have the same number.
     number: usize,
     /// Whether it returns to the ring; a spilled batch's does not.
     in_ring: bool,
@@ -234,7 +234,7 @@ impl<M> Draft<M> {
         self.0
     }
 
-    /// The batch is finished, and nobody writes to it any more. The caller has it since `since`.
+    /// Finishes the batch: no thread writes to it any more. The caller has it since `since`.
     pub(crate) fn freeze(mut self, since: Tick) -> Lease<M> {
         if self.0.slot().in_ring {
             let mut state = self.0.home.state.lock();
@@ -269,8 +269,8 @@ impl<M: AsRef<Layout>> Draft<M> {
         }
     }
 
-    /// Splits the batch's rows into shares of `rows_a_share` rows, which different threads may fill, and gives each to
-    /// `give`, which must not panic. The last share that is returned gives the draft.
+    /// Splits the batch's rows into shares of `rows_a_share` rows, which different threads may fill. Passes each share
+    /// to `give`, which must not panic. The last share that is returned gives the draft.
     ///
     /// # Panics
     ///
@@ -294,7 +294,7 @@ impl<M: AsRef<Layout>> Draft<M> {
 
 /// Some rows of a batch that is being filled. Only this share may write them; other shares have the other rows.
 ///
-/// Dropping it is not finishing it: the batch is then not [whole](Draft::is_whole).
+/// Dropping a share does not finish it: the batch is then not [whole](Draft::is_whole).
 pub(crate) struct Share<M> {
     slot: Option<Arc<Slot<M>>>,
     home: Arc<Shared<M>>,
@@ -320,13 +320,14 @@ impl<M> Share<M> {
         self.rows.clone()
     }
 
-    /// A number that shares of the same memory have, as long as batches are split alike. Neighbours have consecutive ones.
+    /// A number that is the same for shares of the same memory, as long as batches are split alike. Neighbours have
+    /// consecutive numbers.
     pub(crate) fn place(&self) -> usize {
         self.place
     }
 
-    /// Returns this share's rows, all written or named in the payload. The last share of the batch gives the draft,
-    /// which sees everything that was written.
+    /// Returns this share's rows, each of them written, or named as bad in the payload. The last share of the batch
+    /// gives the draft, which sees everything that was written.
     pub(crate) fn finish(mut self) -> Option<Draft<M>> {
         self.give_back()
     }
@@ -353,7 +354,7 @@ impl<M: AsRef<Layout>> Share<M> {
     ///
     /// # Panics
     ///
-    /// If a row is another share's, or `specs` are not those that the batch was laid out for.
+    /// If a row belongs to another share, or `specs` are not those that the batch was laid out for.
     pub(crate) fn payload_and_rows<'a>(
         &'a mut self,
         specs: &'a [TensorSpec],

@@ -23,7 +23,7 @@ pub struct RowsMut<'a> {
     /// Where the batch's samples are in ragged tensors.
     runs: &'a [Run],
     rows: Range<usize>,
-    /// Which of `rows` are meant, if not all of them.
+    /// The positions among `rows` that belong to it, if not all do.
     chosen: Option<&'a [usize]>,
     extents: Extents,
     memory: PhantomData<&'a mut [u8]>,
@@ -62,8 +62,8 @@ impl<'a> RowsMut<'a> {
         Self { base, specs, tensors, runs, rows, chosen: None, extents, memory: PhantomData }
     }
 
-    /// These rows with further tensors in addition to the batch's. Their content is not defined: it is what the last
-    /// call left.
+    /// These rows with further tensors in addition to the batch's. Their content is undefined: it is left over from the
+    /// last call.
     ///
     /// # Errors
     ///
@@ -91,11 +91,11 @@ impl<'a> RowsMut<'a> {
         })
     }
 
-    /// Those of these rows that are at `places`, of which each is behind the one before it.
+    /// The rows at `places` among these rows, in ascending order.
     ///
     /// # Panics
     ///
-    /// If these rows are chosen from others themselves.
+    /// If these rows were chosen from others themselves.
     pub(crate) fn chosen<'b>(&'b mut self, places: &'b [usize]) -> RowsMut<'b> {
         assert!(self.chosen.is_none(), "rows are chosen once");
         let start = self.rows.start;
@@ -149,7 +149,7 @@ impl<'a> RowsMut<'a> {
         }
     }
 
-    /// What tensor `index` is, and its shape in each of these rows, if rows do not have different sizes.
+    /// The description of tensor `index`, and its shape in each of these rows, unless rows have different sizes.
     ///
     /// # Panics
     ///
@@ -158,8 +158,8 @@ impl<'a> RowsMut<'a> {
         (&self.specs[index], &self.tensors[index].row_shape[..])
     }
 
-    /// The bytes of tensor `index` in all these rows, one row after another; `None` if rows have different sizes or do not
-    /// lie behind each other.
+    /// The bytes of tensor `index` in all these rows, one row after another; `None` if rows have different sizes or are
+    /// not adjacent.
     ///
     /// # Panics
     ///
@@ -175,7 +175,7 @@ impl<'a> RowsMut<'a> {
         Some(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.rows.len() * tensor.row_bytes) })
     }
 
-    /// The part of these rows with `count` tensors from `first` on, which one of several combined readers fills.
+    /// The part of these rows with `count` tensors from `first` on. One of several combined readers fills it.
     ///
     /// # Panics
     ///
@@ -196,8 +196,8 @@ impl<'a> RowsMut<'a> {
 
 /// The row of one sample in a batch that is being filled: a decoder writes into it.
 ///
-/// It contains every tensor that the decoder contributes, and nothing of any other sample. The memory holds whatever an
-/// earlier batch left there: a decoder must write every byte, padding included.
+/// It contains every tensor that the decoder contributes, and nothing of any other sample. The memory still has the
+/// bytes of an earlier batch: a decoder must write every byte, padding included.
 pub struct RowMut<'a> {
     base: Base,
     specs: &'a [TensorSpec],
@@ -233,7 +233,7 @@ impl<'a> RowMut<'a> {
         Self { base, specs, tensors, runs, row, extents, memory: PhantomData }
     }
 
-    /// The part of this row with `count` tensors from `first` on, which one of several combined readers fills.
+    /// The part of this row with `count` tensors from `first` on. One of several combined readers fills it.
     ///
     /// # Panics
     ///
@@ -400,12 +400,12 @@ impl fmt::Debug for TensorMut<'_> {
 }
 
 impl<'a> TensorMut<'a> {
-    /// Memory beside the batch for elements like those of a tensor, whole ones and aligned for them.
+    /// Memory beside the batch for a whole number of elements like those of a tensor, aligned for them.
     pub(crate) fn beside(spec: &'a TensorSpec, bytes: &'a mut [u8]) -> Self {
         Self { spec, shape: NOTHING, bytes }
     }
 
-    /// What the tensor is.
+    /// The description of the tensor.
     pub fn spec(&self) -> &'a TensorSpec {
         self.spec
     }

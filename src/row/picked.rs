@@ -17,7 +17,7 @@ impl Picked {
     ///
     /// # Panics
     ///
-    /// If two places are the same, or one is not there.
+    /// If two places are the same, or a place does not exist.
     pub(crate) fn new(all: &[TensorSpec], places: &[usize]) -> Self {
         assert!((1..places.len()).all(|nth| !places[..nth].contains(&places[nth])), "two tensors in one place");
         Self { specs: places.iter().map(|place| all[*place].clone()).collect(), places: places.to_vec() }
@@ -29,7 +29,7 @@ impl RowsMut<'_> {
     ///
     /// # Panics
     ///
-    /// If they were picked from others.
+    /// If these rows were picked from others.
     pub(crate) fn picked<'b>(&'b mut self, picked: &'b Picked, room: &'b mut Vec<TensorLayout>) -> RowsMut<'b> {
         room.clear();
         room.extend(picked.places.iter().map(|place| self.tensors[*place]));

@@ -2,8 +2,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::layout::TensorLayout;
 use crate::schema::{Extents, MAX_EXTENTS, Rows, TensorSpec};
 
-/// The tensors of a sample while it is filled. Some lie in the batch; the others lie beside it, in memory of the thread
-/// that fills it: what the batch's tensors are made from, and what is not delivered.
+/// The tensors of a sample while it is filled. Some are in the batch. The others are beside it, in memory of the thread
+/// that fills it: tensors that the batch's tensors are made from, and tensors that are not delivered.
 pub(crate) struct Wide {
     pub(super) specs: Vec<TensorSpec>,
     /// For each tensor, its position in the batch, if it is there; no two are the same.
@@ -17,7 +17,7 @@ pub(crate) struct WideMemory {
     pub(super) aside: Vec<u64>,
 }
 
-/// Most bytes beside the slot for one sample, because files may lie about their sizes.
+/// Maximum number of bytes beside the slot for one sample, because files may give wrong sizes.
 const MAX_ASIDE_BYTES: usize = 1 << 30;
 
 /// Alignment of tensors beside the slot.

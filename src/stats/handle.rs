@@ -4,14 +4,15 @@ use std::sync::{Arc, Weak};
 
 use super::Stats;
 
-/// What figures are read from: the part of a run that any thread may look at while another one works.
+/// A source of statistics: the part of a run that any thread may read while another one works.
 pub trait Figures: Send + Sync {
-    /// The figures so far.
+    /// The statistics so far.
     fn stats(&self) -> Stats;
 }
 
-/// The figures of an iterator, to be read at any time and from any thread while another one works with the iterator. Clones are
-/// handles to the same one. It keeps nothing alive: with the iterator, the figures go.
+/// A handle to the statistics of an iterator. Any thread can read them at any time, while another one works with the
+/// iterator. Clones are handles to the same iterator. A handle keeps nothing alive: the statistics end with the
+/// iterator.
 ///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
@@ -35,20 +36,20 @@ pub trait Figures: Send + Sync {
 pub struct StatsHandle(Weak<dyn Figures>);
 
 impl StatsHandle {
-    /// A handle to figures of one's own: of an iterator that wraps another.
+    /// A handle to your own statistics, for an iterator that wraps another.
     pub fn new<F: Figures + 'static>(of: &Arc<F>) -> Self {
         // Which it turns into a weak one of any kind.
         let weak: Weak<F> = Arc::downgrade(of);
         Self(weak)
     }
 
-    /// Whether the iterator is still there.
+    /// Whether the iterator still exists.
     pub fn is_alive(&self) -> bool {
         self.0.strong_count() > 0
     }
 
-    /// The figures so far; `None` once the iterator is gone. Nothing waits for it but another thread that reads figures, or a
-    /// thread at work for the moment in which it hands a slot over.
+    /// The statistics so far; `None` after the iterator was dropped. This may delay other threads, but only for a
+    /// moment: a thread that also reads statistics, or one that is handing over a slot.
     pub fn stats(&self) -> Option<Stats> {
         let figures = self.0.upgrade()?;
         let stats = figures.stats();

@@ -1,7 +1,7 @@
-//! Figures of a run: how often, how much, how long, and what they say: which part of the loader, if any, keeps the trainer
-//! waiting.
+//! Statistics of a run: counts, amounts and times, and a verdict that says which part of the loader, if any, makes the
+//! trainer wait.
 //!
-//! Every iterator counts all the time; [`Stats`] is a snapshot of it, and the difference of two snapshots tells what happened
+//! Every iterator counts all the time. [`Stats`] is a snapshot, and the difference of two snapshots covers the time
 //! between them. A [`StatsHandle`] takes snapshots from any other thread.
 
 mod handle;
@@ -36,7 +36,7 @@ pub use tuning::Tuning;
 pub use upload::UploadStats;
 pub use verdict::{Change, Limit, Verdict};
 
-/// The figures of an iterator since it was made: who worked, who waited, and for how long.
+/// The statistics of an iterator since it was made: who worked, who waited, and for how long.
 ///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
@@ -52,11 +52,11 @@ pub use verdict::{Change, Limit, Verdict};
 /// ```
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Stats {
-    /// Batches handed out.
+    /// Batches delivered.
     pub batches: u64,
-    /// Samples handed out.
+    /// Samples delivered.
     pub samples: u64,
-    /// Bytes of tensors handed out.
+    /// Bytes of tensors delivered.
     pub bytes: u64,
     /// Bad records left out.
     pub skipped: u64,
@@ -68,47 +68,48 @@ pub struct Stats {
     pub left_behind: u64,
     /// Rows moved up inside their slot because a bad one before them was left out.
     pub moved_rows: u64,
-    /// Batches whose bytes were asked for before the workers needed them: those of a [`Storage`](crate::storage::Storage).
+    /// Batches whose bytes were requested before the workers needed them, from a [`Storage`](crate::storage::Storage).
     pub asked_ahead: u64,
-    /// Arrays of transforms' scopes that did not fit the memory kept for them: those of the first samples, by which it is learned,
-    /// and larger ones than any before.
+    /// Number of arrays in the scopes of transforms that did not fit the memory that is kept for them: the arrays of
+    /// the first samples, which show how much memory is needed, and arrays larger than all earlier ones.
     pub scope_spilled: u64,
     /// Batches copied out of the ring on request.
     pub detached: u64,
-    /// Damaged images that were handed out all the same, because libjpeg loads them with a warning.
+    /// Damaged images that were delivered despite the damage, because libjpeg loads them with a warning.
     pub damaged: u64,
-    /// What was wrong with them: only the kinds that were met. An image may have several.
+    /// The kinds of damage that were found. An image may have several.
     pub damage: Vec<DamageStats>,
-    /// What the trainer did.
+    /// The trainer's part.
     pub trainer: TrainerStats,
-    /// What each stage did.
+    /// The work of each stage.
     pub stages: Vec<StageStats>,
-    /// What takes time in the first of them.
+    /// The main work of the first stage.
     pub planning: Planning,
-    /// The threads that do the others.
+    /// The threads of the other stages.
     pub workers: WorkerStats,
-    /// Batches on their way to the trainer.
+    /// The batches between the workers and the trainer.
     pub queue: QueueStats,
-    /// How long reading took by how many jobs read at the same time, the fewest first.
+    /// How long reading took, by the number of jobs that read at the same time, the smallest number first.
     pub reads: Vec<ReadStats>,
-    /// The samples that took longest of all since the iterator was made, the slowest first: at most ten, each once. Samples that
-    /// take less than 20 us are not timed one by one.
+    /// The samples that took longest since the iterator was made, the slowest first: at most ten, each once. Samples
+    /// that take less than 20 us are not timed individually.
     pub slowest: Vec<SlowSample>,
-    /// The upload, where batches are copied to a device.
+    /// The upload, if batches are copied to a device.
     pub upload: Option<UploadStats>,
-    /// What was found of workers and batches ahead, where they are `auto`.
+    /// The result of tuning workers and batches ahead, if they are `auto`.
     pub tuning: Option<Tuning>,
     /// The ring.
     pub ring: RingStats,
-    /// Bytes that count against the workspace's [`MemoryBudget`](crate::memory::MemoryBudget) now: its rings, and what was opened
-    /// within the same budget (row indexes, listings, inflated files, records of streams).
+    /// Bytes that count against the workspace's [`MemoryBudget`](crate::memory::MemoryBudget) now: its rings, and data
+    /// that was opened within the same budget (row indexes, listings, inflated files, records of streams).
     pub memory_bytes: u64,
-    /// Cores that this process may use: what the system and its control groups (containers) leave it.
+    /// Cores that this process may use, within the limits of the system and its control groups (containers).
     pub cores: usize,
-    /// Cores whose time the control groups of this process leave it, where they bound it: perhaps less than one.
+    /// Cores whose time the control groups of this process allow it to use, if they set a limit: possibly less than
+    /// one.
     pub core_quota: Option<f64>,
-    /// Time that the whole process was on a processor core since the trainer first asked, in seconds; absent where the system does not
-    /// tell.
+    /// Time that the whole process was on a processor core since the trainer first asked for a batch, in seconds.
+    /// Absent if the system does not report it.
     pub process_cpu_seconds: Option<f64>,
     #[serde(skip)]
     read_levels: Vec<[u64; 3]>,
@@ -129,7 +130,7 @@ pub struct DamageStats {
     pub images: u64,
 }
 
-/// How long there were how many workers, by the trainer's time.
+/// The history of the number of workers, by the trainer's time.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Lived {
     /// Threads times seconds, up to the last change of their number.
@@ -139,7 +140,7 @@ pub(crate) struct Lived {
 }
 
 impl Lived {
-    /// There were `threads` of them until `seconds`.
+    /// Until `seconds`, there were `threads` workers.
     pub(crate) fn change(&mut self, threads: usize, seconds: f64) {
         *self = Self { thread_seconds: self.until(threads, seconds), changed: seconds.max(self.changed) };
     }
@@ -149,12 +150,12 @@ impl Lived {
     }
 }
 
-/// What an iterator tells in addition to its counters.
+/// Information from an iterator in addition to its counters.
 #[derive(Debug)]
 pub(crate) struct Setting {
     /// 0 for the shield.
     pub(crate) workers: usize,
-    /// How long there were so many, and others before.
+    /// The history of the number of workers.
     pub(crate) lived: Lived,
     /// Number of workers without the shield.
     pub(crate) unshielded: usize,
@@ -254,7 +255,7 @@ impl Stats {
         }
     }
 
-    /// What happened since `earlier` figures of the same iterator.
+    /// The statistics since `earlier`, a snapshot of the same iterator.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         let before = |kind| earlier.damage.iter().find(|damage| damage.kind == kind).map_or(0, |damage| damage.images);
@@ -316,7 +317,7 @@ impl Stats {
         }
     }
 
-    /// The same with the figures of a trainer that takes batches from a later stage.
+    /// The same with the statistics of a trainer that takes batches from a later stage.
     pub(crate) fn with_trainer(mut self, trainer: TrainerStats) -> Self {
         let times = share(trainer.seconds(), self.trainer.seconds());
         self.workers.thread_seconds *= times;
@@ -331,7 +332,7 @@ impl Stats {
         self.core_quota.filter(|quota| *quota < cores + 1.0).unwrap_or(cores)
     }
 
-    /// How long was taken for each batch outside of the workers: what for, and the times. Only what happened.
+    /// The times that each batch took outside of the workers, by cause. Only causes that occurred.
     pub(crate) fn per_batch(&self) -> Vec<(&'static str, &Times)> {
         let mut all = vec![
             ("wait for the slot", &self.queue.slot_waits),
@@ -353,7 +354,7 @@ impl Stats {
     }
 }
 
-/// The same as [`Stats::since`]: what happened between two snapshots.
+/// The same as [`Stats::since`]: the statistics between two snapshots.
 impl Sub for &Stats {
     type Output = Stats;
 
@@ -379,7 +380,7 @@ fn less(later: f64, earlier: f64) -> f64 {
     (later - earlier).max(0.0)
 }
 
-/// A part of a whole; 0 if the whole is 0.
+/// The part divided by the whole; 0 if the whole is 0.
 fn share(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { part / whole } else { 0.0 }
 }

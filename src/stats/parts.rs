@@ -7,53 +7,53 @@ use crate::counters::{Concurrency, Counters, QueueCounter, StageCounter, Trainer
 use super::times::Times;
 use super::{less, seconds};
 
-/// What takes time where batches are planned.
+/// The main work in planning batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Planning {
-    /// Samples are chosen.
+    /// Choosing samples.
     #[default]
     Order,
-    /// Records are read that can only be read in order: a pipe, compressed text.
+    /// Reading records that can only be read in order: a pipe, compressed text.
     Stream,
-    /// An iterator of the user's own is asked for samples.
+    /// Asking a user's own iterator for samples.
     Iterator,
-    /// Samples are chosen, and it is looked how long they are, since batches differ in size.
+    /// Choosing samples and looking up their lengths, because batches differ in size.
     Lengths,
 }
 
-/// One stage's figures, summed over its threads.
+/// The statistics of one stage, summed over its threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StageStats {
-    /// `plan` (which samples come next; for a stream, reading them too), `read`, `decode`, `resize` (where there are images: to their
-    /// size, their random changes, and to the tensor's numbers), `transform` (where the source has transforms, the user's own among
-    /// them) or `settle` (what becomes of bad records, batch by batch).
+    /// `plan` (choosing the next samples; for a stream, also reading them), `read`, `decode`, `resize` (for images: resizing,
+    /// augmenting and converting pixels to the tensor's type), `transform` (built-in and your own transforms, if there are any) or
+    /// `settle` (removing or replacing the bad records of a batch).
     pub name: &'static str,
-    /// Threads that work on it now; all stages but `plan` share theirs, the workers.
+    /// Threads that work on it now; all stages but `plan` share the workers.
     pub threads: usize,
-    /// Time that these threads had, in seconds: with one number of threads all the time, that number times the trainer's time.
+    /// Total time of these threads, busy or not, in seconds. If their number never changed, it is that number times the trainer's time.
     pub thread_seconds: f64,
-    /// Time worked by the clock, in seconds.
+    /// Time worked, by the wall clock, in seconds.
     pub busy_seconds: f64,
-    /// Of that, time on a processor core, in seconds: the rest was waited for input, locks or a free core. Looked at now and then;
-    /// absent where the system does not tell, or nothing was looked at yet.
+    /// The part of `busy_seconds` that the threads ran on a processor core, in seconds. In the rest, they waited for input, locks or a
+    /// free core. Measured from time to time; `None` if the system does not report it, or before the first measurement.
     pub cpu_seconds: Option<f64>,
-    /// Time that its thread could have run but had no core to run on, in seconds, worked or not: of `plan` alone, which has a thread of
-    /// its own. Linux tells it.
+    /// Time that the thread was ready to run but had no core, in seconds, busy or not. Only for `plan`, which has its own thread, and
+    /// only on Linux.
     pub queued_seconds: Option<f64>,
-    /// Samples that went through.
+    /// Samples that passed through it.
     pub samples: u64,
-    /// Bytes that it read from files or storages, packed as they lie there: what measuring and decoding read counts as `read`, and
-    /// what a stream reads as `plan`. Nothing of files that are mapped.
+    /// Bytes that the stage read from files or storages, before decompression. Bytes that are read while measuring or decoding count as
+    /// `read`, and those of a stream as `plan`. Mapped files do not count.
     pub bytes_read: u64,
-    /// How many requests that took: calls of the system, or pieces of a storage, which may have been asked for ahead.
+    /// Number of requests for these bytes: system calls, or pieces of a storage, which may have been requested ahead.
     pub requests: u64,
-    /// What the stage could do if it had its threads to itself and never waited: samples by busy time of one thread, times
-    /// threads.
+    /// Throughput of the stage if it had its threads to itself and never waited: samples by busy time of one thread,
+    /// times threads.
     pub samples_per_second: f64,
-    /// How long a sample took; in `plan`, a batch; in `settle`, a batch with bad records. Samples that take less than 20 us count with the mean of those
-    /// that were worked on in one go.
+    /// Time per sample; for `plan`, per batch; for `settle`, per batch with bad records. Samples that take less than 20 us count with
+    /// the mean of their job.
     pub times: Times,
 }
 
@@ -103,7 +103,7 @@ impl StageStats {
     }
 }
 
-/// Work that began before the trainer first asked is counted, but that time is not; hence at most 1.
+/// Work that began before the trainer first asked for a batch is counted, but its time is not; hence at most 1.
 fn share_of_threads(seconds: f64, thread_seconds: f64) -> f64 {
     super::share(seconds, thread_seconds).min(1.0)
 }
@@ -112,28 +112,28 @@ fn rate(samples: u64, busy_seconds: f64, threads: usize) -> f64 {
     if busy_seconds > 0.0 { samples as f64 / busy_seconds * threads as f64 } else { 0.0 }
 }
 
-/// What the trainer did: the caller of `next`.
+/// The statistics of the trainer: the caller of `next`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct TrainerStats {
-    /// Batches that it was given.
+    /// Batches that it received.
     pub batches: u64,
-    /// Of these, how many were ready when they were asked for.
+    /// Batches that were ready when the trainer asked for them.
     pub ready: u64,
-    /// Time that it waited for batches, in seconds. Without prefetch, all time that it takes to make them.
+    /// Time that it waited for batches, in seconds. Without prefetch, this is all the time of making them.
     pub wait_seconds: f64,
-    /// Time between two batches in which it did not wait, in seconds: its steps, and what else it did.
+    /// Time between two batches in which it did not wait, in seconds: its steps, and its other work.
     pub busy_seconds: f64,
-    /// Time in `next` that was not waited, in seconds: what handing over costs.
+    /// Time in `next` without waiting, in seconds: the cost of handing over.
     pub deliver_seconds: f64,
     /// How long it waited for each batch.
     pub waits: Times,
-    /// How long it worked on each batch; what it did between two epochs is one more if it took longer.
+    /// How long it worked on each batch. The time between two epochs counts as one more step if it took longer.
     pub steps: Times,
-    /// How long handing over each batch took: the time in `next` that was not waited.
+    /// How long handing over each batch took: the time in `next` without waiting.
     pub deliveries: Times,
-    /// Of the time that it waited, what it waited for the first batch of each epoch, in seconds.
+    /// The part of the waiting time that it waited for the first batch of each epoch, in seconds.
     pub edge_wait_seconds: f64,
-    /// Epochs of which it was given the first batch.
+    /// Epochs whose first batch it received.
     pub epochs: u64,
 }
 
@@ -169,7 +169,7 @@ impl TrainerStats {
         }
     }
 
-    /// The time that these figures are about, in seconds: from the first batch that was asked for.
+    /// The time that these statistics cover, in seconds: from the trainer's first request for a batch.
     pub fn seconds(&self) -> f64 {
         self.wait_seconds + self.busy_seconds + self.deliver_seconds
     }
@@ -179,37 +179,38 @@ impl TrainerStats {
         super::share(self.wait_seconds, self.seconds())
     }
 
-    /// Share of batches that were ready when they were asked for, from 0 to 1.
+    /// Share of batches that were ready when the trainer asked for them, from 0 to 1.
     pub fn readiness(&self) -> f64 {
         super::share(self.ready as f64, self.batches as f64)
     }
 }
 
-/// The worker threads, over all that they did.
+/// The statistics of the worker threads, over all their work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct WorkerStats {
-    /// How many there are now; none without prefetch.
+    /// Number of workers now; 0 without prefetch.
     pub threads: usize,
-    /// Time that they had, in seconds: with one number of threads all the time, that number times the trainer's time. Where it is
-    /// found while the trainer works, each number counts for as long as it was in effect.
+    /// Total time of all workers, busy or not, in seconds. If their number never changed, it is that number times the trainer's time. If
+    /// it is tuned during the run, each number counts for the time that it was in effect.
     pub thread_seconds: f64,
-    /// Time that they worked for this iterator, by the clock, in seconds.
+    /// Time that they worked for this iterator, by the wall clock, in seconds.
     pub busy_seconds: f64,
-    /// Time that they waited for work before it came, in seconds.
+    /// Time that they waited for work, in seconds.
     pub idle_seconds: f64,
-    /// Time that they rested because they may use no more of the cores, in seconds.
+    /// Time that they rested because they had used up their share of the cores, in seconds.
     pub rested_seconds: f64,
-    /// Of the time that they worked, what they waited to begin the transforms' code, in seconds: functions in Python wait for the
-    /// interpreter's lock ([`Transform::around`](crate::transform::Transform::around)).
+    /// The part of `busy_seconds` in which they waited to run code of transforms, in seconds. For example, functions in Python wait
+    /// for the interpreter lock ([`Transform::around`](crate::transform::Transform::around)).
     pub lock_wait_seconds: f64,
-    /// Of the time that they worked, what they waited for memory of the [`MemoryBudget`](crate::memory::MemoryBudget) that other
-    /// workers held, in seconds: decoders of images take theirs from it.
+    /// The part of their working time in which they waited for memory of the
+    /// [`MemoryBudget`](crate::memory::MemoryBudget) that other workers held, in seconds. Image decoders take their
+    /// memory from the budget.
     pub memory_wait_seconds: f64,
-    /// Cores whose time they may use together, where `worker_cores` or `worker_share` bound it.
+    /// Cores whose time they may use together, if `worker_cores` or `worker_share` limits it.
     pub most_cores: Option<f64>,
-    /// Time that they were on a processor core, in seconds, for whatever iterator. Linux tells it.
+    /// Time that they were on a processor core, in seconds, for any iterator. Only on Linux.
     pub cpu_seconds: Option<f64>,
-    /// Time that they could have run but had no core to run on, in seconds. Linux tells it.
+    /// Time that they were ready to run but had no core, in seconds. Only on Linux.
     pub queued_seconds: Option<f64>,
 }
 
@@ -235,40 +236,41 @@ impl WorkerStats {
         self.share(self.busy_seconds)
     }
 
-    /// The share of all threads' time that so many seconds are, at most 1.
+    /// These seconds as a share of all threads' time, at most 1.
     pub(super) fn share(&self, seconds: f64) -> f64 {
         share_of_threads(seconds, self.thread_seconds)
     }
 }
 
-/// Batches on their way to the trainer, over time.
+/// The statistics of the batches between workers and trainer, over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct QueueStats {
-    /// How many whole batches may wait for the trainer.
+    /// Number of finished batches that may wait for the trainer.
     pub prefetch: usize,
-    /// Time that these figures are about, in seconds: the workspace was this iterator's.
+    /// Time that these statistics cover, in seconds: the time in which this iterator had the workspace.
     pub seconds: f64,
     /// Time in which the next batch was ready, in seconds.
     pub ready_seconds: f64,
     /// Time in which other batches were ready but not the next one, in seconds.
     pub behind_seconds: f64,
-    /// Ready batches times time, in seconds: divided by `seconds`, how many were ready in the mean.
+    /// Ready batches times time, in seconds. Divided by `seconds`, this is the mean number of ready batches.
     pub ready_batch_seconds: f64,
     /// Batches that were being filled times time, in seconds.
     pub filling_batch_seconds: f64,
     /// Time that the trainer waited while the next batch was being planned, in seconds.
     pub wait_plan_seconds: f64,
-    /// Time that it waited while there was no slot, because it held them itself, in seconds.
+    /// Time that it waited because it held all slots itself, in seconds.
     pub wait_slot_seconds: f64,
     /// Time that it waited while the next batch was being filled and no other was ready, in seconds.
     pub wait_fill_seconds: f64,
-    /// Time that it waited for one batch while others behind it were ready, in seconds.
+    /// Time that it waited for one batch while later ones were ready, in seconds.
     pub wait_behind_seconds: f64,
-    /// Time that planning waited because as many batches as may be were planned, in seconds.
+    /// Time that planning waited because the maximum number of batches was planned, in seconds.
     pub planning_full_seconds: f64,
     /// Time that planning waited for a slot that the caller held, in seconds.
     pub planning_slot_seconds: f64,
-    /// How long planning waited for the slot of each batch: hardly at all, while the caller holds no more batches than it may.
+    /// How long planning waited for the slot of each batch: almost no time as long as the caller holds no more batches
+    /// than allowed.
     pub slot_waits: Times,
 }
 
@@ -315,25 +317,25 @@ impl QueueStats {
         super::share(self.ready_seconds, self.seconds)
     }
 
-    /// Batches that were ready, in the mean over time.
+    /// Mean number of ready batches over time.
     pub fn mean_ready(&self) -> f64 {
         super::share(self.ready_batch_seconds, self.seconds)
     }
 
-    /// Batches that were being filled, in the mean over time.
+    /// Mean number of batches that were being filled, over time.
     pub fn mean_filling(&self) -> f64 {
         super::share(self.filling_batch_seconds, self.seconds)
     }
 }
 
-/// How long reading took while so many jobs read at the same time.
+/// How long reading took while a certain number of jobs read at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct ReadStats {
-    /// How many jobs read at the same time, in the mean over samples.
+    /// Number of jobs that read at the same time, as a mean over samples.
     pub jobs: f64,
     /// Samples read.
     pub samples: u64,
-    /// Time that reading one took, in seconds, in the mean.
+    /// Mean time of reading one sample, in seconds.
     pub sample_seconds: f64,
 }
 
@@ -357,20 +359,20 @@ impl ReadStats {
 pub struct SlowSample {
     /// Its index in the source.
     pub sample: u64,
-    /// Where it is: file, record, line, as far as the source tells.
+    /// Where it is: file, record and line, as far as the source knows them.
     pub name: String,
-    /// Time that reading it took, in seconds.
+    /// Time of reading it, in seconds.
     pub read_seconds: f64,
-    /// Time that decoding it took, in seconds.
+    /// Time of decoding it, in seconds.
     pub decode_seconds: f64,
-    /// Time that resizing its images and changing them at random took, in seconds.
+    /// Time of resizing its images and changing them at random, in seconds.
     pub resize_seconds: f64,
-    /// Time that transforms of it took, in seconds.
+    /// Time of its transforms, in seconds.
     pub transform_seconds: f64,
 }
 
 impl SlowSample {
-    /// All of it, in seconds.
+    /// All of this time, in seconds.
     pub fn seconds(&self) -> f64 {
         self.read_seconds + self.decode_seconds + self.resize_seconds + self.transform_seconds
     }

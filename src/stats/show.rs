@@ -2,7 +2,7 @@ use std::fmt;
 
 use super::{Stats, Times, share};
 
-/// So many things of this name: `1 batch`, `2 batches`.
+/// A number of things with this name: `1 batch`, `2 batches`.
 pub(super) struct Things<N>(pub(super) N, pub(super) &'static str);
 
 impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Things<N> {
@@ -16,7 +16,7 @@ impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Things<N> {
     }
 }
 
-/// For people: what the trainer did, what was ready for it, and what each stage did.
+/// For people: the trainer's waits, the batches that were ready for it, and the work of each stage.
 impl fmt::Display for Stats {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { trainer, queue, workers, .. } = self;
@@ -123,7 +123,7 @@ impl fmt::Display for Stats {
     }
 }
 
-/// What half, nine of ten and 99 of 100 took no longer than, in three columns.
+/// The 50th, 90th and 99th percentile, in three columns.
 struct Quantiles<'a>(&'a Times);
 
 impl fmt::Display for Quantiles<'_> {

@@ -2,18 +2,18 @@ use serde::Serialize;
 
 use crate::counters::{BUCKETS, Histogram, bounds_of};
 
-/// How long something took, each time: known to an eighth.
+/// Distribution of a duration: number of times and percentiles, each accurate to an eighth.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
-    /// How often.
+    /// Number of times.
     pub count: u64,
-    /// Half of them took no longer, in seconds.
+    /// Median, in seconds: half of the times were not longer.
     pub p50_seconds: f64,
-    /// Nine of ten took no longer, in seconds.
+    /// 90th percentile, in seconds: nine of ten times were not longer.
     pub p90_seconds: f64,
-    /// 99 of 100 took no longer, in seconds.
+    /// 99th percentile, in seconds: 99 of 100 times were not longer.
     pub p99_seconds: f64,
-    /// The buckets that hold any, with how many.
+    /// The buckets that are not empty, with their numbers of times.
     #[serde(skip)]
     pub(super) buckets: Vec<(usize, u64)>,
 }
@@ -47,7 +47,8 @@ impl Times {
         Self::of(left.filter(|(_, count)| *count > 0).collect())
     }
 
-    /// What `share` of them (0 to 1) took no longer than, in seconds: the middle of its bucket.
+    /// The quantile for `share` (0 to 1), in seconds: this share of the times was not longer. It is the middle of its
+    /// bucket.
     pub fn quantile(&self, share: f64) -> f64 {
         let rank = (share * self.count as f64).ceil().max(1.0) as u64;
         let mut passed = 0;
@@ -62,12 +63,12 @@ impl Times {
         })
     }
 
-    /// What half, nine of ten and 99 of 100 of them took no longer than, in seconds.
+    /// The 50th, 90th and 99th percentile, in seconds.
     pub(crate) fn quantiles(&self) -> [f64; 3] {
         [self.p50_seconds, self.p90_seconds, self.p99_seconds]
     }
 
-    /// Upper bound in seconds and number of times, for each bucket that holds any: the shortest first.
+    /// Upper bound in seconds and number of times, for each bucket that is not empty: the shortest first.
     pub fn buckets(&self) -> impl Iterator<Item = (f64, u64)> {
         self.buckets.iter().map(|(bucket, count)| (bounds_of(*bucket).1 / 1e9, *count))
     }

@@ -1,4 +1,4 @@
-//! What every thread did when, as a file that Perfetto and Chrome show.
+//! The work of every thread over time, as a file that Perfetto and Chrome show.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Write};
@@ -10,11 +10,12 @@ use crate::error::{Error, Result};
 use crate::files::write_whole;
 use crate::sync::CounterMutex;
 
-/// What every thread did when: workers, planning, uploads and the trainer as tracks, each batch as a flow from the worker that read it,
-/// over its copy to a device if there is one, to the `next` that gave it, and the ring's filling over time. Open it at <https://ui.perfetto.dev>, or in `chrome://tracing`.
+/// A record of the work of every thread over time. Workers, planning, uploads and the trainer are tracks. Each batch is
+/// a flow from the worker that read it, through its copy to a device if there is one, to the `next` that returned it.
+/// The fill level of the ring is a counter. Open the file at <https://ui.perfetto.dev> or in `chrome://tracing`.
 ///
-/// It keeps the last 131,072 things that happened (a job is about three), which takes 6 MB, and says how many it has dropped. Writing one
-/// down costs some 20 ns, and no memory. Clones are the same trace.
+/// It keeps the last 131,072 events (a job has about three) in 6 MB, and counts the events that it dropped. Recording
+/// an event takes about 20 ns and no further memory. Clones are handles to the same trace.
 ///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
@@ -30,14 +31,14 @@ use crate::sync::CounterMutex;
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 ///
-/// [`Loader::trace`](crate::Loader::trace) does that when the iterator and its workspace drop.
+/// [`Loader::trace`](crate::Loader::trace) saves a trace when the iterator and its workspace drop.
 #[derive(Clone, Debug)]
 pub struct Trace(Arc<Inner>);
 
 #[derive(Debug)]
 struct Inner {
     recorder: Arc<Recorder>,
-    /// Where it is written to when the last handle drops.
+    /// The file that it is written to when the last handle drops.
     file: CounterMutex<Option<PathBuf>>,
 }
 
@@ -51,19 +52,19 @@ impl Default for Trace {
 }
 
 impl Trace {
-    /// A trace that is empty.
+    /// An empty trace.
     pub fn new() -> Self {
         Self::with_events(EVENTS)
     }
 
-    /// A trace that keeps the last `events` things that happened, in 48 bytes each.
+    /// A trace that keeps the last `events` events, in 48 bytes each.
     pub fn with_events(events: usize) -> Self {
         let (recorder, file) = (Arc::new(Recorder::new(events)), CounterMutex::default());
         Self(Arc::new(Inner { recorder, file }))
     }
 
-    /// A trace that is written to `path` when the last handle to it drops, with the last workspace that records into it. The file is
-    /// made now, so that what stands in the way is known before the run.
+    /// A trace that is written to `path` when its last handle drops, with the last workspace that records into it. The
+    /// file is created now, so that an error shows before the run.
     ///
     /// # Errors
     ///
@@ -75,8 +76,8 @@ impl Trace {
         Ok(trace)
     }
 
-    /// Writes what was recorded so far to the file of [`to_file`](Self::to_file), which is then not written again; does nothing
-    /// where there is none.
+    /// Writes the events so far to the file of [`to_file`](Self::to_file), which is then not written again. Does
+    /// nothing if there is no such file.
     ///
     /// # Errors
     ///
@@ -86,7 +87,7 @@ impl Trace {
         file.map_or(Ok(()), |path| self.save(path))
     }
 
-    /// Writes what was recorded so far to a file, whole or not at all.
+    /// Writes the events so far to a file, completely or not at all.
     ///
     /// # Errors
     ///
@@ -95,12 +96,12 @@ impl Trace {
         save(&self.0.recorder, path.as_ref())
     }
 
-    /// What was recorded so far, in the format of Chrome's traces.
+    /// The events so far, in the format of Chrome's traces.
     pub fn to_json(&self) -> String {
         to_json(&self.0.recorder)
     }
 
-    /// How many events are kept, and how many were dropped because they were older.
+    /// Number of events that are kept, and number of older events that were dropped.
     pub fn counts(&self) -> (u64, u64) {
         let (events, dropped) = self.0.recorder.read();
         (events.len() as u64, dropped)
@@ -206,8 +207,8 @@ fn copy(json: &mut String, event: &Event) -> fmt::Result {
 }
 
 /// The path of each batch: from the first job that read, through the other jobs and settling, to the `next` that
-/// delivered it; if it was uploaded, further to the upload and the `next` of the device's iterator. Only batches with
-/// both ends are shown.
+/// delivered it. If the batch was uploaded, the path continues to the upload and the `next` of the device's iterator.
+/// Only batches with both ends are shown.
 fn flows(json: &mut String, events: &[Event], uploaded: &BTreeSet<u32>) -> fmt::Result {
     let mut ways: BTreeMap<(u32, u64), Vec<&Event>> = BTreeMap::new();
     let passes = |kind| matches!(kind, Kind::Fill | Kind::Settle | Kind::Next | Kind::Upload | Kind::Take);

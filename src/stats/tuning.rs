@@ -1,15 +1,15 @@
 use serde::Serialize;
 
-/// What was found by who tunes: workers, batches ahead, or both. The numbers in effect are
-/// [`WorkerStats::threads`](super::WorkerStats::threads) and [`QueueStats::prefetch`](super::QueueStats::prefetch).
+/// The results of automatic tuning. The current numbers are [`WorkerStats::threads`](super::WorkerStats::threads) and
+/// [`QueueStats::prefetch`](super::QueueStats::prefetch).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Tuning {
-    /// Whether the number of workers is found.
+    /// Whether the number of workers is tuned.
     pub workers: bool,
-    /// Whether the number of batches ahead is.
+    /// Whether the number of batches ahead is tuned.
     pub prefetch: bool,
-    /// How often another number was set, also to try it.
+    /// Number of changes so far, including trials.
     pub changes: u64,
-    /// Why the last one was.
+    /// Reason for the last change.
     pub why: String,
 }

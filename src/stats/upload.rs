@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use super::{Times, less};
 
-/// The figures of an upload stage, over all its devices.
+/// The statistics of an upload stage, over all its devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct UploadStats {
     /// Batches whose copies were started.
@@ -11,26 +11,28 @@ pub struct UploadStats {
     pub samples: u64,
     /// Bytes copied.
     pub bytes: u64,
-    /// How often a device slot was given memory: once for each slot, and when batches grew.
+    /// How often a device slot received memory: once for each slot, and when batches grew.
     pub grown: u64,
     /// Time that upload threads waited for a host batch while no copy was under way, in seconds: the loader was late.
     pub load_wait_seconds: f64,
     /// Time that they waited for a device slot, in seconds: the trainer was late.
     pub slot_wait_seconds: f64,
-    /// Time that they waited for copies to land, in seconds.
+    /// Time that they waited for copies to finish, in seconds.
     pub copy_wait_seconds: f64,
     /// Time that the trainer waited in `next` and for copies, in seconds.
     pub trainer_wait_seconds: f64,
-    /// Time that batches were on their way to the device, in seconds: of several at the same time, each counts.
+    /// Time that batches were on their way to the device, in seconds. If several are uploaded at the same time, the
+    /// time of each counts.
     pub upload_seconds: f64,
-    /// How long the upload of each batch took: from the start of its copy until the upload thread saw that it had landed.
+    /// How long the upload of each batch took: from the start of its copy until the upload thread saw that the copy was
+    /// done.
     pub uploads: Times,
-    /// How long the upload of each batch waited for a device slot: hardly at all, while the trainer is in time.
+    /// How long the upload of each batch waited for a device slot: almost no time as long as the trainer is not late.
     pub slot_waits: Times,
 }
 
 impl UploadStats {
-    /// What happened since `earlier` figures of the same stage.
+    /// The statistics since `earlier`, a snapshot of the same stage.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

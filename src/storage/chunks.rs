@@ -2,7 +2,8 @@
 //! decoded once and kept while there is room.
 //!
 //! The first thread that needs a chunk decodes it, without a lock; others wait. A thread that needs several chunks
-//! decodes those that nobody has begun before it waits, so that several threads decode the columns of one row group.
+//! first decodes those that no thread has begun, and then waits. So several threads decode the columns of one row
+//! group.
 
 use std::collections::HashMap;
 use std::hash::Hash;
@@ -36,7 +37,7 @@ enum Entry<T> {
     Bad(Arc<Fault>),
 }
 
-/// An error that occurs whenever this chunk is decoded.
+/// An error that occurs every time this chunk is decoded.
 struct Fault {
     kind: ErrorKind,
     message: String,
@@ -98,7 +99,7 @@ impl<K: Copy + Eq + Hash, T> Drop for Claim<'_, K, T> {
 }
 
 impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
-    /// Keeps at most `most_bytes` in addition to the chunks in use; all of them count on `budget`.
+    /// Keeps at most `most_bytes` in addition to the chunks in use; all of them count against `budget`.
     pub(crate) fn new(most_bytes: u64, budget: &MemoryBudget) -> Self {
         let state = State { entries: HashMap::new(), bytes: 0, uses: 0, counts: ChunkStats::default() };
         Self { most_bytes, budget: budget.clone(), state: Mutex::new(state), changed: Condvar::new() }
@@ -110,25 +111,25 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         ChunkStats { bytes: state.bytes, ..state.counts }
     }
 
-    /// Whether a chunk is here, or will be soon.
+    /// Whether a chunk is in the cache, or will be soon.
     #[cfg(any(feature = "parquet", all(test, not(ringfeed_loom))))]
     pub(crate) fn has(&self, key: K) -> bool {
         matches!(self.state.lock().entries.get(&key), Some(Entry::Here { .. } | Entry::Decoding))
     }
 
-    /// Whether the chunks in use are more than may be kept: callers that can release some should.
+    /// Whether the chunks in use exceed the maximum to keep: callers that can release some should do so.
     #[cfg(any(feature = "parquet", all(test, not(ringfeed_loom))))]
     pub(crate) fn is_over(&self) -> bool {
         self.state.lock().bytes > self.most_bytes
     }
 
-    /// Puts the chunks of `keys` into `into`, in this order. Chunks that are not here are decoded by `decode`. It gets
-    /// a reservation of as many bytes as `estimate` says, and must leave it at what the chunk needs.
+    /// Puts the chunks of `keys` into `into`, in this order. `decode` decodes chunks that are not in the cache. It gets
+    /// a reservation of `estimate` bytes, and must set it to the bytes that the chunk needs.
     ///
     /// # Errors
     ///
-    /// Those of `decode`. A fault of the data is kept, and said to everybody who asks for the chunk; after any other error
-    /// (reading, memory) those who wait decode it themselves.
+    /// Those of `decode`. A fault of the data is kept, and returned to every caller that asks for the chunk. After any
+    /// other error (reading, memory), waiting callers decode it themselves.
     pub(crate) fn get(
         &self,
         keys: impl Iterator<Item = K> + Clone,
@@ -140,7 +141,7 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
     }
 
     /// Like [`get`](Self::get), if the chunks of `keys` may have been [joined](Self::join) into one, `whole`: then only
-    /// this one is put into `into`. Returns whether it was.
+    /// this one is put into `into`. Returns whether that happened.
     ///
     /// # Errors
     ///
@@ -207,7 +208,7 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
     }
 
     /// Joins the chunks `parts`, which are all those of `keys`, into one, `whole`, which replaces them. `None` if there
-    /// is no memory for both.
+    /// is not enough memory for both.
     ///
     /// # Panics
     ///

@@ -16,14 +16,14 @@ use super::input::read_at;
 use super::packing::Packing;
 use super::{Access, Input, Listed, Spool, Storage, check_bytes, entries, open_file, read_file};
 
-/// The files that readers are given: those of this machine, or of a [`Storage`]. Clones are the same files.
+/// The files that readers use: those of this machine, or of a [`Storage`]. Clones are the same files.
 #[derive(Clone, Default)]
 pub struct Files {
     ahead: Option<Arc<Ahead>>,
     handles: Option<Arc<Handles>>,
 }
 
-/// What tells how a file is compressed.
+/// Number of bytes that show how a file is compressed.
 const MARK_BYTES: u64 = 4;
 
 /// How many bytes may be requested ahead, unless another limit is given.
@@ -35,8 +35,8 @@ impl Files {
         Self::default()
     }
 
-    /// The files of `storage`. At most 256 MiB are requested before they are needed, which count against `budget`; a
-    /// batch that needs more gets all of its own bytes.
+    /// The files of `storage`. At most 256 MiB are requested before they are needed, and these count against `budget`.
+    /// A batch that needs more gets all of its own bytes.
     ///
     /// The threads that wait for the storage, one for each request that may be in progress, start with the first
     /// request, and end when the last reader of these files drops.
@@ -72,8 +72,8 @@ impl Files {
         }
     }
 
-    /// Opens a file for reading from front to back. Of a file in a storage, little is requested before it is known that much
-    /// is read.
+    /// Opens a file for reading from front to back. For a file in a storage, only a little is requested until it is
+    /// known that much is read.
     pub(crate) fn stream(&self, path: &Path) -> Result<Bytes> {
         self.streamed(path, STREAM_BEGIN)
     }
@@ -205,8 +205,8 @@ impl Read for Local {
     }
 }
 
-/// How far ahead of its reader a stream requests bytes: at first, and at most; in between as much as twice of what was
-/// read. Many a reader only looks at the first bytes.
+/// How far ahead of its reader a stream requests bytes: at first, and at most. In between, it is twice the bytes read
+/// so far. Many readers only read the first bytes.
 const STREAM_BEGIN: u64 = 64 << 10;
 const STREAM_AHEAD: u64 = 16 << 20;
 /// Longest request of a stream.

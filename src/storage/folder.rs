@@ -1,4 +1,4 @@
-//! The contents of a folder of this machine, and what is known of a path before it is opened.
+//! The contents of a folder of this machine, and the properties of a path before it is opened.
 
 use std::ffi::OsString;
 use std::fs::{self, FileType, Metadata};
@@ -24,7 +24,7 @@ pub(crate) enum EntryKind {
     Folder,
     /// A pipe or a device.
     Special,
-    /// A link that leads nowhere, or in a circle.
+    /// A link whose target does not exist, or that leads in a circle.
     Nothing,
 }
 

@@ -1,11 +1,11 @@
-//! Small pieces of a file that lie apart, many of them with one system call.
+//! Reads many small pieces of a file that are far apart with one system call.
 //!
-//! A positioned read of some hundred bytes costs a multiple of copying them: the call, and the search for the page. Here
-//! the kernel copies out of a mapping of the file instead, hundreds of pieces a call, into memory that is a file itself.
-//! Nothing of ours ever looks into the mapping, so that a page which is gone (the file was truncated, its disk fails) is a
-//! call that copied less, where touching it would be a signal that ends the process. (The rest of a file's last page would
-//! come as zeros, so that its length is asked for afterwards.) Whoever finds that reads piece by piece, and learns what is
-//! wrong.
+//! A positioned read of some hundred bytes costs several times as much as copying them: the call, and the search for
+//! the page. Here the kernel copies from a mapping of the file instead, hundreds of pieces per call, into memory that
+//! is a file itself. Our own code never reads the mapping. If a page is gone (the file was truncated, its disk fails),
+//! the call only copies less, whereas reading the page would raise a signal that ends the process. (The rest of a
+//! file's last page would be read as zeros, so the file's length is checked afterwards.) After such a call, the caller
+//! reads piece by piece and gets the error.
 //!
 //! Only on Linux; elsewhere no [`Window`](super::window::Window) opens.
 
@@ -41,8 +41,8 @@ pub(crate) struct Gathered {
 }
 
 impl Gathered {
-    /// Gathers `pieces` of `input`, and replaces what was here. `false` if that does not pay, or is not possible: they
-    /// must then be read one by one.
+    /// Gathers `pieces` of `input`, and replaces the previous content. Returns `false` if that is not worth it, or is
+    /// not possible: they must then be read one by one.
     pub(crate) fn gather(&mut self, input: &Input, pieces: impl Iterator<Item = Range<u64>> + Clone) -> bool {
         let (mut count, mut apart, mut bytes, mut end, mut behind) = (0, 0, 0, 0, None);
         for piece in pieces.clone() {
@@ -74,7 +74,7 @@ impl Gathered {
         system::gather(window, pieces, memory, bytes) && file.metadata().is_ok_and(|now| end <= now.len())
     }
 
-    /// What was gathered last.
+    /// The bytes of the last call of `gather`.
     pub(crate) fn bytes(&self) -> &[u8] {
         self.memory.as_ref().map_or(&[], |(_, bytes)| &bytes[..self.used])
     }

@@ -14,11 +14,11 @@ pub(crate) struct Inflater {
     member: Option<GzDecoder<BufReader<Bytes>>>,
 }
 
-/// What every member begins with.
+/// The first bytes of every member.
 const MAGIC: [u8; 2] = [0x1f, 0x8b];
 
 impl Inflater {
-    /// What the compressed `bytes` hold.
+    /// The content of the compressed `bytes`.
     pub(crate) fn new(bytes: Bytes) -> Self {
         Self { member: Some(GzDecoder::new(BufReader::with_capacity(256 << 10, bytes))) }
     }
@@ -63,7 +63,7 @@ impl Read for Inflater {
 pub(crate) struct ZlibInflater(ZlibDecoder<BufReader<Bytes>>);
 
 impl ZlibInflater {
-    /// What the compressed `bytes` hold.
+    /// The content of the compressed `bytes`.
     pub(crate) fn new(bytes: Bytes) -> Self {
         Self(ZlibDecoder::new(BufReader::with_capacity(256 << 10, bytes)))
     }

@@ -1,5 +1,5 @@
 //! Files of which only some are open at a time, so that a data set of thousands of files does not use up the process's
-//! descriptors.
+//! file descriptors.
 
 use std::collections::HashMap;
 use std::fmt;
@@ -12,7 +12,7 @@ use crate::sync::{AtomicU64, Mutex, Ordering};
 
 use super::{open_file, replaced};
 
-/// Keeps some files open: those that were used last.
+/// Keeps some files open: the most recently used ones.
 #[derive(Debug)]
 pub(crate) struct Handles {
     most: usize,
@@ -85,7 +85,7 @@ impl Lent {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::error::ErrorKind::Io) if it can't be opened again, or is another one.
+    /// [`ErrorKind::Io`](crate::error::ErrorKind::Io) if it can't be opened again, or was replaced.
     pub(super) fn file(&self) -> Result<Arc<File>> {
         if let Some(file) = self.handles.kept(self.number) {
             return Ok(file);
@@ -101,7 +101,7 @@ impl Lent {
     }
 }
 
-/// What distinguishes a file from another of the same name, if the system tells.
+/// The identity of a file, which differs between files of the same name, if the system reports it.
 #[cfg(unix)]
 fn identity_of(metadata: &Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

@@ -22,16 +22,16 @@ use super::{open_file, shorter_than_before};
 #[serde(from = "Named", into = "Named")]
 #[non_exhaustive]
 pub enum Access {
-    /// By reading into reused buffers: neighbouring records together, and many small records that lie apart with one
+    /// Reads into reused buffers: neighbouring records together, and many small records that are far apart with one
     /// call (on Linux). The default.
     #[default]
     Read,
-    /// By mapping the file, which needs a promise: see [`Mapping::promise`].
+    /// Maps the file, which needs a promise: see [`Mapping::promise`].
     Map(Mapping),
 }
 
-/// The promise that mapping needs. Settings can ask for mapping, but only a program can make the promise; without it, a
-/// file that should be mapped does not open.
+/// The promise that mapping needs. Settings can ask for mapping, but only a program can make the promise; without it,
+/// opening a file that should be mapped is an error.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mapping {
     is_promised: bool,
@@ -68,7 +68,7 @@ impl Mapping {
     /// the system call.
     ///
     /// Records of fixed size in random order, cached, cost 0.38 us of CPU time instead of 0.77 at 3 KB, and 1.2 instead
-    /// of 2.8 at 12 KB (the record of 2026-11-20 in `benches/record`); for rows of a CSV file there is hardly a
+    /// of 2.8 at 12 KB (the record of 2026-11-20 in `benches/record`). For rows of a CSV file there is almost no
     /// difference. Pages that are not in memory yet are read while decoding, so a `fetch_limit` does not limit that
     /// time.
     ///
@@ -112,9 +112,9 @@ pub(crate) const NO_PROMISE: &str = "access = \"map\" is a promise that nobody c
 pub(crate) struct Spool {
     /// The budget that counts the memory.
     pub(crate) budget: MemoryBudget,
-    /// Most bytes kept in memory; more go to a temporary file.
+    /// Maximum number of bytes in memory; more go to a temporary file.
     pub(crate) memory_bytes: u64,
-    /// Most bytes at all.
+    /// Maximum number of bytes in total.
     pub(crate) limit_bytes: u64,
 }
 

@@ -17,9 +17,9 @@ use crate::sync::Mutex;
 ///
 /// A helper thread then does all reads, one sample at a time: fetching, measuring (reading the headers of images in
 /// their own size) and replacements. If a read exceeds the limit, its sample is a bad record of kind
-/// [`ErrorKind::TimedOut`], and its thread and buffers are left behind, but never a slot. A stream is left behind as a
-/// whole, because nobody else can continue it: the error comes in the batch's place, and ends the run. The same seed
-/// gives the same bytes only in runs without a timeout.
+/// [`ErrorKind::TimedOut`]. Its thread and buffers are left behind, but never a slot. A stream is left behind as a
+/// whole, because no other thread can continue it: the error arrives in the batch's place, and ends the run. The same
+/// seed gives the same bytes only in runs without a timeout.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FetchLimit {
@@ -88,7 +88,7 @@ impl<R: OwnedRead> Limited<R> {
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read), but for its own.
+    /// As [`read`](Self::read), except for those of the read itself.
     pub(crate) fn prepare(&self) -> Result<()> {
         if let Some(error) = self.failure() {
             return Err(error);
@@ -104,7 +104,8 @@ impl<R: OwnedRead> Limited<R> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::TimedOut`] if it takes too long, which leaves it behind, or if too many did before.
+    /// [`ErrorKind::TimedOut`] if it takes too long, which leaves it behind, or if too many threads were left behind
+    /// before.
     pub(crate) fn read(&self, read: impl FnOnce() -> R) -> Result<(R, Result<()>)> {
         if let Some(error) = self.failure() {
             return Err(error);

@@ -1,8 +1,8 @@
-//! Where bytes are, and the only way to read them.
+//! The location of bytes, and the only way to read them.
 //!
-//! Readers are given [`Files`], never a file. Local files are read in the worker's own thread, without a hand-off. From
-//! a [`Storage`] of your own (an object store, a server), bytes are requested as soon as the plan says that they will
-//! be needed, many requests at a time, within a limit in bytes.
+//! Readers are given [`Files`], never a file. Local files are read in the worker's own thread, without a hand-off.
+//! Bytes of your own [`Storage`] (an object store, a server) are requested as soon as the plan says that they will be
+//! needed: many requests at a time, within a limit in bytes.
 
 mod ahead;
 #[cfg(feature = "formats")]
@@ -47,9 +47,9 @@ pub use limit::{FetchLimit, ReadLimit};
 pub(crate) use limit::{Limited, OwnedRead};
 pub(crate) use packing::Packing;
 
-/// A place that keeps files and takes its time to give them: an object store, a server.
+/// A place that holds files and has a high latency, such as an object store or a server.
 ///
-/// Called from several threads at once, from those of workers and from as many as there may be requests under way.
+/// Several threads call it at the same time: the workers, and one thread for each request that may be in progress.
 ///
 /// ```
 /// use std::ops::Range;
@@ -81,16 +81,16 @@ pub trait Storage: Send + Sync {
     /// [`ErrorKind::NotFound`], [`ErrorKind::Io`].
     fn file_len(&self, path: &Path) -> Result<u64>;
 
-    /// Replaces what `into` holds with the bytes in `range` of the file, as far as the file goes, reusing its memory; gives
-    /// the length of the whole file, by which one that was replaced is noticed. It is called with `0..u64::MAX` for a whole
-    /// file.
+    /// Replaces the content of `into` with the bytes in `range` of the file, as far as the file goes, reusing its
+    /// memory. Returns the length of the whole file, which shows whether the file was replaced. For a whole file, the
+    /// range is `0..u64::MAX`.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`], [`ErrorKind::Io`]: they make the samples in these bytes bad records.
     fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64>;
 
-    /// What lies in a folder, in any order. By default nothing can be listed: files are then named one by one.
+    /// The contents of a folder, in any order. By default nothing can be listed: files are then named one by one.
     ///
     /// # Errors
     ///
@@ -100,13 +100,13 @@ pub trait Storage: Send + Sync {
         Err(Error::new(ErrorKind::Unsupported, message).at_path(folder))
     }
 
-    /// How many requests should be under way at the same time: 1 to 1024.
+    /// Number of requests that should be in progress at the same time: 1 to 1024.
     fn requests_in_flight(&self) -> usize {
         64
     }
 }
 
-/// What lies in a folder of a [`Storage`].
+/// An entry of a folder of a [`Storage`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Entry {
     /// A file of this name.
@@ -115,14 +115,14 @@ pub enum Entry {
     Folder(OsString),
 }
 
-/// The error of a file that is another one than when it was opened.
+/// The error for a file that was replaced since it was opened.
 #[cold]
 fn replaced(path: &Path) -> Error {
     let message = "another file has taken its place since it was opened; it must not change meanwhile";
     Error::new(ErrorKind::Io, message).at_path(path)
 }
 
-/// The error of a file that has become shorter since it was opened.
+/// The error for a file that has become shorter since it was opened.
 #[cold]
 fn shorter_than_before(path: &Path, byte: u64) -> Error {
     let message = "the file ends here, but was longer when it was opened; it must not change meanwhile";

@@ -1,4 +1,4 @@
-//! Recognises how a whole file is compressed by its first bytes, whatever its name.
+//! Recognises how a whole file is compressed by its first bytes, regardless of its name.
 
 use crate::error::Result;
 use crate::memory::MemoryBudget;
@@ -25,7 +25,7 @@ impl Packing {
         }
     }
 
-    /// The decompressed bytes. The memory for decompressing belongs to `budget` where a file may ask for much.
+    /// The decompressed bytes. The memory for decompressing counts against `budget` if a file may need much of it.
     ///
     /// # Errors
     ///

@@ -14,7 +14,7 @@ use super::gzip::Bytes;
 /// it is decompressed.
 const MAX_WINDOW_LOG: u32 = 27;
 
-/// What the decoder takes in addition to the window: its tables, and two blocks.
+/// Memory that the decoder needs in addition to the window: its tables, and two blocks.
 const BESIDE_WINDOW: u64 = 512 << 10;
 
 const MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
@@ -80,7 +80,7 @@ impl Zstd {
         Ok(self.is_within)
     }
 
-    /// Gives the decoder some bytes; returns how many came out, and whether there were none to give.
+    /// Gives the decoder some bytes; returns how many decompressed bytes it wrote, and whether there was no more input.
     fn step(&mut self, into: &mut [u8]) -> std::io::Result<(usize, bool)> {
         let mut output = OutBuffer::around(into);
         let is_begin = self.given < self.begin.len();

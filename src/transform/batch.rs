@@ -10,10 +10,10 @@ use crate::view::TensorView;
 
 use super::Tensors;
 
-/// Changes the tensors of a whole batch, after all its rows were decoded and bad ones removed or replaced, before it is
-/// delivered, in the worker that finished it.
+/// Changes the tensors of a whole batch. It runs in the worker that finished the batch, after all rows were decoded and
+/// bad ones were removed or replaced, and before delivery.
 ///
-/// An error or a panic ends the epoch in the batch's place: it does not belong to a record, so no policy for bad
+/// An error or a panic replaces the batch and ends the epoch: it does not belong to a record, so no policy for bad
 /// records applies.
 pub trait BatchTransform: Send + Sync {
     /// Declares which tensors it [changes](Tensors::change) and [reads](Tensors::read). Called when a source is opened.
@@ -27,7 +27,7 @@ pub trait BatchTransform: Send + Sync {
     ///
     /// # Errors
     ///
-    /// What makes it impossible to deliver the batch.
+    /// Any error that makes it impossible to deliver the batch.
     fn apply(&self, batch: &mut BatchMut<'_>, scope: &Scope<'_>) -> Result<()>;
 }
 

@@ -13,12 +13,12 @@ use super::members::{Operation, Part};
 use super::tensors::Declared;
 use super::{BatchMut, BatchTransform, Outputs, Row, Tensors, Transform, Transforms};
 
-/// Make the random choices of transforms different from those of other operations on a sample. These numbers never
+/// Makes the random choices of transforms different from those of other operations on a sample. These numbers never
 /// change.
 const ROW_KEY: u64 = 2000;
 const BATCH_KEY: u64 = 2001;
 
-/// What is wrong with samples around which a transform did not call what it was given.
+/// The error for samples if a transform did not call the work that it was given.
 pub(crate) const NOT_DONE: &str = "transforms: one of them did not let the others work on the samples";
 
 /// A list of transforms, made for the tensors of a source.
@@ -86,7 +86,7 @@ impl Transforms {
     ///
     /// # Errors
     ///
-    /// What the transforms object to.
+    /// Errors of the transforms' declarations.
     pub fn schema(&self, source: &Schema) -> Result<Schema> {
         Ok(Chain::new(source.tensors(), self)?.schema().as_ref().clone())
     }
@@ -95,7 +95,7 @@ impl Transforms {
 impl Chain {
     /// # Errors
     ///
-    /// What the transforms object to in `source`, the tensors that are decoded.
+    /// Errors of the transforms' declarations for `source`, the tensors that are decoded.
     pub(crate) fn new(source: &[TensorSpec], list: &Transforms) -> Result<Self> {
         let mut made = Making { tensors: Tensors::of_source(source), steps: Vec::new(), batch_steps: Vec::new() };
         let mut own = 0;
@@ -161,7 +161,7 @@ impl Chain {
         !self.batch_steps.is_empty()
     }
 
-    /// Calls `work`, inside of the preparation of all transforms of samples.
+    /// Calls `work` within the preparation of all transforms of samples.
     pub(crate) fn around(&self, work: &mut dyn FnMut()) {
         fn within(steps: &[Step], work: &mut dyn FnMut()) {
             match steps {
@@ -176,7 +176,7 @@ impl Chain {
     ///
     /// # Errors
     ///
-    /// Those of `work`, and [`ErrorKind::Data`] if a transform does not let it be done.
+    /// Those of `work`, and [`ErrorKind::Data`] if a transform does not call it.
     pub(crate) fn around_one(&self, work: impl FnOnce() -> Result<()>) -> Result<()> {
         let (mut work, mut done) = (Some(work), None);
         self.around(&mut || {
@@ -187,7 +187,7 @@ impl Chain {
         done.unwrap_or_else(|| Err(Error::new(ErrorKind::Data, NOT_DONE)))
     }
 
-    /// Applies all transforms of samples to one, whose tensors are the wide ones.
+    /// Applies all transforms of samples to one sample, whose tensors are the wide ones.
     pub(crate) fn apply(&self, sample: Sample, row: &mut RowMut<'_>, scope: &mut Scope<'_>) -> Result<()> {
         for Step { transform, declared, nth } in &self.steps {
             let (view, written) = row.split(&declared.written);

@@ -38,7 +38,7 @@ pub struct Transforms {
 pub(super) enum Item {
     Own(Part),
     Member(Operation),
-    /// Replaces a member that a device does.
+    /// Replaces an operation that a device runs.
     Check(Check),
 }
 
@@ -135,7 +135,7 @@ impl Transforms {
         self
     }
 
-    /// The same list without members that work on one of these tensors.
+    /// The same list without operations on one of these tensors.
     pub(crate) fn without_those_of(mut self, tensors: &[&str]) -> Self {
         let is_of = |operation: &Operation| match operation {
             Operation::Pad { tensor, .. } => tensors.contains(&tensor.as_str()),
@@ -145,7 +145,7 @@ impl Transforms {
         self
     }
 
-    /// The items in their order: the operations of members, and `None` for others.
+    /// The items in their order: the operation for a built-in transform, and `None` for others.
     pub(crate) fn members(&self) -> impl Iterator<Item = Option<&Operation>> {
         self.items.iter().map(|item| if let Item::Member(operation) = item { Some(operation) } else { None })
     }
@@ -154,13 +154,13 @@ impl Transforms {
     ///
     /// # Errors
     ///
-    /// What the transforms object to.
+    /// Errors of the transforms' declarations.
     pub(crate) fn schemas(&self, source: &Schema) -> Result<Vec<Schema>> {
         let first = |count: usize| Self { items: self.items[..count].to_vec() };
         (0..=self.items.len()).map(|count| first(count).schema(source)).collect()
     }
 
-    /// The list without the members that a device does. Where such a member can find bad samples, the check stays,
+    /// The list without the operations that a device runs. If such an operation can find bad samples, the check stays,
     /// because only the host can report them.
     pub(crate) fn without(self, on_device: &[bool]) -> Self {
         let on_host = |(item, on_device): (Item, &bool)| match item {
@@ -170,12 +170,12 @@ impl Transforms {
         Self { items: self.items.into_iter().zip(on_device).filter_map(on_host).collect() }
     }
 
-    /// The list, which also finds samples whose classes are not valid, for the `operations` that a device does after it.
-    /// `source` is what the list is given.
+    /// The list with additional checks for samples whose classes are not valid, for the `operations` that a device runs
+    /// after it. `source` has the inputs of the list.
     ///
     /// # Errors
     ///
-    /// What the transforms object to.
+    /// Errors of the transforms' declarations.
     pub(crate) fn checking(mut self, operations: &[Operation], source: &Schema) -> Result<Self> {
         let schema = self.schema(source)?;
         let at = self.items.iter().position(Item::is_of_batches).unwrap_or(self.items.len());

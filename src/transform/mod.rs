@@ -65,15 +65,15 @@ pub trait Transform: Send + Sync {
     fn declare(&self, tensors: &mut Tensors) -> Result<()>;
 
     /// Wraps the work on the samples of a job: calls `work` once, which applies this transform and others to each
-    /// sample. For preparation that pays only for many samples, such as taking the lock of another language's
+    /// sample. Use it for preparation that pays only for many samples, such as taking the lock of another language's
     /// interpreter. If `work` is not called, the samples are bad records.
     fn around(&self, work: &mut dyn FnMut()) {
         work();
     }
 
     /// Works on one sample. `out` has the tensors that it changes or writes, in the order in which it declared them. It
-    /// must write every byte of a tensor that it writes, padding included, because the memory holds whatever was there
-    /// before. Arrays of `scope` end with this call.
+    /// must write every byte of a tensor that it writes, padding included, because the memory still holds earlier data.
+    /// Arrays of `scope` end with this call.
     ///
     /// # Errors
     ///

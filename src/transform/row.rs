@@ -30,8 +30,8 @@ impl Row<'_> {
         self.id
     }
 
-    /// The key for this transform's random numbers: a function of seed, epoch, sample and position in the
-    /// list. Where an epoch draws a sample several times, each draw has another key.
+    /// The key for this transform's random numbers: a function of seed, epoch, sample and position in the list. If an
+    /// epoch draws a sample several times, each draw has another key.
     pub fn key(&self) -> RandomKey {
         self.key
     }

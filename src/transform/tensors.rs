@@ -12,7 +12,7 @@ pub struct Tensors {
     pub(super) all: Vec<TensorSpec>,
     /// The tensors that exist now.
     pub(super) current: Vec<usize>,
-    /// Tensors whose values no transform has read: how they are decoded may still change.
+    /// Tensors whose values no transform has read: their decoding may still change.
     untouched: Vec<bool>,
     /// The lengths that samples have, and how these change.
     extents: [bool; MAX_EXTENTS],
@@ -178,7 +178,7 @@ impl Tensors {
         Ok(())
     }
 
-    /// Whether the tensor is still as the source gives it, and no transform has read it.
+    /// Whether the tensor still has the values of the source, and no transform has read it.
     pub(super) fn is_untouched(&self, name: &str) -> bool {
         self.find(name).is_ok_and(|at| self.untouched[self.current[at]])
     }
@@ -245,7 +245,7 @@ impl Tensors {
     }
 }
 
-/// Refuses ragged tensors: they are decoded into their place in the slot, and can't be replaced.
+/// Refuses ragged tensors: they are decoded directly into the slot, and can't be replaced.
 fn check_even(spec: &TensorSpec) -> Result<()> {
     if spec.rows == Rows::Even {
         return Ok(());

@@ -8,7 +8,7 @@ use crate::tree::any;
 
 use super::run::{Moment, Report};
 
-/// Most slow and bad samples that the page names. The data has more of them.
+/// Maximum number of slow and bad samples on the page. The data has more of them.
 const LISTED: usize = 20;
 
 impl Report {
@@ -29,7 +29,7 @@ impl Report {
         self.save_with(path, |text| text)
     }
 
-    /// As [`save`](Self::save), with its text changed first, such as where files have names that mean nothing to anybody.
+    /// As [`save`](Self::save), but `change` edits the text before it is written, for example to replace temporary file names.
     ///
     /// # Errors
     ///
@@ -146,7 +146,7 @@ fn figures(page: &mut String, stats: &Stats) -> fmt::Result {
 const WIDTH: f64 = 720.0;
 const HEIGHT: f64 = 100.0;
 
-/// A line over time, as wide as the page allows. Its ends show the highest value and the time, in letters that do not
+/// A line over time, as wide as the page allows. Its ends show the highest value and the time, in text that does not
 /// shrink with the line.
 fn over_time(
     page: &mut String,
@@ -216,7 +216,7 @@ fn per_batch(page: &mut String, stats: &Stats) -> fmt::Result {
     page.write_str("</table></div>\n")
 }
 
-/// How often the trainer waited for how long.
+/// A histogram of the trainer's waits.
 fn waits(page: &mut String, stats: &Stats) -> fmt::Result {
     let buckets: Vec<(f64, u64)> = stats.trainer.waits.buckets().collect();
     let most = buckets.iter().map(|(_, count)| *count).max().unwrap_or(0);

@@ -20,8 +20,8 @@ pub struct Moment {
     pub ready: f64,
 }
 
-/// Everything that is known of a run: the verdict, the statistics, its development over time, bad and slow samples, and
-/// notes that you add.
+/// All information about a run: the verdict, the statistics, the development over time, bad and slow samples, and notes
+/// that you add.
 ///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
@@ -70,7 +70,7 @@ impl Report {
         self
     }
 
-    /// Uses these statistics instead, such as those without the start of the run.
+    /// Replaces the statistics, for example by those without the start of the run.
     #[must_use]
     pub fn stats(mut self, stats: Stats) -> Self {
         self.verdict = stats.verdict();

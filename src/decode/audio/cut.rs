@@ -45,7 +45,7 @@ impl Cut {
 
 /// # Errors
 ///
-/// [`ErrorKind::Data`](crate::ErrorKind::Data) for a sound that is too long to be taken whole.
+/// [`ErrorKind::Data`](crate::ErrorKind::Data) for a sound that is too long to be taken as a whole.
 pub(super) fn whole(frames: u64) -> Result<u64> {
     if frames <= MAX_FRAMES {
         return Ok(frames);

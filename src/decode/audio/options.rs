@@ -22,7 +22,7 @@ pub struct AudioOptions {
     /// Number of frames of the tensor. Without it, sounds keep their lengths, and are padded to the longest of their
     /// batch.
     pub length: Option<usize>,
-    /// Which part is taken of a sound that is longer than `length`. Without it, such a sound is a bad record.
+    /// Which part is taken of a sound that is longer than `length`. Without this setting, such a sound is a bad record.
     pub crop: Option<AudioCrop>,
     /// `None`: the mean of all channels, without a dimension for them. A number: that many channels; a sound with one
     /// channel is repeated, any other sound must have this number.

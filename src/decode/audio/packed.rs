@@ -34,7 +34,7 @@ enum Packing {
     Vorbis,
 }
 
-/// What is wrong with a file, `at` frames into its sound.
+/// The error for a fault in a file, `at` frames into its sound.
 #[cold]
 fn fault(packing: Packing, fault: &Fault, at: u64) -> Error {
     let name = match packing {
@@ -173,7 +173,7 @@ fn frames_in(packing: Packing, packet: &Packet) -> u64 {
     }
 }
 
-/// What a file says of its sound.
+/// The properties of the sound in a file.
 pub(super) fn sound(bytes: &[u8]) -> Result<Sound> {
     Open::new(bytes).map(|open| open.sound)
 }

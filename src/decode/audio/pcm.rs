@@ -79,7 +79,7 @@ fn each<const N: usize>(bytes: &[u8], channels: usize, channel: Channel, out: &m
     }
 }
 
-/// A sample of ITU-T's G.711, A-law.
+/// A sample in A-law of ITU-T's G.711.
 const fn a_law(stored: u8) -> i16 {
     let bits = stored ^ 0x55;
     let step = ((bits & 0x0f) as i16) << 4;

@@ -1,4 +1,4 @@
-//! What is known of a sound before its samples are read, and where its bytes are.
+//! The properties of a sound that are known before its samples are read, and the position of its bytes.
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -38,7 +38,7 @@ pub(super) const MAX_RATE: u32 = 768_000;
 impl Sound {
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what no sound has.
+    /// [`ErrorKind::Data`] for values that no sound has.
     pub(super) fn checked(self) -> Result<Self> {
         if !(1..=MAX_RATE).contains(&self.rate) {
             return Err(bad(format!("{} frames per second; 1 to {MAX_RATE} are read", self.rate)));

@@ -81,8 +81,8 @@ impl<'a, R: ReadAt + ?Sized> Head<'a, R> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Data`] with the byte for a file that is cut off, or no WAV file; [`ErrorKind::Unsupported`] for samples that
-/// are stored in another way.
+/// [`ErrorKind::Data`] with the byte for a file that is cut off or not a WAV file; [`ErrorKind::Unsupported`] for
+/// samples that are stored in another way.
 pub(crate) fn parse<R: ReadAt + ?Sized>(file: &R) -> Result<Wav> {
     let head = Head::read(file)?;
     if !is_wav(&head.bytes[..head.len]) {
@@ -120,8 +120,8 @@ pub(crate) fn parse<R: ReadAt + ?Sized>(file: &R) -> Result<Wav> {
 }
 
 /// Number of bytes of samples from `start` on, if the header says `size`. A program that writes to a pipe does not know
-/// the size and writes 0 or about the largest number: then the samples end with the file. A file of just that size is told
-/// apart by the size of the whole, which it does not exceed.
+/// the size and writes 0 or about the largest number: then the samples end with the file. A file that really has this
+/// size is recognised because it does not exceed the size of the whole in its header.
 fn data_bytes<R: ReadAt + ?Sized>(head: &Head<'_, R>, start: u64, size: u64) -> Result<u64> {
     let rest = head.file.len() - start;
     // Sizes written by a program that could not go back: 0, or about the largest number of 31 or 32 bits.

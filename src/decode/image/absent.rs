@@ -37,7 +37,7 @@ pub(crate) fn write_image(
 pub(crate) struct Shared(());
 
 impl Shared {
-    /// Nothing is shared where nothing is decoded.
+    /// Nothing is shared because nothing is decoded.
     pub(crate) fn new(_: &[u8], _: &[ImageOptions], _: RandomKey, _: &MemoryBudget) -> Option<Self> {
         None
     }
@@ -56,7 +56,7 @@ impl Shared {
     }
 }
 
-/// Never called: nothing has a size here.
+/// Never called, because nothing has a size here.
 pub(crate) fn follow(_: &ImageOptions, _: RandomKey, _: (u32, u32), _: &mut impl FnMut(Step)) {}
 
 #[derive(Default)]

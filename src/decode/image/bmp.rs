@@ -1,4 +1,4 @@
-//! BMP of Windows and OS/2, row by row or run by run.
+//! BMP files of Windows and OS/2, row by row or run by run.
 
 use super::decoder::DecodeImage;
 use super::map::{self, Map};
@@ -11,20 +11,20 @@ const RUNS_OF_8: u32 = 1;
 const RUNS_OF_4: u32 = 2;
 const MASKS: u32 = 3;
 
-/// Decodes BMP files; keeps nothing between them.
+/// Decodes BMP files; keeps no state between them.
 #[derive(Default)]
 pub(super) struct Bmp;
 
-/// What the headers say.
+/// The content of the headers.
 struct Layout {
     width: u32,
     height: u32,
     top_down: bool,
     bits: u16,
     compression: u32,
-    /// Where the palette begins, its entries, and the bytes of each.
+    /// The position of the palette, its number of entries, and the bytes per entry.
     palette: (usize, usize, usize),
-    /// Where the pixels begin.
+    /// The position of the pixels.
     offset: usize,
     /// The bits of red, green, blue and alpha.
     masks: [u32; 4],

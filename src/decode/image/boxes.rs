@@ -42,7 +42,7 @@ pub(super) fn erase_box(
     })
 }
 
-/// Two sides in whole numbers, with a ratio (first by second) within `ratio`.
+/// Two whole-number sides, with a ratio (first divided by second) within `ratio`.
 fn draw_sides(
     (width, height): (u32, u32),
     scale: (f64, f64),

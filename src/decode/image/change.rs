@@ -24,7 +24,7 @@ pub(super) enum Change {
     Sharpness(f32),
     Blur(Blur),
     Invert,
-    /// How many bits stay.
+    /// Number of bits that are kept.
     Posterise(u8),
     /// The smallest value that is inverted.
     Solarise(u8),
@@ -33,7 +33,7 @@ pub(super) enum Change {
     Mix(Mixture),
 }
 
-/// How the pixels of a policy's operations are interpolated.
+/// How pixels are interpolated in the operations of a policy.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Pixels {
     pub(super) interpolation: Interpolation,

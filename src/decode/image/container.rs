@@ -1,7 +1,7 @@
-//! What file headers say: size and orientation before anything is decoded, and whether the file is complete.
+//! The content of file headers: size and orientation before anything is decoded, and whether the file is complete.
 //!
-//! Decoders stop once they have their last pixel, so a file without its end (or with a damaged checksum there) would
-//! pass as complete. Reading the file's structure to the end costs a small part of decoding.
+//! Decoders stop after their last pixel, so a file without its end (or with a damaged checksum there) would pass as
+//! complete. Reading the file's structure to the end costs a small part of decoding.
 
 use flate2::Crc;
 
@@ -15,7 +15,7 @@ use crate::error::{Error, ErrorKind, Result};
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] without a known format or with a header that makes no sense.
+/// [`ErrorKind::Format`] for an unknown format or an invalid header.
 pub(crate) fn header(bytes: &[u8]) -> Result<Header> {
     let Some(format) = ImageFormat::of_content(bytes) else {
         let start = &bytes[..bytes.len().min(8)];

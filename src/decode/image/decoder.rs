@@ -17,10 +17,11 @@ pub(crate) trait DecodeImage: Send {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`](crate::ErrorKind::Format) for whatever the decoder would otherwise patch up or warn about.
+    /// [`ErrorKind::Format`](crate::ErrorKind::Format) for everything that the decoder would otherwise patch up or warn
+    /// about.
     fn decode(&mut self, bytes: &[u8], header: &Header, scale: Scale, region: Region, into: &mut [u8]) -> Result<()>;
 
-    /// What is wrong with the image that this decoder decoded last, although it was loaded.
+    /// The damage of the image that this decoder decoded last, if the image was loaded in spite of it.
     fn damages(&self) -> Damages {
         Damages::default()
     }

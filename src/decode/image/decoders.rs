@@ -68,7 +68,7 @@ impl Decoders {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`](crate::ErrorKind::Format) for a file that is damaged or no map.
+    /// [`ErrorKind::Format`](crate::ErrorKind::Format) for a file that is damaged or not a map.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut map::Map) -> Result<()> {
         match header.format {
             ImageFormat::Png => self.png.read_map(bytes, header, map),

@@ -10,7 +10,7 @@ use super::warp::{Shift, Warp};
 use crate::random::RandomKey;
 
 impl ImageAugment {
-    /// Gives the changes to an upright picture of this width and height, in their order; none if the operation does not
+    /// Gives the changes to an upright picture of this width and height, in order; none if the operation does not
     /// happen. Choices that are made before decoding are not changes.
     pub(super) fn draw(&self, key: RandomKey, size: (u32, u32), visit: &mut impl FnMut(Change)) {
         let mut maybe = |probability: f64, change: Change| {

@@ -1,7 +1,7 @@
 use super::augment::Edge;
 
 impl Edge {
-    /// The position in a line of `length` whose pixel is used for `at`, if any is.
+    /// The position of the pixel that is used for `at`, in a line of `length`; `None` if there is none.
     pub(super) fn place(self, at: i64, length: usize) -> Option<usize> {
         let most = length as i64 - 1;
         let inside = (0..=most).contains(&at);

@@ -1,4 +1,4 @@
-//! Where points of a picture move when it is cropped, resized, flipped and rotated.
+//! The new positions of points of a picture that is cropped, resized, flipped and rotated.
 
 use super::augment::{ImageAugment, keyed};
 use super::boxes::crop_box;

@@ -6,7 +6,7 @@ use super::options::ImageOptions;
 use super::resize::Cut;
 use crate::random::RandomKey;
 
-/// How an upright picture is scaled, which part is cut out, and where it lies in the result.
+/// How an upright picture is scaled, which part is cut out, and the part's position in the result.
 #[derive(Clone, Copy)]
 pub(super) struct Jitter {
     pub(super) cut: Cut,
@@ -126,14 +126,14 @@ mod tests {
         cases
     }
 
-    /// A file of these pixels, to be turned so.
+    /// A file of these pixels, stored in this orientation.
     fn stored(kind: &str, pixels: &[u8], (width, height): (u32, u32), orientation: Orientation) -> (Vec<u8>, Header) {
         let bytes = [format!("{kind}\n{width} {height}\n255\n").as_bytes(), pixels].concat();
         let header = header(&bytes).unwrap();
         (bytes, Header { orientation, ..header })
     }
 
-    /// What is written for a file.
+    /// The result for a file.
     fn written(bytes: &[u8], stored: Header, jitter: Jitter, colour: ImageColour) -> Vec<u8> {
         let (width, height) = jitter.result;
         let size = Some((height, width));

@@ -17,8 +17,8 @@ const MAX_SCANS: usize = 256;
 /// interpolation of colour reads neighbours. A row or column of blocks has at most 32 pixels.
 const MARGIN: u32 = 32;
 
-/// Whether the library has vector code for this kind of processor that our own decoder (which has it for AVX2) lacks.
-/// This is worth more than what our decoder skips. If neither has any, ours is faster.
+/// Whether the library has vector code for this kind of processor and our own decoder (which has code for AVX2) does
+/// not. The vector code saves more time than our decoder saves by skipping. If neither has any, ours is faster.
 const LIBRARY_HAS_VECTORS: bool = cfg!(any(target_arch = "x86_64", target_arch = "aarch64", target_arch = "wasm32"));
 
 /// Our own decoders. For usual files, the library if only it has vector code for the processor.
@@ -33,7 +33,7 @@ pub(super) struct Auto {
 }
 
 impl Auto {
-    /// Uses an index of places at which decoding can begin, and adds to it as long as it has at most `bytes` bytes.
+    /// Uses an index of positions at which decoding can begin, and adds to it as long as it has at most `bytes` bytes.
     pub(super) fn set_index(&mut self, index: impl FnOnce() -> Option<Arc<Index>>, bytes: u64) {
         self.baseline.set_index(index, bytes);
     }

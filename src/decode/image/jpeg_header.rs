@@ -44,7 +44,7 @@ fn is_frame(marker: u8) -> bool {
     matches!(marker, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf)
 }
 
-/// Whether JPEG data that should be nothing but tables hold a frame or a scan, or what is behind them can't be told.
+/// Whether JPEG data that should contain only tables has a frame or a scan, or whether the data after them is unknown.
 pub(super) fn has_picture(bytes: &[u8]) -> bool {
     let mut at = 2;
     while memchr(0xff, bytes.get(at..).unwrap_or_default()).is_some() {

@@ -1,4 +1,4 @@
-//! Stands for images in a build without the feature `formats`: nothing can be made of these types.
+//! Replaces images in a build without the feature `formats`: these types have no values.
 
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;

@@ -42,8 +42,8 @@ pub(super) struct Map {
     rows: Vec<usize>,
 }
 
-/// The positions along a side that are taken: the `length` pixels after `start` are resized to `full`, of which the
-/// `count` pixels after `skipped` are used.
+/// The positions along a side that are taken: the `length` pixels after `start` are resized to `full`, and the `count`
+/// pixels after `skipped` of them are used.
 struct Line {
     start: u32,
     length: u32,
@@ -53,7 +53,7 @@ struct Line {
 }
 
 impl Line {
-    /// For each pixel, the one that its middle lies in: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
+    /// For each pixel, the pixel that contains its centre: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
     fn places(&self, into: &mut Vec<usize>) {
         into.clear();
         into.extend((0..u64::from(self.count)).map(|at| {
@@ -92,7 +92,7 @@ impl Map {
         Ok((width, height))
     }
 
-    /// Applies a change if it moves pixels; zeros come in from outside.
+    /// Applies a change if it moves pixels; pixels from outside are zeros.
     fn apply(&mut self, change: Change, size: (usize, usize)) {
         let (width, height) = size;
         match change {
@@ -116,8 +116,8 @@ impl Map {
         std::mem::swap(&mut self.values, &mut self.spare);
     }
 
-    /// Takes the upright values of a map that is scaled at random, and puts them at their place in the result. The
-    /// first number of the fill colour is around them.
+    /// Takes the upright values of a map that is scaled at random, and puts them at their position in the result. The
+    /// first number of the fill colour surrounds them.
     fn resize_jittered(&mut self, header: &Header, jitter: &Jitter) -> (usize, usize) {
         let (width, height) = header.upright_size();
         let (Cut { full, skipped }, part) = (jitter.cut, jitter.part);

@@ -1,12 +1,12 @@
 //! Image files to pixels to numbers.
 //!
-//! [`options`] says what is wanted; [`container`] finds format, size and orientation in a file's header ([`stored`])
-//! and checks that the file is whole; [`jpeg`] (with [`baseline`] and [`complete`], decoders of our own) and [`other`]
-//! decode 8-bit RGB pixels behind [`decoder::DecodeImage`]; [`resize`] and [`pixels`] bring them to the wanted size and
-//! order; [`augment`] names the random operations, [`draw`] makes each a list of changes, which [`picture`] and [`map`]
-//! carry out by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`]; [`ImageWork`] calls all of them in order,
-//! and [`Shared`] does so for several views of one image. Without the feature `images`, there are the settings and what
-//! tells an image file from others; all else is an error. Without `formats`, there are none of them.
+//! [`options`] has the settings. [`container`] finds format, size and orientation in a file's header ([`stored`]) and
+//! checks that the file is complete. [`jpeg`] (with [`baseline`] and [`complete`], decoders of our own) and [`other`]
+//! decode 8-bit RGB pixels behind [`decoder::DecodeImage`]. [`resize`] and [`pixels`] bring them to the wanted size and
+//! order. [`augment`] names the random operations, [`draw`] turns each into a list of changes, and [`picture`] and
+//! [`map`] apply these by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`]. [`ImageWork`] calls all of them in
+//! order, and [`Shared`] does so for several views of one image. Without the feature `images`, there are only the
+//! settings and the recognition of image files; everything else is an error. Without `formats`, there are neither.
 
 #[cfg(all(feature = "formats", not(feature = "images")))]
 mod absent;

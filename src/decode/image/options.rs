@@ -196,21 +196,22 @@ pub struct ImageOptions {
     /// The decoder of JPEG files.
     pub jpeg: JpegDecoder,
     /// Whether JPEG files that libjpeg loads with a warning are refused: stray bytes before a marker, restart markers
-    /// out of turn, data that is damaged or ends early although the end of the image is marked. If not (the default),
-    /// such images have libjpeg's pixels and are counted in [`Stats::damage`](crate::stats::Stats::damage). The decoders
-    /// [`LibjpegTurbo`](JpegDecoder::LibjpegTurbo) and [`TurboJpeg`](JpegDecoder::TurboJpeg) always refuse them, and so
-    /// does shrinking. A file that is cut off is always refused.
+    /// out of order, data that is damaged or ends early although the end of the image is marked. If not (the default),
+    /// such images have libjpeg's pixels and are counted in [`Stats::damage`](crate::stats::Stats::damage). The
+    /// decoders [`LibjpegTurbo`](JpegDecoder::LibjpegTurbo) and [`TurboJpeg`](JpegDecoder::TurboJpeg) always refuse
+    /// them, and so does shrinking. A file that is cut off is always refused.
     pub strict: bool,
     /// Whether a JPEG may be shrunk to a half, a quarter or an eighth while it is decoded, as long as it keeps at least
     /// the pixels that `size` needs. This is faster for large images, but pixels differ from those of a full decode by
     /// a few levels. Needs the feature `turbojpeg` and the decoder `Auto` or `TurboJpeg`.
     pub dct_scaling: bool,
-    /// Maximum number of bytes of memory for an index of baseline JPEG files: about 600 for a file of 500 x 400 pixels (4:2:0),
-    /// 10 for every 256 x 16. With it, a part of a file that was decoded before, such as a random crop in a later epoch, is decoded without
-    /// reading all that stands above it and to its left. All images of a loader share the index. It counts
-    /// against the memory budget, gives all its memory up when that is needed for anything else, and then takes at most half as
-    /// much. It is kept as long as the budget, and used by [`JpegDecoder::Auto`] on processors with AVX2. Pixels and
-    /// errors are the same. Default: 2^28, enough for 400,000 files of that size. With 0, there is no index.
+    /// Maximum number of bytes of memory for an index of baseline JPEG files: about 600 for a file of 500 x 400 pixels
+    /// (4:2:0), 10 for every 256 x 16. With the index, a part of a file that was decoded before, such as a random crop
+    /// in a later epoch, is decoded without reading all data above it and to its left. All images of a loader share the
+    /// index. It counts against the memory budget. If the memory is needed for anything else, the index releases all of
+    /// it, and from then on takes at most half as much. It is kept as long as the budget, and used by
+    /// [`JpegDecoder::Auto`] on processors with AVX2. Pixels and errors are the same. Default: 2^28, enough for 400,000
+    /// files of that size. With 0, there is no index.
     pub jpeg_index_bytes: u64,
 }
 

@@ -12,7 +12,7 @@ use super::tone::{autocontrast, equalise, invert, posterise, solarise};
 pub(super) struct Spare {
     pub(super) moved: Vec<u8>,
     pub(super) rows: Vec<f32>,
-    /// For a mixture: the picture before it, and the sum so far.
+    /// For a mixture: the picture before it, and the current sum.
     origin: Vec<u8>,
     sums: Vec<f32>,
 }
@@ -73,7 +73,8 @@ impl Picture<'_> {
         }
     }
 
-    /// A weighted sum of the picture and of the pictures that `change` makes of it, one for each of the other weights.
+    /// A weighted sum of the picture and of the pictures that `change` makes from it, one for each of the other
+    /// weights.
     fn mix(&mut self, own: f32, others: &[f32], change: impl Fn(usize, &mut Self)) {
         self.upright();
         let bytes = self.bytes();
@@ -106,7 +107,7 @@ impl Picture<'_> {
         &mut self.pixels[..bytes]
     }
 
-    /// Makes new pixels from the present ones.
+    /// Makes new pixels from the current ones.
     fn redraw(&mut self, draw: impl FnOnce(&[u8], (usize, usize), &mut Vec<f32>, &mut [u8])) {
         let bytes = self.bytes();
         let size = (self.size.0 as usize, self.size.1 as usize);

@@ -103,7 +103,7 @@ fn linspace(start: f32, end: f32, nth: u32, bins: u32) -> f64 {
     f64::from(number as f32)
 }
 
-/// One of many; all are equally likely.
+/// One of several; all are equally likely.
 fn pick<T: Copy>(from: &[T], key: RandomKey, counter: u64) -> Option<T> {
     from.get(key.below(counter, from.len() as u64) as usize).copied()
 }

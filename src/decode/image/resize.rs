@@ -66,7 +66,7 @@ impl Plan {
         Self { width: result_width, height: result_height, taken, filter }
     }
 
-    /// Width and height of the part that is used of an image of `size`.
+    /// Width and height of the part of an image of `size` that is used.
     pub(super) fn taken_size(&self, size: (u32, u32)) -> (f64, f64) {
         self.taken.map_or((size.0.into(), size.1.into()), |[.., width, height]| (width, height))
     }
@@ -213,7 +213,7 @@ fn filter_of(filter: ResizeFilter) -> Option<FilterType> {
     }
 }
 
-/// The length of a range from `start` on that ends beyond a side of `side` pixels by an error of rounding at most.
+/// The length of a range from `start` on that exceeds a side of `side` pixels by at most a rounding error.
 fn within(start: f64, length: f64, side: u32) -> f64 {
     let side = f64::from(side);
     if start + length > side { side - start } else { length }
@@ -221,11 +221,11 @@ fn within(start: f64, length: f64, side: u32) -> f64 {
 
 /// The Catmull-Rom spline, but nowhere 0 between its ends.
 ///
-/// `fast_image_resize` (6.1.0) leaves out weights of 0 at the ends of what a pixel is made of, and takes the first and
-/// the last pixel of the result for those that reach furthest. If the middle of the first one lies on the middle of a
+/// `fast_image_resize` (6.1.0) leaves out weights of 0 at the ends of the neighbourhood of a pixel, and assumes that
+/// the first and the last pixel of the result reach furthest. If the centre of the first one is on the centre of a
 /// source pixel, all its weights but one are 0, the second one reaches further, and the library would read outside of
 /// its memory. With weights of 0 only from a distance of 2 on, the neighbourhoods follow one another, because rounding
-/// does not change the order of distances. The weight in place of 0 is lost when weights become integers.
+/// does not change the order of distances. The weight that replaces 0 is lost when weights become integers.
 fn bicubic(x: f64) -> f64 {
     const A: f64 = -0.5;
     let x = x.abs();
@@ -237,7 +237,7 @@ fn bicubic(x: f64) -> f64 {
     if weight == 0.0 { f64::MIN_POSITIVE } else { weight }
 }
 
-/// For each pixel of `N` bytes, takes the one that its middle lies in.
+/// For each pixel of `N` bytes, takes the one that contains its centre.
 fn take_nearest<const N: usize>(header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
     let [left, top, width, height] = plan.taken.unwrap_or([0.0, 0.0, header.width.into(), header.height.into()]);
     // A middle on the border between two pixels belongs to the second. Rounding can't change that, because borders lie
@@ -313,7 +313,7 @@ mod tests {
         kinds.into_iter().filter(CpuExtensions::is_supported).map(of_kind).collect()
     }
 
-    /// The weights of each of `result` pixels, made of the range that `length` pixels from `start` on are.
+    /// The weights of each of `result` pixels, made from the range of `length` pixels from `start` on.
     fn weights(filter: ResizeFilter, (start, length): (f64, f64), result: u32, side: u32) -> Vec<Vec<f64>> {
         let step = length / f64::from(result);
         let weight = |at: f64, x: u32| {
@@ -334,7 +334,7 @@ mod tests {
         of_pixel.collect()
     }
 
-    /// Grey pixels resized by the book, in numbers that are never rounded.
+    /// Grey pixels resized by the definition, with numbers that are never rounded.
     fn resized(header: &Header, from: &[u8], plan: &Plan) -> Vec<f64> {
         let (width, height) = (header.width as usize, header.height as usize);
         let [left, top, taken_width, taken_height] = plan.taken.unwrap_or([0.0, 0.0, width as f64, height as f64]);

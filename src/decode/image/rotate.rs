@@ -1,7 +1,7 @@
 use super::augment::Interpolation;
 
-/// Turns the RGB pixels `from` by `degrees` counter-clockwise around the middle of the image; the size stays, and black
-/// comes in from outside.
+/// Turns the RGB pixels `from` by `degrees` counter-clockwise around the centre of the image; the size stays, and
+/// pixels from outside are black.
 pub(super) fn rotate(
     from: &[u8],
     (width, height): (usize, usize),
@@ -19,7 +19,7 @@ pub(super) fn rotate(
     }
 }
 
-/// The same with the nearest pixel, for any kind of pixels; their default comes in from outside.
+/// The same with the nearest pixel, for any kind of pixels; pixels from outside have their default.
 pub(super) fn rotate_nearest<P: Copy + Default>(
     from: &[P],
     (width, height): (usize, usize),
@@ -29,7 +29,7 @@ pub(super) fn rotate_nearest<P: Copy + Default>(
     rotate_with((width, height), degrees, into, |x, y| from[y as usize * width + x as usize]);
 }
 
-/// `pick` gives the pixel at a place inside of the image.
+/// `pick` gives the pixel at a position inside the image.
 fn rotate_with<P: Copy + Default>(
     (width, height): (usize, usize),
     degrees: f64,
@@ -52,7 +52,7 @@ fn rotate_with<P: Copy + Default>(
     }
 }
 
-/// The colour at a position between the middles of four pixels; the outermost pixels extend to the edge.
+/// The colour at a position between the centres of four pixels; the outermost pixels extend to the edge.
 pub(super) fn between(from: &[[u8; 3]], (width, height): (usize, usize), x: f64, y: f64) -> [u8; 3] {
     // A cast and a comparison are faster than a call of `floor`.
     let floor = |x: f64| x as i64 as f64 - f64::from(u8::from(x < x as i64 as f64));

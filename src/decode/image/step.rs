@@ -1,11 +1,11 @@
-//! Where points and boxes of a picture are after one operation on it.
+//! The positions of a picture's points and boxes after one operation on it.
 
 /// One step of the changes to a picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Step {
     /// How a point moves: `x' = m[0] x + m[1] y + m[2]`, `y' = m[3] x + m[4] y + m[5]`.
     pub(crate) matrix: [f64; 6],
-    /// Width and height of the picture after the step; what lies outside is cut off.
+    /// Width and height of the picture after the step; everything outside is cut off.
     pub(crate) size: (f64, f64),
 }
 

@@ -1,4 +1,4 @@
-//! What is known of an image file before it is decoded, and which part of it is wanted.
+//! The properties of an image file that are known before it is decoded, and the part of it that is wanted.
 
 use crate::error::{Error, ErrorKind, Result};
 
@@ -130,7 +130,7 @@ pub(crate) struct Header {
     /// Stored channels: 1 for grey, 2 with alpha, 3 for colour (also palettes), 4 with alpha or for CMYK.
     pub(crate) channels: u8,
     pub(crate) orientation: Orientation,
-    /// Whether all of it must be kept until the last pixel is known: a JPEG in several scans.
+    /// Whether the whole image must be kept until the last pixel is known: a JPEG in several scans.
     pub(crate) in_scans: bool,
 }
 

@@ -187,7 +187,7 @@ pub(super) fn unsupported(bytes: &[u8]) -> String {
     format!("{kind}; this kind is not supported: convert it, as with `magick IN.tif -colorspace sRGB -depth 8 OUT.png`")
 }
 
-/// Refuses files at which the library panics, and JPEG data whose faults it ignores, or that it reads in another way
+/// Refuses files on which the library panics, and JPEG data whose faults it ignores, or that it reads in another way
 /// than libtiff.
 pub(super) fn check(bytes: &[u8], header: &Header) -> Result<()> {
     let Some(tags) = Tags::read(bytes) else { return Ok(()) };
@@ -239,8 +239,8 @@ pub(super) fn check(bytes: &[u8], header: &Header) -> Result<()> {
     Ok(())
 }
 
-/// The same file with the highest bits of each byte first. The libraries ignore that a file (by its tag FillOrder) has the
-/// lowest ones first. As in libtiff, all bytes of the parts are turned around before they are decompressed, except JPEG
+/// The same file with the highest bits of each byte first. The libraries ignore it if a file (by its tag FillOrder) has
+/// the lowest ones first. As in libtiff, all bytes of the parts are reversed before they are decompressed, except JPEG
 /// data.
 ///
 /// # Errors

@@ -11,7 +11,7 @@ use crate::memory::{Lent, MemoryBudget};
 use crate::random::RandomKey;
 use crate::row::TensorMut;
 
-/// An image that is decoded for several views, as far as they need it together. It holds what the budget lends.
+/// An image that is decoded for several views, as far as they need it together. It holds memory that the budget lends.
 pub(crate) struct Shared {
     work: Lent<ImageWork>,
     stored: Header,
@@ -19,14 +19,15 @@ pub(crate) struct Shared {
     part: Region,
 }
 
-/// Whether a view is cut from pixels that others are cut from, too.
+/// Whether a view is cut from pixels from which others are cut, too.
 fn shares(options: &ImageOptions, wanted: &Wanted, jpeg: JpegDecoder) -> bool {
     options.colour != ImageColour::Index && options.jpeg == jpeg && wanted.scale == Scale::FULL
 }
 
 impl Shared {
-    /// Decodes what `views` of a file need together, in the sample of `key`. `None` if fewer than two of them can share it, and
-    /// if anything is wrong: views that are written one by one say it as they always do, each of its own crop.
+    /// Decodes the part of a file that `views` need together, in the sample of `key`. `None` if fewer than two of them
+    /// can share it, and if anything is wrong: views that are written one by one then report it as usual, each for its
+    /// own crop.
     pub(crate) fn new(bytes: &[u8], views: &[ImageOptions], key: RandomKey, budget: &MemoryBudget) -> Option<Self> {
         if views.len() < 2 {
             return None;
@@ -108,7 +109,7 @@ mod tests {
         ]
     }
 
-    /// What `write` writes for a view.
+    /// The result of `write` for a view.
     fn written(
         options: &ImageOptions,
         (width, height): (u32, u32),

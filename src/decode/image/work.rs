@@ -22,13 +22,13 @@ use crate::memory::{Lent, MemoryBudget};
 use crate::random::RandomKey;
 use crate::row::TensorMut;
 
-/// Decodes a file into `tensor` as `options` want it, and returns width and height of what it wrote there, and what is
-/// wrong with the file although it was loaded. Random operations draw under `key`. The memory for it is lent by `budget`.
+/// Decodes a file into `tensor` according to `options`. Returns width and height of the written image, and the damage
+/// of a file that was loaded in spite of it. Random operations use `key`. `budget` lends the memory.
 ///
 /// # Errors
 ///
-/// Those of the format; [`ErrorKind::Limit`](crate::ErrorKind::Limit) with too many pixels;
-/// [`ErrorKind::Budget`](crate::ErrorKind::Budget) with too little memory; and if the image does not fit the tensor.
+/// Those of the format; [`ErrorKind::Limit`](crate::ErrorKind::Limit) for too many pixels;
+/// [`ErrorKind::Budget`](crate::ErrorKind::Budget) for too little memory; and if the image does not fit the tensor.
 pub(crate) fn write_image(
     bytes: &[u8],
     options: &ImageOptions,
@@ -43,7 +43,7 @@ pub(crate) fn write_image(
     Ok((size, work.damages))
 }
 
-/// What of a stored image is decoded, and how it becomes the wanted one.
+/// The part of a stored image that is decoded, and how it becomes the wanted image.
 pub(super) struct Wanted {
     stored: Header,
     pub(super) scale: Scale,
@@ -82,7 +82,7 @@ impl Wanted {
             .map_or_else(|| self.stored.orientation.turn((self.plan.width, self.plan.height)), |jitter| jitter.result)
     }
 
-    /// Most bytes that all of this holds at a time.
+    /// The most bytes that all of this holds at a time.
     pub(super) fn memory(&self, options: &ImageOptions) -> u64 {
         let (width, height) = self.size();
         let (stored, result) = (Region::whole(&self.stored).pixels(), u64::from(width) * u64::from(height) * 3);
@@ -108,20 +108,20 @@ pub(crate) struct ImageWork {
     decoders: Decoders,
     resizer: Resampler,
     decoded: Vec<u8>,
-    /// What several views of an image are cut from.
+    /// The pixels from which several views of an image are cut.
     shared: Vec<u8>,
     resized: Vec<u8>,
-    /// What was placed in a larger picture.
+    /// The pixels that were placed in a larger picture.
     around: Vec<u8>,
     spare: Spare,
     grey: Vec<u8>,
     map: Map,
-    /// What is wrong with the image that was decoded last, although it was loaded.
+    /// The damage of the image that was decoded last, if the image was loaded in spite of it.
     pub(super) damages: Damages,
 }
 
 impl ImageWork {
-    /// One with `bytes` bytes of `budget`, and an index of at most `index_bytes`.
+    /// An [`ImageWork`] with `bytes` bytes of `budget`, and an index of at most `index_bytes`.
     ///
     /// # Errors
     ///
@@ -145,7 +145,7 @@ impl ImageWork {
         Ok((header, pixels))
     }
 
-    /// Decodes a part that several views are cut from.
+    /// Decodes a part from which several views are cut.
     pub(super) fn decode_shared(
         &mut self,
         bytes: &[u8],
@@ -258,13 +258,14 @@ impl ImageWork {
 }
 
 impl ImageWork {
-    /// Decodes a grey image as one byte a pixel, if its decoder can.
+    /// Decodes a grey image as one byte per pixel, if its decoder can.
     fn decode_grey(&mut self, bytes: &[u8], header: &Header, region: Region, options: &ImageOptions) -> bool {
         let into = resize_buffer(&mut self.decoded, region.pixels() as usize);
         self.decoders.of(header.format, options.jpeg).decode_grey(bytes, region, into)
     }
 
-    /// Resizes and turns what `decode_grey` gave: a third of the work, and what comes of three equal channels.
+    /// Resizes and turns the pixels of `decode_grey`: a third of the work, with the same result as for three equal
+    /// channels.
     fn write_grey(
         &mut self,
         header: &Header,
@@ -291,7 +292,7 @@ impl ImageWork {
     }
 }
 
-/// Places what was made of a stored picture in a larger one, both not turned yet.
+/// Places the pixels of a stored picture in a larger one, both not turned yet.
 fn place(pixels: &[u8], jitter: &Jitter, orientation: Orientation, into: &mut [u8]) {
     let ((x, y), (width, height)) = (jitter.at, jitter.part);
     let size = orientation.turn(jitter.result);
@@ -303,7 +304,8 @@ fn place(pixels: &[u8], jitter: &Jitter, orientation: Orientation, into: &mut [u
     }
 }
 
-/// How the picture, whose upright size this is, is turned after all operations, if they do nothing else to its pixels.
+/// The orientation of the picture, whose upright size this is, after all operations, if they do nothing else to its
+/// pixels.
 fn only_turned(
     orientation: Orientation,
     size: (u32, u32),
@@ -317,8 +319,8 @@ fn only_turned(
     all
 }
 
-/// What of the stored image is decoded to carry `plan` out on its box `taken`: the scale, a box of the image at that
-/// scale, and the plan for that box.
+/// The part of the stored image that must be decoded to apply `plan` to its box `taken`: the scale, a box of the image
+/// at that scale, and the plan for that box.
 fn to_decode(stored: &Header, taken: Region, plan: Plan, may_scale: bool) -> (Scale, Region, Plan) {
     let size = (taken.width, taken.height);
     let scale = if may_scale { Scale::least(plan.taken_size(size), (plan.width, plan.height)) } else { Scale::FULL };
@@ -369,7 +371,7 @@ thread_local! {
     pub(super) static DECODED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
-/// Refuses damage where options are strict.
+/// Refuses damage if the options are strict.
 fn check_damages(damages: Damages, options: &ImageOptions) -> Result<()> {
     if options.strict && !damages.is_empty() {
         let kinds: Vec<&str> = damages.iter().map(Damage::as_str).collect();
@@ -379,7 +381,7 @@ fn check_damages(damages: Damages, options: &ImageOptions) -> Result<()> {
     Ok(())
 }
 
-/// Some damage makes a decoder panic where it should give an error: it is still the file that is bad.
+/// Some damage makes a decoder panic instead of returning an error: the file is still the one at fault.
 fn guarded(decode: impl FnOnce() -> Result<()>) -> Result<()> {
     catch_unwind(AssertUnwindSafe(decode)).unwrap_or_else(|panic| {
         tracing::debug!(panic = Error::from_panic(&*panic).message(), "a decoder of images panicked");

@@ -1,8 +1,9 @@
-//! What a device does of the list of transforms: computed there, from fewer bytes than the result has.
+//! The part of the list of transforms that runs on a device, so that fewer bytes are copied than the result has.
 //!
-//! [`Prepared`] is all that becomes of one tensor, from members of the list to one piece of work, checked against the schema
-//! once; a [`Work`] says for one batch where in the slot it reads and writes. `cpu.rs` computes it on the host; a GPU's
-//! kernels give the same bits, and so do the members themselves, in a worker. `split.rs` says which of a list go there.
+//! A [`Prepared`] holds all conversions of one tensor, combined from members of the list and checked against the schema
+//! once. A [`Work`] says for one batch where in the slot it reads and writes. `cpu.rs` computes it on the host. A GPU's
+//! kernels give the same bits, and so do the members themselves, in a worker. `split.rs` decides which transforms of a
+//! list run on the device.
 
 pub(super) mod cpu;
 mod prepare;
@@ -20,9 +21,9 @@ pub(super) use prepare::Prepared;
 pub(crate) use split::split;
 pub use table::Conversion;
 
-/// Why a transform can't be done on a device.
+/// The error for a transform that can't run on a device.
 pub(super) const ON_HOST: &str = "this transform runs only on the host";
-/// The transforms that can.
+/// The transforms that can run on a device.
 pub(super) const CONVERTS: &str = "a device does cast, normalise, one_hot, layout, flip and dense";
 
 /// Element type that a device gives: the 32-bit result, rounded once to the nearest, ties to even.
@@ -57,7 +58,7 @@ impl From<FloatType> for DType {
     }
 }
 
-/// A conversion of one batch, by offsets in its slot. `output` lies behind all that it reads.
+/// A conversion of one batch, by offsets in its slot. `output` is behind everything that it reads.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
     Image(ImageWork),
@@ -67,8 +68,8 @@ pub enum Work {
 }
 
 impl Work {
-    /// Whether everything that it reads lies before everything that it writes, in a slot of `bytes` bytes, and both
-    /// begin where a tensor may begin.
+    /// Whether everything that it reads is before everything that it writes, in a slot of `bytes` bytes, and both begin
+    /// where a tensor may begin.
     pub(super) fn fits(&self, bytes: usize) -> bool {
         let sized = |count: Option<usize>, dtype: DType| count.and_then(|count| count.checked_mul(dtype.bytes()));
         let product = |numbers: &[usize]| numbers.iter().try_fold(1usize, |all, number| all.checked_mul(*number));

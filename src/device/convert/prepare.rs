@@ -50,7 +50,7 @@ impl Prepared {
     ///
     /// # Errors
     ///
-    /// What a device can't do, or not to the bits that the host gives.
+    /// An operation that a device can't do, or for which it does not give the same bits as the host.
     pub(in super::super) fn new<'a>(
         schema: &Schema,
         input: &TensorSpec,
@@ -178,13 +178,13 @@ struct Numbers {
     flip: Option<usize>,
 }
 
-/// From here on, f16 rounds to infinity: half way from its largest number to what the next one would be.
+/// From here on, f16 rounds to infinity: the midpoint of its largest number and the number that would follow.
 const BEYOND_F16: f64 = 65520.0;
 /// From here on, bf16 may round to infinity.
 const BEYOND_BF16: f64 = 3.39e38;
 
 impl Numbers {
-    /// The largest size that a number of this type may have now.
+    /// The largest value that a number of this type may have now.
     fn largest(&self, dtype: DType) -> f64 {
         let (low, high) = dtype.int_range().map_or((f64::MIN, f64::MAX), |(low, high)| (low as f64, high as f64));
         let size = |scale: f64, bias: f64| (low * scale + bias).abs().max((high * scale + bias).abs());
@@ -266,12 +266,12 @@ impl Joined<'_> {
         Ok(())
     }
 
-    /// Whether nothing was done to it yet.
+    /// Whether the numbers are still unchanged.
     fn is_plain(&self) -> bool {
         matches!(&self.what, What::Numbers(Numbers { affine: None, orders: None, flip: None, .. }))
     }
 
-    /// Whether nothing was rounded yet, or only to 32 bits, as on the device.
+    /// Whether the numbers are not rounded yet, or only to 32 bits, as on the device.
     fn is_exact(&self) -> bool {
         match (self.to, &self.what) {
             (None | Some(FloatType::F32), _) | (_, What::Made(Kind::OneHot { .. })) => true,

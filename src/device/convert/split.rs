@@ -13,7 +13,7 @@ type Names = BTreeSet<String>;
 ///
 /// # Errors
 ///
-/// What the transforms object to in the tensors of `source`.
+/// Errors of the transforms on the tensors of `source`.
 pub(crate) fn split(list: Transforms, source: &Schema) -> Result<(Transforms, Vec<Operation>)> {
     let schemas = list.schemas(source)?;
     let members: Vec<Option<&Operation>> = list.members().collect();
@@ -54,7 +54,7 @@ pub(crate) fn split(list: Transforms, source: &Schema) -> Result<(Transforms, Ve
     Ok((list.without(&on_device), moved))
 }
 
-/// Whether a device, which knows no padding, does the same as the host: zeros must stay zeros.
+/// Whether a device, which does not know padding, does the same as the host: zeros must stay zeros.
 fn keeps_padding(operation: &Operation, schema: &Schema) -> bool {
     match operation {
         Operation::Cast { .. } | Operation::Layout { .. } | Operation::Flip { .. } | Operation::Dense { .. } => true,

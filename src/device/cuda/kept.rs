@@ -1,8 +1,8 @@
-//! Memory that was given back and is kept for whoever needs as much again.
+//! Returned memory that is kept for the next request of a similar size.
 
 use crate::sync::Mutex;
 
-/// Memory of a kind, which fits those who ask for the same kind.
+/// Memory of a kind, which can be reused for requests of the same kind.
 pub(super) trait Piece {
     type Kind: PartialEq;
 
@@ -15,7 +15,7 @@ pub(super) trait Piece {
 pub(super) struct Kept<T> {
     pieces: Mutex<Vec<T>>,
     most: usize,
-    /// The process whose memory it is: a forked child must not use it.
+    /// The process that owns the memory: a forked child must not use it.
     process: u32,
 }
 
@@ -24,7 +24,7 @@ impl<T: Piece> Kept<T> {
         Self { pieces: Mutex::new(Vec::new()), most, process: std::process::id() }
     }
 
-    /// The smallest piece of this kind that has `bytes` bytes, and not more than twice as many.
+    /// The smallest piece of this kind with at least `bytes` bytes, and at most twice as many.
     #[expect(clippy::needless_pass_by_value, reason = "a kind is a plain name")]
     pub(super) fn take(&self, kind: T::Kind, bytes: usize) -> Option<T> {
         if self.process != std::process::id() {
@@ -48,7 +48,7 @@ impl<T: Piece> Kept<T> {
         None
     }
 
-    /// Gives up all pieces.
+    /// Returns all pieces, and keeps none.
     pub(super) fn take_all(&self) -> Vec<T> {
         std::mem::take(&mut *self.pieces.lock())
     }

@@ -1,7 +1,7 @@
 //! NVIDIA GPUs, through their driver alone, loaded at run time.
 //!
-//! `driver.rs` holds the driver's calls, `kernels.rs` what our kernels are given; `kernels.cu` is their source and
-//! `kernels.ptx` what ships.
+//! `driver.rs` holds the driver's calls, `kernels.rs` the parameters of our kernels. `kernels.cu` is the kernels'
+//! source, and `kernels.ptx` is their compiled form that ships.
 
 mod driver;
 mod kept;
@@ -26,8 +26,8 @@ use kernels::Params;
 ///
 /// Clones are handles to the same device. No call or drop changes the current context of a thread. Dropping the last
 /// handle, after all streams, batches and page-locked memory, waits for the device's work, for at most ten seconds: a
-/// program should not end while the driver is being called. Until then up to 256 MiB of page-locked memory that was given back
-/// (and of the device's, if it has no memory pools) are kept for the next ring.
+/// program should not end while the driver is being called. Until then, up to 256 MiB of returned page-locked memory
+/// (and of device memory, if the device has no memory pools) are kept for the next ring.
 #[derive(Clone)]
 pub struct CudaDevice(Arc<Context>);
 
@@ -80,8 +80,8 @@ impl CudaDevice {
         LockedPages::new(HostPages { device: self.clone(), kind: Kind::Registered })
     }
 
-    /// Page-locked memory that the host can write fast but read very slowly. For rings that only the device reads: no
-    /// `moved_rows`, no `detach`.
+    /// Page-locked memory that the host can write fast but read only very slowly. For rings that only the device reads,
+    /// without `moved_rows` and `detach`.
     pub fn write_combined_pages(&self) -> LockedPages<HostPages> {
         LockedPages::new(HostPages { device: self.clone(), kind: Kind::WriteCombined })
     }

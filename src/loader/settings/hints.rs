@@ -1,4 +1,4 @@
-//! What to write instead, for settings that are often guessed at.
+//! Advice for settings that users often guess wrong.
 
 use crate::tree::Step;
 

@@ -1,4 +1,4 @@
-//! Settings from a file, and what is wrong with them: the key, its line, what is allowed there, and what may be meant.
+//! Settings from a file, and their faults: the key, its line, the allowed values, and a likely correction.
 
 mod hints;
 mod lines;
@@ -16,7 +16,7 @@ pub(super) enum Language {
     Json,
 }
 
-/// What some editors begin a text with.
+/// The mark that some editors write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
 /// The settings in `text`.
@@ -50,7 +50,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
     })
 }
 
-/// What is wrong with a JSON text, without its place.
+/// The fault of a JSON text, without its place.
 fn json_words(error: &serde_json::Error) -> String {
     let text = error.to_string();
     match text.rsplit_once(" at line ").map_or(&*text, |(words, _)| words) {
@@ -61,7 +61,7 @@ fn json_words(error: &serde_json::Error) -> String {
     }
 }
 
-/// The kinds that there are, where a table has none.
+/// The list of kinds, for a table that has no kind.
 fn kinds<T: DeserializeOwned>(root: &mut Node, path: &[Step], fault: &Fault) -> Option<String> {
     let tag = TAGS.iter().find(|tag| fault.text == format!("{tag:?} is missing"))?;
     let Node::Table(entries) = root.at(path)? else { return None };
@@ -145,7 +145,7 @@ fn lengthen(node: &mut Node) {
     lengthen_inside(node);
 }
 
-/// An operation that is only a name is one with its defaults.
+/// Replaces an operation that is only a name by a table, so that it has its defaults.
 fn lengthen_operations(list: &mut Node) {
     let Node::List(operations) = list else { return };
     for operation in operations {

@@ -65,7 +65,8 @@ impl Session {
         }
     }
 
-    /// The epoch that is being planned has ended, or failed. Behind its end the next one begins, if the source runs on.
+    /// The epoch that is being planned has ended, or failed. After its end the next one begins, if the source continues
+    /// by itself.
     pub(in crate::prefetch) fn end(&self, error: Option<Error>) {
         let mut window = self.window.lock();
         let mut forgotten = VecDeque::new();
@@ -96,13 +97,13 @@ impl Session {
         drop(forgotten);
     }
 
-    /// Keeps a plan that could not be bound because the session is being paused: it comes before all others.
+    /// Keeps a plan that could not be bound because the session is being paused. It comes before all other plans.
     pub(in crate::prefetch) fn keep(&self, plan: BatchPlan) {
         self.window.lock().pending.push_front(Pending::Plan(plan));
     }
 
-    /// A slot of the ring for a batch of `bytes`, wanted `since`, and when it was had; `None` if the session is being paused.
-    /// Its memory may be too small.
+    /// A slot of the ring for a batch of `bytes`, for which the thread waits since `since`, and the time at which it
+    /// got the slot; `None` if the session is being paused. The slot's memory may be too small.
     pub(in crate::prefetch) fn slot(&self, bytes: usize, since: Tick) -> Result<Option<(Draft<Batch>, Tick)>> {
         let mut window = self.window.lock();
         window.note_until(&self.counters, since);

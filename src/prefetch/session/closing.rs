@@ -12,7 +12,7 @@ use super::Session;
 use super::window::{Entry, Pending, Wanted, Window};
 
 impl Session {
-    /// Lets planning and filling go on. Where a pause ended in its time limit, what it left undone is done first.
+    /// Lets planning and filling continue. If a pause ended at its time limit, its remaining work is done first.
     pub(in crate::prefetch) fn resume(&self) -> Result<()> {
         let mut window = self.window.lock();
         if window.wanted == Wanted::Pause {
@@ -27,8 +27,8 @@ impl Session {
         Ok(())
     }
 
-    /// Stops planning and filling, and returns every slot that is not in the caller's hands. What was planned and not
-    /// handed out is kept, to be filled again.
+    /// Stops planning and filling, and returns every slot that the caller does not hold. Planned batches that were not
+    /// delivered are kept, and filled again later.
     pub(in crate::prefetch) fn pause(&self) -> Result<()> {
         self.check_process()?;
         let mut window = self.window.lock();
@@ -69,7 +69,7 @@ impl Session {
         Ok(self.window.lock())
     }
 
-    /// Goes on elsewhere: what was planned is forgotten. The session must be paused.
+    /// Continues elsewhere: all planned batches are dropped. The session must be paused.
     pub(in crate::prefetch) fn restart(&self, begin: Begin) {
         let mut window = self.window.lock();
         let forgotten = std::mem::take(&mut window.pending);
@@ -112,7 +112,7 @@ impl Session {
         }
     }
 
-    /// Makes everybody stop, and waits until they have.
+    /// Makes planning thread and workers stop, and waits until they have.
     fn quiesce<'a>(&self, mut window: MutexGuard<'a, Window>) -> Result<MutexGuard<'a, Window>> {
         self.stop.store(true, Ordering::Release);
         self.interrupt.store(true, Ordering::Release);

@@ -1,5 +1,5 @@
 //! One source's batches in flight. The trainer takes them (`taking`), the planning thread gives them slots and tickets
-//! (`binding`), workers fill them (here), and everybody stops for a pause or the end (`closing`).
+//! (`binding`), workers fill them (here), and all of them stop for a pause or at the end (`closing`).
 
 mod binding;
 mod closing;
@@ -44,24 +44,24 @@ pub(super) struct Session {
     pub(super) terms: PlanTerms,
     /// Time to fill a row, in nanoseconds: a running mean that sizes jobs.
     pub(super) row_ns: AtomicU64,
-    /// Whether rows come straight to where they belong.
+    /// Whether rows are written directly to their final place.
     pub(super) is_straight: AtomicBool,
-    /// Workers and the planning thread abandon what they do.
+    /// Tells workers and the planning thread to abandon their work.
     pub(super) stop: AtomicBool,
-    /// The planning thread stops waiting for a slot: to abandon its batch, or to spill it.
+    /// Tells the planning thread to stop waiting for a slot: to abandon its batch, or to spill it.
     pub(super) interrupt: AtomicBool,
     window: Mutex<Window>,
-    /// The consumer's: a batch is ready, or nothing will be.
+    /// For the consumer: a batch is ready, or none will come.
     ready: Condvar,
-    /// The planning thread's: there is room, or another wish.
+    /// For the planning thread: there is room, or the consumer wants something else.
     go: Condvar,
-    /// Whether the next epoch is begun when one is planned to its end.
+    /// Whether the next epoch begins when all batches of an epoch are planned.
     pub(super) runs_on: bool,
-    /// Whether a batch is planned before there is room for it, so that it needs no more than a slot then.
+    /// Whether a batch is planned before there is room for it, so that it then only needs a slot.
     plans_ahead: bool,
     lease_wait: Duration,
     close_wait: Duration,
-    /// Where its threads are.
+    /// The process that has its threads.
     process: u32,
 }
 
@@ -75,10 +75,10 @@ pub(super) struct SessionParts {
     pub(super) runs_on: bool,
     pub(super) plans_ahead: bool,
     pub(super) workers: usize,
-    /// Most batches that are begun while the trainer waits for its first.
+    /// Maximum number of batches that are begun while the trainer waits for its first.
     pub(super) first_limit: usize,
     pub(super) prefetch: usize,
-    /// As far as it may be raised.
+    /// The limit up to which it may be raised.
     pub(super) most_prefetch: usize,
     pub(super) within_limit: Option<Arc<WithinLimit>>,
     pub(super) lease_wait: Duration,
@@ -86,7 +86,7 @@ pub(super) struct SessionParts {
 }
 
 impl Session {
-    /// A session that is paused, with the first batch planned; without one it is at its end.
+    /// A session that is paused, with the first batch planned. Without a first batch, it is at its end.
     pub(super) fn new(parts: SessionParts) -> Self {
         let empty = parts.first.is_none();
         let window = Window {
@@ -131,7 +131,8 @@ impl Session {
         }
     }
 
-    /// An error in a forked child, where none of the threads is that would do anything, and any lock may be held for ever.
+    /// An error in a forked child, which has none of the threads that would do the work, and in which any lock may be
+    /// held for ever.
     pub(super) fn check_process(&self) -> Result<()> {
         check_process(self.process)
     }
@@ -141,7 +142,7 @@ impl Session {
         self.within_limit.as_ref().and_then(|limit| limit.failure())
     }
 
-    /// Takes worker `worker`'s buffers out: what is done with them is done under no lock.
+    /// Takes worker `worker`'s buffers out, so that no lock is held while they are used.
     pub(super) fn take_scratch(&self, worker: usize) -> Scratch {
         std::mem::take(&mut *self.scratches[worker].lock())
     }
@@ -151,7 +152,7 @@ impl Session {
         *self.scratches[worker].lock() = scratch;
     }
 
-    /// All shares of a batch were given back. Returns whether the trainer or the planning thread has something to do now.
+    /// All shares of a batch have returned. Returns whether the trainer or the planning thread has something to do now.
     pub(super) fn filled(&self, mut draft: Draft<Batch>, worker: usize, scratch: &mut Scratch) -> bool {
         if draft.is_whole() && !self.stop.load(Ordering::Acquire) {
             let begin = self.counters.trace.as_ref().map(|_| Tick::now());

@@ -14,8 +14,8 @@ use super::window::Entry;
 impl Session {
     /// The next batch in ticket order, and when it was taken.
     ///
-    /// Waits while any batch is being planned or filled. When instead all slots are in the caller's hands, it waits
-    /// `lease_wait` and then gives an error that takes no ticket, or has the batch spilled.
+    /// Waits while any batch is being planned or filled. If the caller holds all slots instead, it waits for
+    /// `lease_wait`, and then returns an error that takes no ticket, or has the batch spilled.
     pub(in crate::prefetch) fn take(&self) -> (Taken, Tick) {
         let mut window = self.window.lock();
         let mut waiting_since = None;
@@ -76,8 +76,8 @@ impl Session {
         (taken, now)
     }
 
-    /// Waits at most `time` for something that [`take`](Self::take) gives at once, and says whether there is. Where all slots
-    /// are in the caller's hands, `take` is the one that waits.
+    /// Waits at most `time` until [`take`](Self::take) would return at once, and returns whether it would. If the
+    /// caller holds all slots, `take` does the waiting.
     pub(in crate::prefetch) fn is_ready_within(&self, time: Duration) -> bool {
         let since = now();
         let deadline = Instant::now() + time.min(LONGEST_WAIT);

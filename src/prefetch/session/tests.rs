@@ -1,4 +1,4 @@
-//! What becomes of slots that go while a session is closed or paused: the thread of the test is every thread of the session.
+//! Slots that return while a session is closed or paused. The thread of the test plays every thread of the session.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::sync::atomic::AtomicUsize;

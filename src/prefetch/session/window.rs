@@ -12,16 +12,16 @@ use crate::ring::Draft;
 /// Batches in ticket order, and what the consumer wants of the planning thread.
 pub(super) struct Window {
     pub(super) wanted: Wanted,
-    /// Since a pause was asked for, everybody has stopped and every batch that was not handed out is pending again.
-    /// Until then some batches may be filled in part.
+    /// After a request to pause: all threads have stopped, and every batch that was not delivered is pending again.
+    /// Until then some batches may be partly filled.
     pub(super) paused: bool,
     pub(super) parked: bool,
     pub(super) exited: bool,
     pub(super) entries: VecDeque<Entry>,
-    /// How many batches may be bound and not handed out.
+    /// Maximum number of batches that are bound and not delivered.
     pub(super) limit: usize,
-    /// How many before the first one is handed out to a trainer that waits for it: with more than the workers can begin at
-    /// once, no core would be free to wake it, and it would wait up to a tick longer.
+    /// The same, before the first batch is delivered to a trainer that waits for it. With more batches than the workers
+    /// can begin at once, no core would be free to wake the trainer, and it would wait up to a tick longer.
     pub(super) first_limit: usize,
     /// Whether the trainer has taken a batch, or one was ready while it did not wait.
     pub(super) has_begun: bool,
@@ -31,7 +31,7 @@ pub(super) struct Window {
     pub(super) levels: Levels,
     pub(super) waiting_for_slot: bool,
     pub(super) spill: bool,
-    /// Planned before the workspace was taken away: to be filled again, in this order.
+    /// Batches that were planned before the workspace was taken away. They are filled again in this order.
     pub(super) pending: VecDeque<Pending>,
     pub(super) begin: Option<Begin>,
     /// The epoch that is being planned.
@@ -47,7 +47,7 @@ pub(super) enum Wanted {
     Close,
 }
 
-/// What was in the window, or would have come into it.
+/// An item that was in the window, or would have come next.
 #[expect(clippy::large_enum_variant, reason = "a box would be memory taken for each batch")]
 pub(super) enum Pending {
     Plan(BatchPlan),
@@ -62,14 +62,14 @@ pub(super) enum Entry {
 }
 
 impl Window {
-    /// Writes down what passed since the last change, and says when that was. Called before each.
+    /// Records the time since the last change, and returns the current time. Called before each change.
     pub(super) fn note(&mut self, counters: &Counters) -> Tick {
         let now = now();
         self.note_until(counters, now);
         now
     }
 
-    /// The same for whoever has just looked at the clock.
+    /// The same for callers that have just read the clock.
     pub(super) fn note_until(&mut self, counters: &Counters, now: Tick) {
         if self.paused {
             return self.levels.pause();
@@ -90,7 +90,7 @@ impl Window {
         now
     }
 
-    /// Writes down how many batches are ready and being filled from now on, if there is a trace.
+    /// Records how many batches are ready and being filled from now on, if there is a trace.
     pub(super) fn trace_levels(&self, counters: &Counters, now: Tick) {
         if let Some(trace) = &counters.trace {
             trace.record_levels(now, self.levels.ready, self.in_flight);
@@ -107,15 +107,15 @@ impl Window {
         self.wanted == Wanted::Run && !self.ended && !self.waiting_for_slot && self.has_room()
     }
 
-    /// Whether another batch may be bound. Ends of epochs take no slot, but an epoch without batches must not make them
-    /// pile up.
+    /// Whether another batch may be bound. Ends of epochs take no slot, but a series of epochs without batches must not
+    /// make them pile up.
     pub(super) fn has_room(&self) -> bool {
         let ends = self.ends();
         let limit = if self.has_begun { self.limit } else { self.limit.min(self.first_limit) };
         self.entries.len() - ends < limit && ends < 2
     }
 
-    /// Whether the batch that comes next is to be planned, and would not be an end too many.
+    /// Whether the next batch must be planned now. It must not add too many ends of epochs.
     pub(super) fn has_nothing_planned(&self) -> bool {
         self.pending.is_empty() && self.begin.is_none() && !self.ended && self.ends() < 2
     }

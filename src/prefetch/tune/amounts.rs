@@ -10,7 +10,7 @@ pub(crate) struct Amounts {
 pub(crate) struct Bounds {
     pub(crate) workers: Option<usize>,
     pub(crate) prefetch: Option<usize>,
-    /// Most bytes for all slots of the ring.
+    /// Maximum number of bytes for all slots of the ring.
     pub(crate) bytes: u64,
     #[cfg(test)]
     pub(crate) is_restless: bool,

@@ -1,5 +1,5 @@
-//! Each cause that can keep a trainer waiting, put into simulated runs, alone and beside others: what the verdict makes of it, whether
-//! it agrees with the figures, and whether what it foretells comes true when the change is made.
+//! Simulated runs with each cause that can keep a trainer waiting, alone and together with others. The tests check the
+//! verdict, whether it agrees with the figures, and whether its prediction comes true when the change is made.
 
 use super::Amounts;
 use super::simulated::Simulated;
@@ -8,7 +8,7 @@ use crate::stats::{Limit, Planning, Stats, Verdict};
 
 const SECONDS: f64 = 30.0;
 
-/// A run with something wrong, and what must be said about it.
+/// A run with a known problem, and the verdict that it must get.
 struct Case {
     name: &'static str,
     of: Simulated,
@@ -37,7 +37,7 @@ impl Case {
         Amounts { workers: self.workers, prefetch: self.prefetch }
     }
 
-    /// The run with what the verdict advises.
+    /// The run after the change that the verdict advises.
     fn changed(&self, verdict: &Verdict) -> Option<(Simulated, Amounts)> {
         let amounts = self.amounts();
         Some(match (verdict.change, verdict.limit) {
@@ -297,7 +297,7 @@ fn cases() -> Vec<Case> {
     ]
 }
 
-/// Where the sentence contradicts the figures.
+/// A contradiction between the sentence and the figures.
 fn contradiction(stats: &Stats, verdict: &Verdict) -> Option<&'static str> {
     let text = verdict.to_string();
     let words: Vec<&str> = text.split(' ').collect();
@@ -322,7 +322,7 @@ fn contradiction(stats: &Stats, verdict: &Verdict) -> Option<&'static str> {
     checks.iter().find(|(is_so, _)| !is_so).map(|(_, what)| *what)
 }
 
-/// What is wrong with the verdict on a case.
+/// The fault of the verdict on a case.
 fn fault(case: &Case) -> Option<String> {
     let (before, _, stats) = case.of.run_for_figures(case.amounts(), None, SECONDS);
     let verdict = stats.verdict();

@@ -29,7 +29,7 @@ impl Found {
         self.now().0
     }
 
-    /// The numbers, and how long there were how many workers before.
+    /// The numbers, and the history of the number of workers before.
     pub(crate) fn now(&self) -> (Amounts, Lived) {
         *self.now.lock()
     }
@@ -45,7 +45,7 @@ impl Found {
         *self.why.lock() = why;
     }
 
-    /// What statistics tell of it; nothing if both numbers are given.
+    /// The part of statistics about it; nothing if both numbers are given.
     pub(crate) fn tuning(&self) -> Option<Tuning> {
         let [workers, prefetch] = self.is_tuned;
         (workers || prefetch).then(|| Tuning {

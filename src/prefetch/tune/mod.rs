@@ -1,8 +1,8 @@
 //! Finds how many workers and batches ahead a trainer needs, while it trains.
 //!
-//! `Tuner` is a function of statistics: at each look it takes what was counted since the last look, asks for the
-//! verdict, and may want another setting, which the planning thread puts into effect. This never changes which samples
-//! a batch has, or in which order batches come.
+//! `Tuner` is a function of statistics. At each look it takes the statistics since the last look, asks for the verdict,
+//! and may want another setting, which the planning thread applies. This never changes the samples of a batch, or the
+//! order of batches.
 
 mod amounts;
 #[cfg(all(test, not(ringfeed_loom)))]
@@ -22,22 +22,22 @@ pub(super) use amounts::{Amounts, Bounds};
 pub(super) use found::Found;
 use trial::{Refused, Trial, What};
 
-/// Time between two looks: long compared with what a look costs.
+/// Time between two looks: long compared with the cost of a look.
 const LOOK: Duration = Duration::from_millis(250);
-/// Least time that the figures must cover to mean something.
+/// Minimum time that the statistics must cover to be meaningful.
 const LEAST_SECONDS: f64 = 0.5;
 const LEAST_BATCHES: u64 = 16;
-/// The figures must cover the longest step this many times, so that bursts are seen in proportion. After so many
-/// batches, such a step was a pause (for an evaluation, say), and the figures are dropped.
+/// The statistics must cover the longest step this many times, so that bursts count in proportion. After this many
+/// batches, such a step was a pause (for an evaluation, say), and the statistics are dropped.
 const LEAST_STEPS: f64 = 3.0;
 const MOST_BATCHES: u64 = 256;
 /// A trainer that waits for less than this share of the time counts as not waiting.
 const WAITS: f64 = 0.01;
-/// So many looks in a row must find that less is enough.
+/// Number of looks in a row that must find that smaller numbers are enough.
 const QUIET_LOOKS: u32 = 8;
 /// Workers that are busy for at most this share of their time are enough.
 const BUSY: f64 = 0.8;
-/// At most so many times the present number is tried at once.
+/// Maximum factor on the current number that is tried at once.
 const MOST_TIMES: usize = 4;
 pub(crate) const LEAST_PREFETCH: usize = 2;
 
@@ -45,9 +45,9 @@ pub(crate) const LEAST_PREFETCH: usize = 2;
 pub(super) struct Tuner {
     bounds: Bounds,
     now: Amounts,
-    /// The figures at the last valid look.
+    /// The statistics at the last valid look.
     since: Option<Stats>,
-    /// Number of batches that were begun before the last change, and are left out of the figures.
+    /// Number of batches that were begun before the last change, and are left out of the statistics.
     settling: Option<u64>,
     trial: Option<Trial>,
     refused: Refused,
@@ -55,7 +55,7 @@ pub(super) struct Tuner {
     looks: u64,
 }
 
-/// What was seen in a series of looks in which the trainer did not wait.
+/// Observations in a series of looks in which the trainer did not wait.
 #[derive(Clone, Copy, Debug)]
 struct Quiet {
     looks: u32,
@@ -92,8 +92,8 @@ impl Tuner {
         passed >= LOOK
     }
 
-    /// Looks at the figures so far; `least_ready` is the smallest number of ready batches when the trainer took one.
-    /// Returns what to set, and why, if it is a change.
+    /// Looks at the statistics so far; `least_ready` is the smallest number of ready batches when the trainer took one.
+    /// Returns the numbers to set, and the reason, if they change.
     pub(super) fn look(&mut self, stats: Stats, least_ready: usize) -> Option<(Amounts, String)> {
         #[cfg(test)]
         if self.bounds.is_restless {
@@ -132,7 +132,7 @@ impl Tuner {
         }
     }
 
-    /// The number that was asked for last does not fit into memory.
+    /// Memory has no room for the last requested number.
     pub(super) fn no_room(&mut self, prefetch: usize) {
         self.now.prefetch = prefetch;
         self.bounds.prefetch = self.bounds.prefetch.map(|_| prefetch);
@@ -163,7 +163,7 @@ impl Tuner {
         self.try_out(what, wanted, seen, found.evidence)
     }
 
-    /// The trainer does not wait: less may be enough.
+    /// The trainer does not wait: smaller numbers may be enough.
     fn lower(&mut self, seen: &Stats) -> Option<(Amounts, String)> {
         let busy = seen.workers.busy_seconds / seen.trainer.seconds();
         self.quiet.looks += 1;
@@ -224,7 +224,7 @@ impl Tuner {
         (wanted, why)
     }
 
-    /// A trial was looked at: what it gave is kept, or all is as before.
+    /// Ends a trial: keeps its setting if it helped, and restores the setting before it otherwise.
     fn conclude(&mut self, trial: &Trial, seen: &Stats) -> Option<(Amounts, String)> {
         if trial.is_about_something_else(seen) {
             return Some(self.set(trial.before, "the trainer's steps changed meanwhile".to_owned()));
@@ -237,7 +237,7 @@ impl Tuner {
         Some(self.set(trial.before, trial.disappointment().to_owned()))
     }
 
-    /// Any numbers, others each time.
+    /// Any numbers, different ones each time.
     #[cfg(test)]
     fn any(&mut self) -> Amounts {
         self.looks += 1;

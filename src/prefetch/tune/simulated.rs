@@ -1,4 +1,4 @@
-//! A loader and its trainer in simulated time, which count what real ones would.
+//! A loader and its trainer in simulated time, with the counters of real ones.
 
 use std::collections::VecDeque;
 use std::sync::atomic::Ordering;
@@ -24,38 +24,38 @@ pub(super) struct Simulated {
     /// Time of the planning thread for a batch.
     pub(super) plan_seconds: f64,
     pub(super) planning: Planning,
-    /// Time that a sample takes to come, and how many come at the same time without being slower.
+    /// Time to read a sample, and how many samples can be read at the same time without becoming slower.
     pub(super) read_seconds: f64,
     pub(super) reads_at_once: f64,
     /// Time on a core.
     pub(super) decode_seconds: fn(u64) -> f64,
     pub(super) transform_seconds: fn(u64) -> f64,
-    /// How many run the transforms' code at the same time; the others wait for their turn.
+    /// Number of samples that run the transforms' code at the same time; the others wait for their turn.
     pub(super) transforms_at_once: usize,
     /// Time of a copy of a batch to a device; none without a device.
     pub(super) copy_seconds: f64,
-    /// The trainer's step behind each batch, beside a core or on one.
+    /// The trainer's step after each batch, and whether it uses a core.
     pub(super) step_seconds: fn(u64) -> f64,
     pub(super) is_step_on_core: bool,
-    /// How many batches the trainer keeps when it asks for another one, and for how many there are slots.
+    /// Number of batches that the trainer keeps when it asks for another one, and number of them that have slots.
     pub(super) keeps: usize,
     pub(super) hold: usize,
     pub(super) slot_bytes: usize,
 }
 
-/// A sample in a worker's hands.
+/// A sample that a worker works on.
 struct Work {
     batch: u64,
     sample: u64,
-    /// None where nothing is to be read.
+    /// `None` if there is nothing to read.
     entered: Option<u64>,
-    /// What is left of reading, and on a core of decoding and transforming.
+    /// The remaining time of reading, and of decoding and transforming on a core.
     left: [f64; 3],
     spent: [f64; 3],
 }
 
 impl Work {
-    /// What it is at: reading, decoding or transforming.
+    /// The current phase: reading, decoding or transforming.
     fn phase(&self) -> usize {
         self.left.iter().position(|left| *left > 0.0).unwrap_or(2)
     }
@@ -77,7 +77,7 @@ struct Upload {
 }
 
 impl Upload {
-    /// One step, in which a batch can be had from the loader if one is ready; whether it was taken.
+    /// One step, in which the loader's batch can be taken if one is ready. Returns whether it was taken.
     fn tick(&mut self, copy_seconds: f64, is_ready: bool) -> bool {
         if self.is_copying {
             self.left -= TICK;
@@ -107,13 +107,13 @@ fn spent(seconds: f64, cpu: f64) -> Spent {
 }
 
 impl Simulated {
-    /// Batches a second in the last third of so many seconds, and what was set by then.
+    /// Batches per second in the last third of this many seconds, and the numbers that were set by then.
     pub(super) fn run(&self, begin: Amounts, tuner: Option<&mut Tuner>, seconds: f64) -> (f64, Amounts) {
         let (rate, amounts, _) = self.run_for_figures(begin, tuner, seconds);
         (rate, amounts)
     }
 
-    /// As `run`, with all figures.
+    /// As `run`, with all statistics.
     pub(super) fn run_for_figures(
         &self,
         begin: Amounts,

@@ -33,7 +33,8 @@ pub(super) const PLAIN: Simulated = Simulated {
     slot_bytes: 4096,
 };
 
-/// What is found in two minutes: not slower than the best that could be set by hand, nor much more than is needed for that.
+/// The numbers found in two minutes: not slower than the best that could be set by hand, nor much larger than needed
+/// for that.
 fn finds_the_best(of: &Simulated) -> Amounts {
     let (rate, found) = of.run(BEGIN, Some(&mut Tuner::new(BOUNDS, BEGIN)), 120.0);
     let mut best: f64 = 0.0;

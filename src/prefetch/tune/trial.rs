@@ -2,10 +2,10 @@ use crate::stats::Stats;
 
 use super::amounts::Amounts;
 
-/// How many looks pass before something is tried again that did not help: at first, and at last.
+/// Number of looks before a change that did not help is tried again: at first, and at last.
 const FIRST_REFUSAL: u64 = 8;
 const LAST_REFUSAL: u64 = 256;
-/// Steps or samples that take so many times as long, or as short, are others.
+/// If steps or samples take this many times as long, or as short, the work has changed.
 const OTHERWISE: f64 = 1.4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,12 +16,12 @@ pub(super) enum What {
     LessPrefetch,
 }
 
-/// What the loader's work depends on, whatever the levels.
+/// The kind of work that the loader does, regardless of the numbers that are tuned.
 #[derive(Clone, Copy, Debug)]
 struct Kind {
     /// Time of a sample on a core.
     sample_seconds: f64,
-    /// Time of a step, for most of them.
+    /// Time of a typical step (the median).
     step_seconds: f64,
 }
 
@@ -40,7 +40,7 @@ impl Kind {
     }
 }
 
-/// A setting that is tried, and what was before it.
+/// A setting that is being tried, and the state before it.
 #[derive(Clone, Debug)]
 pub(super) struct Trial {
     pub(super) what: What,
@@ -56,7 +56,7 @@ impl Trial {
         Self { what, before, batch_seconds: batch_seconds(seen), waited, kind }
     }
 
-    /// The trainer does other steps than before.
+    /// Whether the trainer's steps have changed since.
     pub(super) fn is_about_something_else(&self, seen: &Stats) -> bool {
         let now = Kind { sample_seconds: self.kind.sample_seconds, ..Kind::of(seen) };
         now.is_other_than(self.kind)
@@ -89,7 +89,7 @@ fn batch_seconds(seen: &Stats) -> f64 {
     seen.trainer.seconds() / seen.trainer.batches.max(1) as f64
 }
 
-/// What did not help, and when it may be tried again.
+/// The changes that did not help, and when they may be tried again.
 #[derive(Debug, Default)]
 pub(super) struct Refused([Option<Refusal>; 4]);
 

@@ -38,12 +38,13 @@ pub(super) struct Listed {
 /// Gives the bytes of the array with this number, and where in them it lies, row by row.
 pub(super) type Load<'a> = &'a dyn Fn(usize) -> Result<(Input, ArrayHeader)>;
 
-/// Opens those of the listed arrays that are asked for: readers of their rows if all are wanted as they are, otherwise as fields.
+/// Opens the listed arrays that are requested: as readers of their rows if all are wanted unchanged, otherwise as
+/// fields.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] for arrays of different numbers of rows, and for a part that there is not; [`ErrorKind::NotFound`]
-/// with the nearest name; why an array can't be read that was asked for; and those of `load`.
+/// [`ErrorKind::Config`] for arrays of different numbers of rows, and for a part that does not exist;
+/// [`ErrorKind::NotFound`] with the nearest name; the reason why a requested array can't be read; and those of `load`.
 pub(super) fn open(
     mut listed: Vec<Listed>,
     load: Load<'_>,
@@ -68,7 +69,7 @@ pub(super) fn open(
     Ok(set.into())
 }
 
-/// The same as fields, whatever they are wanted for.
+/// The same as fields, whatever is requested.
 ///
 /// # Errors
 ///
@@ -84,7 +85,7 @@ pub(super) fn open_fields(
     Ok(set.into())
 }
 
-/// What is left of a name without the word that names its part; `None` if that is not in it.
+/// The rest of a name without the word that names its part; `None` if the name does not contain it.
 fn without_part(name: &str, part: &str) -> Option<String> {
     let is_border = |byte: Option<&u8>| byte.is_none_or(|byte| b"_-./".contains(byte));
     let bytes = name.as_bytes();
@@ -100,13 +101,13 @@ fn without_part(name: &str, part: &str) -> Option<String> {
     Some(if rest.is_empty() { name.to_owned() } else { rest })
 }
 
-/// Arrays with as many rows each.
+/// Arrays with the same number of rows.
 struct ArraySet {
     path: PathBuf,
     infos: Vec<FieldInfo>,
-    /// Of each field, the number of its array in the file.
+    /// For each field, the number of its array in the file.
     numbers: Vec<usize>,
-    /// Of each field, whether it is read.
+    /// For each field, whether it is read.
     wanted: Vec<bool>,
     /// Those that are read.
     arrays: Vec<Option<FixedRecords>>,
@@ -185,7 +186,7 @@ impl ArraySet {
     }
 }
 
-/// The arrays that there are, for a message.
+/// The existing arrays, for a message.
 fn shown(listed: &[Listed]) -> String {
     const SHOWN: usize = 10;
     let one = |array: &Listed| match &array.header {

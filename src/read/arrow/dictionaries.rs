@@ -18,23 +18,23 @@ pub(super) type Dictionaries = HashMap<i64, ArrayRef>;
 
 const WHAT: &str = "the dictionaries of an Arrow file";
 
-/// One dictionary, from when it was written to when another took its place. What is appended changes none of its earlier values,
-/// so that all batches in between share it, and it is put together once.
+/// One dictionary, from the time it was written until another one replaced it. Appending changes none of its earlier
+/// values, so all batches in between share it, and it is assembled once.
 struct Version {
     parts: Vec<ArrayRef>,
     bytes: u64,
     is_used: bool,
 }
 
-/// Dictionaries while the messages of a file are read.
+/// Dictionaries while the messages of a file are being read.
 pub(super) struct Growing {
     versions: Vec<Option<Version>>,
     /// For each dictionary, its version.
     current: BTreeMap<i64, usize>,
-    /// The versions, each time that they had changed before a batch of records.
+    /// The versions, recorded before each batch of records for which they had changed.
     states: Vec<BTreeMap<i64, usize>>,
     is_changed: bool,
-    /// Whether values of dictionaries are dictionaries again, which must be complete when they are read.
+    /// Whether values of dictionaries are themselves dictionaries, which must be complete when they are read.
     are_nested: bool,
 }
 
@@ -54,11 +54,11 @@ impl Growing {
         }
     }
 
-    /// The number of the state that a batch of records has which follows now.
+    /// The number of the state for the next batch of records.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if there is no room for one more state.
+    /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if there is no memory for one more state.
     pub(super) fn of_batch(&mut self, reservation: &mut Reservation) -> Result<usize> {
         if self.is_changed {
             // A map of versions now, and one of arrays at the end.
@@ -72,7 +72,7 @@ impl Growing {
         Ok(self.states.len() - 1)
     }
 
-    /// Adds what `read` adds to dictionary `id` in the map that it is given.
+    /// Adds to dictionary `id` what `read` reads with the given map.
     pub(super) fn add(
         &mut self,
         (id, is_delta): (i64, bool),

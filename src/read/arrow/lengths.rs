@@ -1,11 +1,11 @@
-//! Whether a batch can have as many records as it says: what its columns hold must be there for each.
+//! Checks whether a batch can have as many records as it says: its columns must hold data for each record.
 
 use arrow_ipc::{BodyCompression, Buffer, CompressionType, FieldNode, MetadataVersion, RecordBatch};
 use arrow_schema::{DataType, Schema, UnionMode};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Most records of a batch that may exist without taking any byte: without columns, or with only missing values.
+/// Most records of a batch that may exist without taking any byte: with no columns, or with only missing values.
 const MOST_UNSEEN: u64 = 1 << 24;
 
 #[cold]
@@ -44,7 +44,7 @@ pub(super) fn check_records(
     Ok(())
 }
 
-/// How many bytes a byte may unpack to, by the densest block of each method.
+/// The largest number of bytes that one byte may unpack to, by the densest block of each method.
 fn growth(compression: BodyCompression<'_>) -> u64 {
     if compression.codec() == CompressionType::LZ4_FRAME { 255 } else { 1 << 15 }
 }

@@ -1,4 +1,4 @@
-//! The messages of Arrow's files and streams: where they are, checked before anything believes what they say.
+//! The messages of Arrow's files and streams: their positions, checked before any of their contents is trusted.
 
 use std::sync::Arc;
 
@@ -28,7 +28,7 @@ const MAX_HEADER: u64 = 256 << 20;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) start: u64,
-    /// Bytes of its description, including the words for its length.
+    /// Bytes of its description, including the words that hold its length.
     pub(super) header_len: u64,
     pub(super) body_len: u64,
 }
@@ -45,7 +45,7 @@ pub(super) enum Message {
     Records(Place, u64),
 }
 
-/// Whether a file is one of Arrow's: a file, or a stream that begins with its schema.
+/// Whether a file is an Arrow file, or an Arrow stream that begins with its schema.
 pub(super) fn is_arrow(head: &[u8]) -> bool {
     if head.starts_with(&MAGIC) || head.starts_with(&FEATHER_1) {
         return true;

@@ -21,7 +21,7 @@ use super::{AudioFiles, AudioFolderOptions, Label, SOUNDS, Tensors, is_folder, l
 #[derive(Clone, Copy, Debug)]
 pub struct AudioFolder;
 
-/// A sound that a field asks for, and beside the first one the class.
+/// A sound that a field requests, and with the first one the class.
 struct Asked<'a> {
     options: AudioOptions,
     tensors: Tensors<'a>,
@@ -166,7 +166,7 @@ impl Format for AudioFolder {
     }
 }
 
-/// As it is opened without fields.
+/// The reader as it is opened without fields.
 fn usual(options: &AudioFolderOptions, at: &Open<'_>) -> Result<AudioFiles> {
     AudioFiles::usual(at.files, at.path, &AudioOptions::default(), &options.saved_index, at.budget)
 }

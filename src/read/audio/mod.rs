@@ -29,16 +29,16 @@ pub use options::AudioFolderOptions;
 /// A longer file is refused where all of it must be read.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
-/// Files that are called like sound.
+/// Files with names of sounds.
 const SOUNDS: Wanted = Wanted { is: is_audio_name, saved_as: ["listing of sounds by class 1", "listing of sounds 1"] };
 
-/// Random access to sound files. Of a WAV file in a local folder, only the header and the wanted part are read; other
+/// Random access to sound files. For a WAV file in a local folder, only the header and the wanted part are read; other
 /// files are read as a whole.
 ///
 /// The tensors are the sound and its mask, and the class if there are classes.
 ///
-/// It holds about 12 bytes for each file in addition to the path below the root, 4 more if sounds keep their lengths,
-/// which count against the budget, and opens one file at a time.
+/// It holds about 12 bytes for each file in addition to the path below the root, and 4 more if sounds keep their
+/// lengths. All of this counts against the budget. It opens one file at a time.
 ///
 /// ```no_run
 /// use ringfeed::audio::{AudioCrop, AudioFiles, AudioOptions};
@@ -60,11 +60,11 @@ pub struct AudioFiles {
     files: Members,
     writer: Writer,
     tensors: Vec<TensorSpec>,
-    /// Frames of each file as they become known, `u32::MAX` before; of none if all have one length.
+    /// The number of frames of each file once it is known, `u32::MAX` before; empty if all sounds have one length.
     lengths: Box<[AtomicU32]>,
     #[expect(dead_code, reason = "held until the reader drops")]
     reservation: Reservation,
-    /// What decoders draw on.
+    /// The budget that decoders use.
     budget: MemoryBudget,
 }
 
@@ -74,7 +74,7 @@ impl fmt::Debug for AudioFiles {
     }
 }
 
-/// What a reader is made of.
+/// The parts of a reader.
 struct Parts<'a> {
     found: Found,
     storage: Files,
@@ -83,25 +83,25 @@ struct Parts<'a> {
     tensors: Tensors<'a>,
 }
 
-/// What the tensors are called, and what they are to the trainer.
+/// The names and roles of the tensors.
 struct Tensors<'a> {
     sound: &'a str,
     role: Role,
-    /// That of the classes, if it is wanted.
+    /// The tensor of the classes, if it is wanted.
     label: Option<Label<'a>>,
 }
 
 #[derive(Clone, Copy)]
 struct Label<'a> {
     name: &'a str,
-    /// The classes in the order of their indices, unless they are those that are found.
+    /// The classes in the order of their indices, if they are listed; otherwise they are found.
     listed: Option<&'a [String]>,
 }
 
 impl AudioFiles {
     /// The sounds in a folder, or a single file. If a subfolder holds any, each subfolder is a class, otherwise there
-    /// are no classes. Classes are sorted by name, the files below each, at any depth, by the bytes of their paths.
-    /// Files without the extension of a sound (wav, flac, mp3, ogg and others) are left out and counted.
+    /// are no classes. Classes are sorted by name. The files of a class, at any depth, are sorted by the bytes of their
+    /// paths. Files without the extension of a sound (wav, flac, mp3, ogg and others) are left out and counted.
     ///
     /// Without a rate in the options, the rate of the first file is used.
     ///
@@ -125,7 +125,7 @@ impl AudioFiles {
         Self::open_as(files, path, saved, sound.clone(), tensors, budget)
     }
 
-    /// The same, each sound whole and at its own rate.
+    /// The same, with each sound as a whole and at its own rate.
     fn unchanged(files: &Files, path: &Path, classes: Option<&[String]>, budget: &MemoryBudget) -> Result<Self> {
         let label = Some(Label { name: "label", listed: classes });
         let tensors = Tensors { sound: "audio", role: Role::Feature, label };
@@ -234,7 +234,7 @@ impl AudioFiles {
         Ok(())
     }
 
-    /// Reads what is wanted of a local file.
+    /// Reads the wanted part of a local file.
     fn read_part(&self, sample: Sample, piece: &mut Piece, path: &mut PathBuf) -> Result<()> {
         self.write_path(sample.id, path)?;
         let file = LocalFile::open(path)?;
@@ -271,12 +271,13 @@ impl AudioFiles {
     }
 }
 
-/// Of a storage the name tells.
+/// In a storage, the name decides.
 fn is_folder(files: &Files, path: &Path) -> bool {
     if files.are_local() { path.is_dir() } else { !is_audio_name(path) }
 }
 
-/// The files of a folder or a single one, a hash of their lengths, and whether they have classes, the names of which may be known.
+/// The files of a folder or a single one, a hash of their lengths, and whether they have classes, whose names may be
+/// known.
 fn list(files: &Files, path: &Path, saved: &SavedIndex, has_classes: bool) -> Result<(Found, u64, bool)> {
     let (found, sizes, labelled) = if !is_folder(files, path) {
         let mut found = Found::default();
@@ -309,7 +310,7 @@ fn list(files: &Files, path: &Path, saved: &SavedIndex, has_classes: bool) -> Re
     Ok((found, sizes, labelled))
 }
 
-/// What a file says of its sound.
+/// The properties of the sound in a file.
 fn look_at(files: &Files, path: &Path) -> Result<Sound> {
     let mut bytes = Vec::new();
     match files.are_local() {
@@ -321,7 +322,7 @@ fn look_at(files: &Files, path: &Path) -> Result<Sound> {
     }
 }
 
-/// The same of a local file, of which all is read into `bytes` unless it is a WAV file.
+/// The same for a local file, which is read completely into `bytes` unless it is a WAV file.
 fn look_at_local(path: &Path, bytes: &mut Vec<u8>) -> Result<Sound> {
     let file = LocalFile::open(path)?;
     let mut head = [0; 12];
@@ -350,13 +351,13 @@ impl ReadAt for LocalFile {
 #[derive(Default)]
 struct Worker {
     path: PathBuf,
-    /// One a position in the job.
+    /// One for each position in the job.
     pieces: Vec<Piece>,
-    /// A file that is measured, apart from those that are fetched.
+    /// A file that is measured, separate from those that are fetched.
     whole: Vec<u8>,
 }
 
-/// What is read of a file: the part that is wanted, or all of it.
+/// The bytes that are read of a file: the wanted part, or all of it.
 #[derive(Default)]
 struct Piece {
     bytes: Vec<u8>,
@@ -395,7 +396,7 @@ impl RecordReader for AudioFiles {
         Ok(Extents::of_length(length))
     }
 
-    /// Which part is wanted follows from the sample's key, which only a job has: here all of the file is read.
+    /// Which part is wanted depends on the sample's key, which only a job has, so the whole file is read here.
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         super::check_record(samples[nth], self.len())?;
         let sample = samples[nth];

@@ -1,4 +1,4 @@
-//! Settings of earlier versions, which said in options what becomes of each sound: said as the fields that it is.
+//! Settings of earlier versions, in which options said how each sound is decoded: translated to fields.
 
 use serde::Deserialize;
 
@@ -20,11 +20,11 @@ struct Old {
     classes: Option<Vec<String>>,
 }
 
-/// What to write in place of options that say what becomes of sounds.
+/// What to write instead of options that say how sounds are decoded.
 ///
 /// # Errors
 ///
-/// What was wrong with them in the first place.
+/// The original error.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
     let Some((key, old)) = old_among(options, &OLD)? else { return Ok(None) };
     let Old { rate, length, crop, channels, dtype, classes } = old;

@@ -118,7 +118,7 @@ impl Varying {
         Ok(self.slots - 1)
     }
 
-    /// Takes a place in [`Context::staged`].
+    /// Takes a number in [`Context::staged`].
     pub(super) fn stage(&mut self) -> usize {
         self.stages += 1;
         self.stages - 1

@@ -12,7 +12,7 @@ use super::contract::{Context, Decode, Made, Varying};
 use super::number::{check_missing, write_array, write_number};
 use crate::read::container::Value;
 
-/// Whether the field's values are lists, as far as the request or the container tells.
+/// Whether the field's values are lists, as far as the request or the container says.
 pub(super) fn of_lists(numbers: &Numbers, several: bool, infos: &[Option<&FieldInfo>]) -> bool {
     let is_list = |info: &&FieldInfo| !info.shape.is_empty();
     let shaped = numbers.shape.as_ref().is_some_and(|shape| shape.iter().any(|dim| *dim != 1));

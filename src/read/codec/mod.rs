@@ -71,7 +71,7 @@ pub(super) fn make(
     made.map_err(|error| error.at_column(name))
 }
 
-/// Whether a codec makes something of text.
+/// Whether a codec uses text.
 pub(super) fn reads_text(field: &Field) -> bool {
     match &field.codec {
         Codec::Text { .. } => true,

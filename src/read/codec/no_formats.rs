@@ -2,7 +2,7 @@
 
 use crate::read::fields::Field;
 
-/// No codec that is left looks at a value to be made.
+/// None of the remaining codecs needs to look at a value.
 pub(in crate::read) fn needs_first(_: &Field) -> bool {
     false
 }

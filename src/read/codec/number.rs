@@ -102,8 +102,8 @@ fn gather<'a>(numbers: Numbers<'_>, places: &[(usize, usize)], room: &'a mut [u6
     Numbers::of(dtype, bytes)
 }
 
-/// Writes numbers as element `nth` of `count` in each row of `rows`, which are of the same type; `places` says in which row, and
-/// which number.
+/// Writes numbers as element `nth` of `count` in each row of `rows`, which all have the same type; `places` gives the
+/// row and the position of each number.
 fn scatter(
     numbers: Numbers<'_>,
     places: impl Iterator<Item = (usize, usize)>,
@@ -122,8 +122,9 @@ fn scatter(
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Data`] for what is no number, or none that the tensor's type has: an integer type takes whole numbers that it
-/// holds, a floating point type rounds to the nearest, and refuses what is too large for it unless it was infinite before.
+/// [`ErrorKind::Data`] for a value that is not a number, or that the tensor's type can't hold: an integer type takes
+/// whole numbers in its range. A floating point type rounds to the nearest number, and refuses what is too large for it
+/// unless it was infinite before.
 #[inline]
 pub(super) fn write_number(tensor: &mut TensorMut<'_>, at: usize, value: Value<'_>, missing: Missing) -> Result<()> {
     match value {

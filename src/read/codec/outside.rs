@@ -1,4 +1,4 @@
-//! Codecs that another room brings.
+//! Codecs that another module defines.
 
 use crate::error::Result;
 use crate::read::container::{FieldInfo, Value};

@@ -1,4 +1,4 @@
-//! Boxes and key points that go the way of their picture.
+//! Boxes and key points that are transformed like their picture.
 
 use crate::decode::ImageOptions;
 use crate::decode::image::{Step, follow, header};
@@ -17,7 +17,7 @@ struct TargetsCodec {
     picture: ImageOptions,
     /// Format of the values.
     format: TargetFormat,
-    /// Format of the tensor.
+    /// Its format in the tensor.
     result_format: TargetFormat,
     most: usize,
     longer: Longer,

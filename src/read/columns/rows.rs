@@ -1,7 +1,7 @@
-//! Numbers of several columns, record by record.
+//! Numbers of several columns, stored record by record.
 //!
-//! A record that is drawn at random from columns costs a cache line for each of its numbers. Where they lie together, it costs
-//! a few.
+//! Reading a record at random from columns costs a cache line for each of its numbers. If the numbers are stored
+//! together, it costs a few.
 
 use arrow_buffer::{ArrowNativeType, Buffer, ScalarBuffer};
 

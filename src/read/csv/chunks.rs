@@ -1,8 +1,8 @@
 //! Where the records of a large file begin, found chunk by chunk on several threads.
 //!
 //! A chunk begins after a line end, which may be inside quotes; this depends on the chunks before it. So each chunk is
-//! read in two ways at once, as if it began with a line and as if it began inside quotes. Both soon agree (or there is
-//! no quote, and the second has nothing to read). Only the choice between them is made in order.
+//! read in two ways at the same time: as if it began with a line, and as if it began inside quotes. Both soon agree (or
+//! there is no quote, and the second has nothing to read). Only the choice between them is made in order.
 
 use std::ops::Range;
 
@@ -20,7 +20,8 @@ use crate::read::records::RecordIndex;
 /// How many bytes of the file are one job.
 const CHUNK_BYTES: u64 = 1 << 20;
 
-/// The records of `input` after the header; `None` if anything is wrong. Reading from front to back then tells what.
+/// The records of `input` after the header; `None` if anything is wrong. Reading from front to back then finds the
+/// error.
 pub(super) fn find_records(
     input: &Input,
     dialect: &Dialect,
@@ -48,7 +49,7 @@ fn unclear() -> Error {
 }
 
 /// The lines that belong to a chunk: those that end in it, except for the first of them (it belongs to an earlier
-/// chunk, unless there is none), and the line that begins in it and ends after it.
+/// chunk, if there is one), and the line that begins in it and ends after it.
 struct Lines<'a> {
     begin: u64,
     bytes: &'a [u8],
@@ -136,7 +137,7 @@ struct Chunk {
 
 #[derive(Debug, Default, PartialEq)]
 struct Inside {
-    /// Where the record ends that began in an earlier chunk; `None` if it ends in a later one.
+    /// The end of the record that began in an earlier chunk; `None` if it is in a later one.
     end: Option<u32>,
     /// The records after it, up to the first that is also in `fresh`.
     own: Vec<u32>,
@@ -237,12 +238,12 @@ impl Records<'_> {
         None
     }
 
-    /// Where the record ends in whose middle the chunk begins.
+    /// The end of the record that the beginning of the chunk is in.
     fn leave_quotes(&mut self) -> Option<usize> {
         self.end(0, Progress::inside_quotes())
     }
 
-    /// Where the content of the record at `begin` ends; the reader then stands behind the record.
+    /// The end of the content of the record at `begin`; the reader is then after the record.
     fn end(&mut self, begin: usize, mut progress: Progress) -> Option<usize> {
         let rest = &self.bytes[begin..];
         let end = self.dialect.find_end(rest, &mut progress);
@@ -262,7 +263,7 @@ struct Merge {
     /// Whether the first record must still be left out.
     skip: bool,
     limit: u64,
-    /// Where the record begins that has an open quote.
+    /// The beginning of the record that has an open quote.
     open: Option<u64>,
 }
 

@@ -45,8 +45,8 @@ impl Classes {
     }
 }
 
-/// Hashes short texts eight bytes at a time: looking a class up costs half of what it costs with the standard library's
-/// hash. Its seed differs from table to table, so that no file can make all its classes collide.
+/// Hashes short texts eight bytes at a time: looking up a class costs half as much as with the standard library's hash.
+/// The seed differs from table to table, so that no file can make all its classes collide.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct TextHash(u64);
 

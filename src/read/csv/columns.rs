@@ -83,7 +83,7 @@ impl Plan {
     ///
     /// # Errors
     ///
-    /// Where nothing has to be learnt, those of [`new`](Self::new): said before a large file is read.
+    /// If nothing has to be learnt, those of [`new`](Self::new), reported before a large file is read.
     pub(crate) fn begin(
         format: &Format,
         choice: &Choice,

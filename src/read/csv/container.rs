@@ -23,9 +23,9 @@ pub(super) struct CsvTable {
     format: Format,
     missings: Missings,
     fields: Vec<FieldInfo>,
-    /// Which columns were asked for.
+    /// Which columns were requested.
     found: Vec<bool>,
-    /// Which of them as text: their numbers are those behind the last column.
+    /// Which of them were requested as text: their numbers follow that of the last column.
     texts: Vec<bool>,
     stored_bytes: u64,
 }

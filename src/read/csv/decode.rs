@@ -58,7 +58,7 @@ impl Plan {
         }
     }
 
-    /// Adds from what the type of `tensor` was inferred, which a value does not fit.
+    /// Adds the basis on which the type of `tensor` was inferred, if a value does not fit it.
     #[cold]
     fn explained(&self, Fault { error, at }: Fault, tensor: usize, raw: &[u8], quoted: bool) -> Fault {
         let mut buffer = Vec::new();
@@ -139,7 +139,7 @@ impl Plan {
         Ok(())
     }
 
-    /// Numbers of 16 bits: the 32-bit numbers, rounded after their transformation.
+    /// Numbers of 16 bits: the numbers of 32 bits, rounded after their transformation.
     fn halves<T: FieldNumber + Into<f32>>(
         &self,
         run: &Run,

@@ -54,7 +54,7 @@ pub(crate) struct Found {
 }
 
 impl Dialect {
-    /// Finds the records in the bytes read from `base` on, without the first `skip`.
+    /// Finds the records in the bytes that were read from `base` on, without the first `skip` bytes.
     pub(crate) fn push_records(&self, read: &mut RecordBytes, base: usize, skip: usize) {
         let (bytes, spans) = read.unparted(base);
         let records = self.records(bytes).skip(skip);
@@ -106,12 +106,12 @@ impl Dialect {
         }
     }
 
-    /// Where the quote begins that is still open at the end of the file.
+    /// The beginning of the quote that is still open at the end of the file.
     pub(super) fn left_open(&self, bytes: &[u8], progress: &Progress) -> Option<usize> {
         progress.open.filter(|_| bytes.get(progress.at..) != Some(&[self.quote]))
     }
 
-    /// Where the content of the record ends whose terminator is at `end`.
+    /// The end of the content of the record whose terminator is at `end`.
     pub(super) fn content(&self, bytes: &[u8], end: usize) -> usize {
         let cr = end > 0 && bytes[end - 1] == b'\r' && self.terminator == b'\n';
         end - usize::from(cr)
@@ -155,8 +155,8 @@ impl Dialect {
         self.comment.is_none() && self.blanks == Blanks::Content && !has_quote()
     }
 
-    /// The length of the record at the start of `bytes`, which reach up to the next one, if they are plain: its end is
-    /// not searched for.
+    /// The length of the record at the start of `bytes`, which end where the next one begins, if records are plain: its
+    /// end is not searched for.
     #[inline]
     pub(super) fn plain_len(&self, bytes: &[u8]) -> usize {
         let ends_with = |len: usize| len > 0 && bytes[len - 1] == self.terminator;

@@ -1,8 +1,8 @@
-//! Where records end, found for 64 bytes at a time: with quotes, a record of ordinary length has several bytes that
-//! matter, and to search for one after another costs more than to look at all of them.
+//! Ends of records, found for 64 bytes at a time. With quotes, a record of ordinary length has several bytes that
+//! matter, and searching for them one after another costs more than looking at all bytes.
 //!
-//! If every quote opens or closes a quoted field, or is doubled inside of one, then a byte is inside quotes if the number
-//! of quotes up to it is odd. Where a quote stands elsewhere, this stops.
+//! If every quote opens or closes a quoted field, or is doubled inside one, then a byte is inside quotes if the number
+//! of quotes up to it is odd. At a quote in any other place, the search stops.
 
 use super::dialect::Dialect;
 use super::vectors::{self, BLOCK, Masks};
@@ -10,8 +10,8 @@ use super::vectors::{self, BLOCK, Masks};
 /// Number of blocks whose masks are made together.
 const BLOCKS: usize = 32;
 
-/// Gives begin and end (before its terminator) of each record that `bytes`, which begin with a record, contain whole,
-/// as long as `give` returns `true`. Returns where the first record begins that it did not give.
+/// Gives begin and end (before its terminator) of each complete record in `bytes`, which begin with a record, as long
+/// as `give` returns `true`. Returns the beginning of the first record that was not given.
 ///
 /// For a dialect with quotes and without comments.
 pub(super) fn whole_records(bytes: &[u8], dialect: &Dialect, mut give: impl FnMut(usize, usize) -> bool) -> usize {

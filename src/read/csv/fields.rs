@@ -108,7 +108,7 @@ impl<'a> Fields<'a> {
         count
     }
 
-    /// Where the field ends that is at the start of `rest`.
+    /// The end of the field at the start of `rest`.
     fn extent(&self, rest: &[u8]) -> Extent {
         let delimiter = |from: usize| memchr(self.dialect.delimiter, &rest[from..]).map_or(rest.len(), |at| from + at);
         if !self.quoted || rest.first() != Some(&self.dialect.quote) {

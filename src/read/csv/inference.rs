@@ -195,7 +195,7 @@ impl Inference {
         Ok(is_new || !open.is_empty())
     }
 
-    /// The columns whose names must be taken from all records.
+    /// The columns whose names must be collected from all records.
     pub(super) fn named(&self) -> Vec<usize> {
         self.kinds.keys().copied().collect()
     }
@@ -216,7 +216,7 @@ impl Inference {
         }
     }
 
-    /// Collects the names that another file of all did not have to be asked for: `named` are those that it was.
+    /// Collects further names from one of several files: its names of the columns in `named` are collected already.
     pub(super) fn add_names(&mut self, rows: &Rows, named: &[usize], format: &Format, threads: usize) -> Result<()> {
         let mut open = open_columns(format, &self.choice, self.seen().as_deref())?;
         open.retain(|column| !named.contains(column));
@@ -337,7 +337,7 @@ impl Inference {
         self.counts.iter().sum()
     }
 
-    /// Of how many records types were inferred, in words; `None` if of all.
+    /// The number of records from which types were inferred, in words; `None` if from all records.
     pub(super) fn basis(&self) -> Option<String> {
         let (looked_at, records) = (self.looked_at(), self.records);
         match self.sample {
@@ -413,7 +413,7 @@ fn each_field(
     }
 }
 
-/// A field of a record of `columns` fields without quotes, from the nearer end: labels often stand last.
+/// A field of a record of `columns` fields without quotes, searched from the nearer end, because labels are often last.
 fn field_of(raw: &[u8], delimiter: u8, column: usize, columns: usize) -> &[u8] {
     if column + 1 == columns {
         // A loop: names are shorter than what a search by vectors pays for.

@@ -8,8 +8,8 @@ use crate::sync::Mutex;
 /// The number of line ends is kept for each step of so many bytes.
 const STEP: usize = 32 << 10;
 
-/// In which line of a file a byte is. Lines are counted only when something is wrong, and not again for the next error,
-/// as far as the memory budget has room for the counts.
+/// Finds the line of a byte in a file. Lines are counted only when there is an error. The counts are kept for the next
+/// error, as far as the memory budget has room.
 #[derive(Debug)]
 pub(super) struct Lines(Mutex<Kept>);
 

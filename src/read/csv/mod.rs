@@ -1,9 +1,10 @@
 //! Comma-separated values (RFC 4180 and its many relatives), plain, compressed or in another encoding.
 //!
-//! Reading order: `options` and `choice` (what a user says), `text` (bytes to UTF-8), `dialect`, `scan` and `fields` (text to records
-//! to fields), `format` (delimiter and header), `number`, `vectors`, `value`, `kind` and `classes` (what a field is, and a column), `inference` (what is learnt of the columns),
-//! `columns` (what feeds what), `decode` (a record to numbers); then the sources: [`CsvReader`] here with `open`, `chunks`, `ends`, `rows`
-//! and `lines`, [`CsvStream`] in `stream`, and `summary` for `inspect`.
+//! Reading order: `options` and `choice` (what the user asks for), `text` (bytes to UTF-8), `dialect`, `scan` and
+//! `fields` (text to records to fields), `format` (delimiter and header), `number`, `vectors`, `value`, `kind` and
+//! `classes` (the meaning of a field, and of a column), `inference` (what is learnt about the columns), `columns`
+//! (which column goes to which tensor), `decode` (a record to numbers). Then follow the sources: [`CsvReader`] here
+//! with `open`, `chunks`, `ends`, `rows` and `lines`, [`CsvStream`] in `stream`, and `summary` for `inspect`.
 
 mod cells;
 mod choice;
@@ -76,13 +77,13 @@ pub(crate) use summary::Figures;
 pub(crate) use text::Text;
 pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, holds_integer, is_decimal, with_element};
 
-/// The records of a CSV file at random.
+/// Random access to the records of a CSV file.
 ///
-/// Opening reads the file once, to find where each record begins (about two bytes of memory a record), looks at some of
-/// the records for the types of the columns, and reads it once more if the names of classes are to be found
-/// ([`CsvOptions`] says when). It uses [`CsvOptions::threads`] threads of its own, which have ended when it returns. A
-/// compressed file, or one in another encoding than UTF-8, is unpacked at that time, to memory or beyond 1 GiB to a
-/// temporary file; [`CsvStream`] reads such a file without that.
+/// Opening reads the file once, to find the beginning of each record (about two bytes of memory per record). It looks
+/// at some of the records for the types of the columns, and reads the file once more if the names of classes must be
+/// found ([`CsvOptions`] says when). It uses [`CsvOptions::threads`] threads of its own, which have ended when it
+/// returns. A compressed file, or one in another encoding than UTF-8, is unpacked at that time, to memory or beyond 1
+/// GiB to a temporary file. [`CsvStream`] reads such a file without unpacking it as a whole.
 ///
 /// ```
 /// use ringfeed::csv::{CsvOptions, CsvReader};
@@ -115,7 +116,7 @@ struct CsvScratch {
 }
 
 impl CsvReader {
-    /// Opens the file at `path` and reads it once, with the tensors that are usual; see [`CsvOptions`].
+    /// Opens the file at `path` and reads it once, with the default tensors; see [`CsvOptions`].
     ///
     /// # Errors
     ///
@@ -127,8 +128,8 @@ impl CsvReader {
         Self::with_fields(path, &[], options)
     }
 
-    /// As [`open`](Self::open), with the tensors of these fields: numbers, classes, categories and text. Other fields need a
-    /// [`Loader`](crate::Loader).
+    /// Like [`open`](Self::open), with the tensors of these fields: numbers, classes, categories and text. Other fields
+    /// need a [`Loader`](crate::Loader).
     ///
     /// # Errors
     ///
@@ -137,8 +138,9 @@ impl CsvReader {
         Self::open_in(&Files::local(), path, fields, options, &MemoryBudget::unlimited())
     }
 
-    /// As [`with_fields`](Self::with_fields), one of these files; the row index and an unpacked file count against `budget`. An
-    /// index is saved of local files alone. No fields are those of [`open`](Self::open).
+    /// Like [`with_fields`](Self::with_fields), for one of these files; the row index and an unpacked file count
+    /// against `budget`. An index is saved only for local files. Without fields, the tensors are those of
+    /// [`open`](Self::open).
     ///
     /// # Errors
     ///
@@ -241,18 +243,18 @@ impl CsvReader {
             .map_err(|Fault { error, at }| self.rows.locate(error, id, self.rows.start(id) + at as u64))
     }
 
-    /// The names of all columns, fed or not.
+    /// The names of all columns, used or not.
     pub fn columns(&self) -> &[String] {
         &self.plan.names
     }
 
-    /// Whether the first record was taken for the header.
+    /// Whether the first record is the header.
     pub fn has_header(&self) -> bool {
         self.header
     }
 
-    /// The names of each column of a tensor of [categories](crate::field::Category), given or found: what the field takes for
-    /// another file. `None` if there is no such tensor.
+    /// The names of each column of a tensor of [categories](crate::field::Category), given or found, as the field takes
+    /// them for another file. `None` if there is no such tensor.
     pub fn categories(&self, tensor: &str) -> Option<Vec<Vec<String>>> {
         self.plan.categories(tensor)
     }

@@ -1,7 +1,6 @@
 //! Numbers from text, fast: eight digits at a time, and one division where that is as good as exact arithmetic.
 //!
-//! All other numbers are left to the callers' slower parsers, so that every result is that of the standard library's
-//! parser.
+//! All other numbers are left to the callers' slower parsers, so every result is that of the standard library's parser.
 
 use crate::decode::{odd_beside, odd_f32};
 

@@ -61,7 +61,7 @@ enum OldValues {
 ///
 /// # Errors
 ///
-/// What was wrong with them in the first place.
+/// The original error.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
     let old = old_among::<Old>(options, &OLD)?;
     Ok(old.map(|(key, old)| instead_of(key, &old.fields())))

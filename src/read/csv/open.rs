@@ -95,7 +95,7 @@ pub(super) fn open_rows(
     Ok(rows)
 }
 
-/// The lines of a file, without empty ones, as records. Only those `options` count that say how a file is read.
+/// The lines of a file, without empty ones, as records. Only the `options` that say how a file is read are used.
 ///
 /// # Errors
 ///

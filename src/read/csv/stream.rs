@@ -72,7 +72,7 @@ impl CsvStream {
         Ok(Text::open_in(files, path, options.encoding.as_deref())?.is_packed())
     }
 
-    /// Opens the file at `path`, with its usual tensors. If types or names must be inferred (see [`CsvOptions`]), the
+    /// Opens the file at `path`, with its default tensors. If types or names must be inferred (see [`CsvOptions`]), the
     /// file is read once.
     ///
     /// # Errors

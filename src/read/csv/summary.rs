@@ -55,7 +55,7 @@ impl CsvSummary {
         Self::of_files(&[path.as_ref().to_owned()], options)
     }
 
-    /// The same for files that are read as one. What is not a figure or a record comes from the first file.
+    /// The same for files that are read as one. Everything except statistics and records comes from the first file.
     ///
     /// # Errors
     ///
@@ -142,7 +142,7 @@ impl<'a> Figures<'a> {
         }
     }
 
-    /// Observes all records of a file, which `keep` sees, too; returns their number.
+    /// Observes all records of a file, passes each to `keep` as well, and returns their number.
     pub(crate) fn observe_all<R: Read>(
         &mut self,
         scan: &mut Scan<R>,

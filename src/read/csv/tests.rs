@@ -1,4 +1,4 @@
-//! The `csv` crate is the judge of where records and fields end.
+//! The `csv` crate is the reference for the ends of records and fields.
 
 use std::path::Path;
 

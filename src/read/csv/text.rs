@@ -10,7 +10,7 @@ use crate::read::foreign::{UTF_32, utf_16};
 use super::encoding::Encoding;
 use super::options::CsvOptions;
 
-/// How much of a file decides whether it is UTF-16 without saying so, and how much is enough for that.
+/// How many bytes of a file are checked for unmarked UTF-16, and how many are enough for that.
 const HEAD_BYTES: u64 = 64;
 const ENOUGH_BYTES: usize = 16;
 

@@ -1,4 +1,4 @@
-//! In place of other encodings of text, in a build without the feature `encodings`.
+//! Replaces other encodings of text in a build without the feature `encodings`.
 
 use std::path::Path;
 
@@ -33,7 +33,7 @@ impl Encoding {
         self.0
     }
 
-    /// What fails when it is read.
+    /// The error for reading it.
     pub(super) fn decoded(self, path: &Path, _: Bytes) -> Bytes {
         Box::new(NotRead(Some(
             Error::new(ErrorKind::Unsupported, format!("{} text: {NOT_BUILT}", self.0)).at_path(path),

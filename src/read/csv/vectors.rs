@@ -1,8 +1,8 @@
 //! Numbers of neighbouring fields by vector instructions: 64 bytes are searched for delimiters at a time, and a field becomes
 //! a [`Decimal`] as a whole.
 //!
-//! By words, where a field ends is known when its digits have been read, and only then where the next one begins. Here
-//! ends are known beforehand, so that the processor works on several fields at the same time.
+//! When fields are read word by word, the end of a field is known only after its digits have been read, and so is the
+//! beginning of the next one. Here all ends are known first, so the processor works on several fields at the same time.
 
 use super::value::FieldNumber;
 
@@ -143,8 +143,8 @@ mod avx2 {
         u64::from(mask(high)) << 32 | u64::from(mask(low))
     }
 
-    /// Moves the digits before the point, whose index this is, to the place of the point, and puts a zero first.
-    /// Without a point, nothing moves.
+    /// Moves the digits before the point, whose index is the row of this table, to the place of the point, and puts a
+    /// zero first. Without a point, nothing moves.
     const CLOSED: [[u8; FIELD]; FIELD + 1] = {
         let mut closed = [[0; FIELD]; FIELD + 1];
         let mut point = 0;

@@ -17,12 +17,12 @@ use super::decode::Targets;
 pub(crate) struct GivenFields {
     reader: FieldReader,
     names: Vec<String>,
-    /// Of each name: the tensor that takes a single number of it, if nothing says whether it holds lists.
+    /// For each name: the tensor that takes a single number from it, if nothing says whether it holds lists.
     singles: Vec<Option<String>>,
     is_variable: bool,
 }
 
-/// No records, whose fields are called so; of some of them, more is known.
+/// A container without records, whose fields have these names; some of them are described further.
 struct Named {
     names: Vec<String>,
     infos: Vec<FieldInfo>,
@@ -46,7 +46,7 @@ impl Container for Named {
             .ok_or_else(|| Error::new(ErrorKind::Config, "values are given by name; name the field that it comes from"))
     }
 
-    /// Texts have numbers of their own, behind the others.
+    /// Fields as text have separate numbers, after the others.
     fn find_text(&mut self, field: &ColumnRef) -> Result<usize> {
         self.find(field).map(|number| self.names.len() + number)
     }
@@ -65,12 +65,12 @@ impl Container for Named {
 }
 
 impl GivenFields {
-    /// The tensors of these fields, in this order. Where a field names a file, the value is what lies in that file. The tensors
-    /// `lists` are lists of any length, unless their fields say otherwise.
+    /// The tensors of these fields, in this order. If a field names a file, the value is the content of that file. The
+    /// tensors `lists` are lists of any length, unless their fields say otherwise.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a field of which only the records of a source tell what becomes of it, or that draws at random.
+    /// [`ErrorKind::Config`] for a field that depends on the records of a source, or that is random.
     pub(crate) fn new(fields: &[(String, Field)], lists: &[&str], budget: &MemoryBudget) -> Result<Self> {
         let (mut names, mut singles): (Vec<String>, Vec<Option<String>>) = (Vec::new(), Vec::new());
         let mut infos = Vec::new();
@@ -119,7 +119,7 @@ impl GivenFields {
         self.reader.tensors()
     }
 
-    /// What the fields are called.
+    /// The names of the fields.
     pub(crate) fn names(&self) -> &[String] {
         &self.names
     }
@@ -138,12 +138,12 @@ impl GivenFields {
         self.reader.measure_values(|visit| read(&mut |number, value| self.visit_both(number, value, visit)))
     }
 
-    /// Writes the tensors of a record whose values `read` gives, by the places of their [names](Self::names); a field without one
-    /// has none.
+    /// Writes the tensors of a record whose values `read` gives, by the positions of their [names](Self::names); a
+    /// field that is not given is missing.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what a loader would call a bad record.
+    /// [`ErrorKind::Data`] for what a loader would treat as a bad record.
     pub(crate) fn decode(
         &self,
         read: impl FnOnce(&mut Visit<'_>) -> Result<()>,
@@ -159,12 +159,12 @@ impl GivenFields {
         self.reader.decode_values(RandomKey::new(0), scratch, row, &Targets::default(), read)
     }
 
-    /// The number of a name's field as text, under which words for missing values are given once more.
+    /// The number of a name's field as text, for which words for missing values are given again.
     pub(crate) fn number_of_text(&self, number: usize) -> usize {
         self.names.len() + number
     }
 
-    /// Gives the value of a field to what is made of it, and to what is made of its text.
+    /// Gives the value of a field to both of its uses: as a value and as text.
     fn visit_both(&self, number: usize, value: Value<'_>, visit: &mut Visit<'_>) -> Result<()> {
         visit(number, value)?;
         if number < self.names.len() { visit(self.number_of_text(number), value) } else { Ok(()) }
@@ -204,7 +204,7 @@ fn is_list(value: &Value<'_>) -> bool {
     }
 }
 
-/// What is said of a list where the data alone would tell that there are lists.
+/// The error for a list where only data could show that there are lists.
 #[cold]
 fn no_list(tensor: &str) -> Error {
     let message = "a list, where the field says nothing of lists, and there is no data to tell: give it `list`, \

@@ -1,6 +1,6 @@
-//! A reader of any container by any codecs, as `fields` say. It is made here, from what `scan` finds in the records,
-//! and workers run `decode`; `files` opens the files that fields name, `lengths` keeps measured lengths, and `given`
-//! makes tensors of values that a caller gives.
+//! A reader of any container by any codecs, as `fields` say. This module makes it, from what `scan` finds in the
+//! records, and workers run `decode`. `files` opens the files that fields name, `lengths` keeps measured lengths, and
+//! `given` makes tensors from values that a caller gives.
 
 mod decode;
 mod files;

@@ -1,4 +1,4 @@
-//! What is searched in all records, or in the first ones, when a reader is made.
+//! Searches all records, or the first ones, when a reader is made.
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::codec::{Names, needs_first, needs_names, reads_text};

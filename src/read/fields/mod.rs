@@ -249,17 +249,18 @@ impl Numbers {
         self
     }
 
-    /// Lists of any length, padded to the longest one of their batch, with a mask. Without it, the data decide whether a field holds
-    /// lists: of one length, of many, or single numbers. Where [single records are served](crate::Loader::serve), there are no data.
+    /// Lists of any length, padded to the longest one of their batch, with a mask. Without this setting, the data
+    /// decide whether a field holds lists: of one length, of different lengths, or single numbers. If [single records
+    /// are served](crate::Loader::serve), there are no data.
     #[must_use]
     pub fn list(mut self) -> Self {
         self.list = true;
         self
     }
 
-    /// Stores lists one after another, without padding: one tensor holds the numbers of all lists of a batch. In place of a mask there is
-    /// a tensor with the suffix `_offsets`, `i64 [samples + 1]`, which says where each list begins and where the last one ends. For a
-    /// sparse matrix in compressed rows (CSR), the offsets are `indptr`.
+    /// Stores lists one after another, without padding: one tensor holds the numbers of all lists of a batch. Instead
+    /// of a mask there is a tensor with the suffix `_offsets`, `i64 [samples + 1]`, which says where each list begins
+    /// and where the last one ends. For a sparse matrix in compressed rows (CSR), the offsets are `indptr`.
     #[must_use]
     pub fn ragged(mut self) -> Self {
         self.ragged = true;

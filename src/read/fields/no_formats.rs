@@ -8,7 +8,7 @@ use crate::read::container::FieldInfo;
 
 use super::{Codec, Field};
 
-/// What stands for the settings of such fields: there are no values of it.
+/// Replaces the settings of such fields: it has no values.
 #[derive(Clone, Copy)]
 pub(super) enum LeftOut {}
 
@@ -72,12 +72,12 @@ pub(super) fn left_out(codec: &str) -> String {
     format!("{codec:?} needs Ringfeed's feature `formats`")
 }
 
-/// Why the field that this word alone stands for can't be had.
+/// Why the field with this word alone isn't available.
 pub(super) fn named(word: &str) -> Option<Result<Field, String>> {
     matches!(word, "image" | "array").then(|| Err(left_out(word)))
 }
 
-/// No field of a picture or a sound has a geometry where there are none.
+/// No field has a geometry here, because there are no pictures or sounds.
 pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
     fields.to_vec()
 }

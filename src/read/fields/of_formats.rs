@@ -66,7 +66,7 @@ pub(in crate::read) fn no_column(codec: &Codec) -> Option<&'static str> {
     }
 }
 
-/// What is wrong with a codec by itself.
+/// Faults of a codec on its own.
 pub(super) fn faults(codec: &Codec) -> Vec<String> {
     match codec {
         Codec::Image(image) => {
@@ -79,7 +79,7 @@ pub(super) fn faults(codec: &Codec) -> Vec<String> {
     }
 }
 
-/// Faults of an option that fields call by another key.
+/// The faults of an option that has another key in fields.
 fn said_as(key: &str, option: &str, faults: Vec<String>) -> Vec<String> {
     let said = |fault: String| match fault.strip_prefix(option) {
         Some(rest) if rest.starts_with(": ") => format!("{key}{rest}"),

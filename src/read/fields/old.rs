@@ -9,7 +9,7 @@ use super::{ByName, Field};
 ///
 /// # Errors
 ///
-/// What is wrong with them.
+/// The original error.
 pub(crate) fn old_among<'o, T: DeserializeOwned>(
     options: &'o Node,
     names: &[&str],

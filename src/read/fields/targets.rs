@@ -154,7 +154,7 @@ macro_rules! goes_with_a_picture {
                 self
             }
 
-            /// The fields that hold width and height of the upright picture.
+            /// The fields with width and height of the upright picture.
             #[must_use]
             pub fn size_from(mut self, width: impl Into<ColumnRef>, height: impl Into<ColumnRef>) -> Self {
                 self.0.size_from = Some([width.into(), height.into()]);

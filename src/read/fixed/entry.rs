@@ -10,7 +10,7 @@ use crate::read::{ColumnRef, RecordReader};
 
 use super::Wanted;
 
-/// The tensor that is a record without changes, except perhaps for the element type; `None` for a field that becomes
+/// The tensor that is an unchanged record, except perhaps for its element type; `None` for a field that becomes
 /// something else.
 pub(in crate::read) fn plain<'a>(name: &'a str, field: &'a Field) -> Option<Wanted<'a>> {
     let (dtype, shape) = match &field.codec {
@@ -25,11 +25,11 @@ pub(in crate::read) fn plain<'a>(name: &'a str, field: &'a Field) -> Option<Want
     (!field.is_file && !field.is_several()).then_some(wanted)
 }
 
-/// The same for a reader, which gives nothing else, but also classes that are their own indices.
+/// The same for a reader, which gives only such tensors and also classes that are their own indices.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] for what only a loader makes.
+/// [`ErrorKind::Config`] for a field that only a loader supports.
 pub(in crate::read) fn wanted<'a>(name: &'a str, field: &'a Field) -> Result<Wanted<'a>> {
     match (&field.codec, plain(name, field)) {
         (_, Some(wanted)) => Ok(wanted),
@@ -45,8 +45,8 @@ pub(in crate::read) fn wanted<'a>(name: &'a str, field: &'a Field) -> Result<Wan
     }
 }
 
-/// Opens a file whose records have a single field with any name: by its own reader if a tensor is a record without
-/// changes, otherwise as a field of numbers.
+/// Opens a file whose records have a single field with any name: with its own reader if a tensor is an unchanged
+/// record, otherwise as a field of numbers.
 ///
 /// # Errors
 ///

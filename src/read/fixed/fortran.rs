@@ -1,8 +1,8 @@
 //! Arrays in Fortran order, brought into C order when they are opened.
 //!
-//! There, a row's elements lie as far apart as a column is long. Blocks of rows are put together from parts of columns, one
-//! read for each. If these parts would be short, because there are few rows or many columns, the array is first copied in
-//! bands of columns, within which rows lie together: then a part is as wide as a band.
+//! In this order, the elements of a row are as far apart as a column is long. Blocks of rows are assembled from parts
+//! of columns, with one read for each part. If these parts would be short, because there are few rows or many columns,
+//! the array is first copied in bands of columns. Within a band, rows are contiguous, so a part is as wide as a band.
 
 use std::io::Read;
 
@@ -15,7 +15,7 @@ use super::ArrayHeader;
 /// Bytes of what is reordered at a time.
 const BLOCK_BYTES: usize = 16 << 20;
 
-/// Shorter parts of a column are not read one by one: of a local file, and of one in a storage.
+/// Columns are not read in parts that are shorter than this: for a local file, and for one in a storage.
 const SHORT_BYTES: usize = 4 << 10;
 const SHORT_BYTES_FAR: usize = 1 << 20;
 
@@ -66,8 +66,8 @@ fn row_bytes(header: &ArrayHeader) -> usize {
     header.shape.iter().product::<usize>() * header.stored.kind.bytes()
 }
 
-/// The rows in C order, block by block, of an array that is stored in bands of so many columns, which is Fortran order if
-/// each band is one.
+/// The rows in C order, block by block, of an array that is stored in bands of so many columns; a single band is
+/// Fortran order.
 fn rows<'a>(
     input: &'a Input,
     header: &'a ArrayHeader,
@@ -105,7 +105,7 @@ fn rows<'a>(
     }
 }
 
-/// Bands of so many columns of an array in Fortran order, one after another. In a band, rows lie together.
+/// Bands of so many columns of an array in Fortran order, one after another. Within a band, rows are contiguous.
 fn bands<'a>(input: &'a Input, header: &'a ArrayHeader, band: usize) -> impl FnMut(&mut Vec<u8>) -> Result<()> + 'a {
     let size = header.stored.kind.bytes();
     // A band is no longer than a block, so its rows can be counted.

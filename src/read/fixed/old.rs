@@ -1,4 +1,4 @@
-//! Settings of earlier versions, which said in options what becomes of a file's numbers: said as the field that it is.
+//! Settings of earlier versions, in which options said how a file's numbers are decoded: translated to a field.
 
 use serde::Deserialize;
 
@@ -22,7 +22,7 @@ struct Old {
 ///
 /// # Errors
 ///
-/// What was wrong with them in the first place.
+/// The original error.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
     let Some((key, old)) = old_among(options, &OLD)? else { return Ok(None) };
     let Old { name, role, dtype, classes } = old;

@@ -8,23 +8,23 @@ use crate::schema::Extents;
 
 use super::{FixedRecords, StoredType};
 
-/// What `inspect` says of a file of arrays: IDX, NPY or raw.
+/// What `inspect` reports about a file of arrays: IDX, NPY or raw.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct ArraySummary {
     /// The file.
     pub path: PathBuf,
     /// Number of records.
     pub records: u64,
-    /// The figures over every element, of the type in the file. A file of one whole number a record is called `labels`
-    /// and counts as a label, any other `features`. NaN counts as missing.
+    /// Statistics over every element, of the type in the file. A file with one whole number per record is called
+    /// `labels` and counts as a label, any other `features`. NaN counts as missing.
     pub field: FieldSummary,
     /// The elements of the first record, row-major; `None` without records, or with more than 2^20 elements each.
     pub first: Option<Vec<Figure>>,
-    /// The same of the last record.
+    /// The same for the last record.
     pub last: Option<Vec<Figure>>,
 }
 
-/// Bytes of a file that are read at a time: a whole number of elements of any type.
+/// Number of bytes of a file that are read at a time: a whole number of elements of any type.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Most elements of a record that is shown in full.

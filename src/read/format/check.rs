@@ -1,4 +1,4 @@
-//! What is read to find all bad records.
+//! Which records are read to find all bad ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -13,25 +13,25 @@ use crate::schema::{Role, TensorSpec};
 
 use super::{Opened, Streamed};
 
-/// Samples that a worker takes at a time, if they are small: enough that taking them costs little.
+/// Number of samples that a worker takes at a time, if they are small: enough to make taking them cheap.
 const SMALL: usize = 256;
 
-/// The same of images and sequences: few enough that all workers are busy to the end.
+/// The same for images and sequences: few enough to keep all workers busy to the end.
 const LARGE: usize = 8;
 
-/// What is read to find all bad records, part by part.
+/// Which records are read to find all bad ones, part by part.
 #[derive(Debug, Default)]
 pub struct Checks {
-    /// What is read.
+    /// The parts.
     pub(crate) parts: Vec<Check>,
-    /// What is bad already, and has no number.
+    /// Errors that are known already and have no record number.
     pub(crate) refused: Vec<Error>,
 }
 
 /// A part of [`Checks`].
 pub struct Check {
     pub(crate) records: Checked,
-    /// What is known to be bad, by number.
+    /// Records that are known to be bad, by number.
     pub(crate) known: BTreeMap<u64, Error>,
     pub(crate) batch_size: usize,
 }
@@ -88,7 +88,7 @@ impl Checks {
     }
 }
 
-/// Reads all fields of each record, and keeps nothing of them.
+/// Reads all fields of each record, and keeps none of them.
 struct Whole {
     container: Box<dyn Container>,
     tensors: [TensorSpec; 1],

@@ -5,12 +5,12 @@ use crate::read::Scratch;
 use crate::read::container::{Container, FieldInfo, FieldKind, read_one};
 use crate::read::fields::{Field, Numbers, example};
 
-/// A tensor for each field of numbers, called as the field. Text, bytes and what else there is becomes nothing by itself: how
-/// long a text may be, or how large a picture should be, somebody must say.
+/// A tensor for each field of numbers, with the field's name. Text, bytes and other fields have no default: the user
+/// must set the longest length of a text or the size of a picture.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] if no field holds numbers, with what there is and how to say what it should become;
+/// [`ErrorKind::Config`] if no field holds numbers, with the existing fields and how to define their tensors;
 /// [`ErrorKind::Format`] if there are no fields at all, as in a file without records; those of the first record.
 pub(crate) fn default_fields(container: &dyn Container) -> Result<Vec<(String, Field)>> {
     let infos = container.fields();

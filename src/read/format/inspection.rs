@@ -206,10 +206,10 @@ fn as_map<S: Serializer>(entries: &[(String, impl Serialize)], serializer: S) ->
 /// Most records of a container whose first and last values are shown in full.
 const SHOWN: usize = 60;
 
-/// Records that a thread sums up at a time.
+/// Number of records that a thread sums up at a time.
 const RECORDS_AT_ONCE: u64 = 512;
 
-/// Figures over a field.
+/// Statistics over a field.
 #[derive(Clone, Copy, Default)]
 struct Sums {
     given: u64,
@@ -243,7 +243,7 @@ impl Inspection {
         }
     }
 
-    /// What all fields of all records hold.
+    /// Describes all fields of all records.
     pub(crate) fn of_opened(format: &'static str, opened: Opened, at: &Open<'_>) -> Result<Self> {
         match opened {
             Opened::Container(container) => Self::of_container(format, container, at),
@@ -340,7 +340,7 @@ impl Inspection {
     }
 }
 
-/// The numbers of those fields that no codec reads whole and that can be counted all the same, such as columns of nulls.
+/// The numbers of the fields that no codec reads as a whole but that can be counted, such as columns of nulls.
 fn find_others(container: &mut dyn Container, known: &[Option<usize>]) -> Vec<Option<usize>> {
     let doubled = doubled_names(container.fields());
     let column = |info: &FieldInfo| (!doubled.contains(&info.name)).then(|| ColumnRef::Name(info.name.clone()));
@@ -352,7 +352,7 @@ fn find_others(container: &mut dyn Container, known: &[Option<usize>]) -> Vec<Op
     columns.into_iter().zip(known).map(find).collect()
 }
 
-/// Which field a value belongs to, by the number that the container gives it, and whether it is read or counted alone.
+/// The field of each value, by the number that the container gives it, and whether the value is read or only counted.
 struct Places(HashMap<usize, (usize, bool)>);
 
 impl Places {

@@ -13,13 +13,13 @@ use super::source::SourceConfig;
 use super::table::Formats;
 
 impl Formats {
-    /// Detects what is at `path` on this machine: its format, and how it would be read. In a folder of IDX files, these
-    /// are the features with the most records and their labels.
+    /// Detects the data at `path` on this machine: its format, and how it would be read. In a folder of IDX files,
+    /// these are the features with the most records and their labels.
     ///
-    /// The content of a file decides on its format, otherwise its name. Other text is CSV if its name says so, or if it
-    /// looks like a table: most of its first records have the same number of fields, and a column holds numbers. HTML
-    /// and other known formats that can't be read are refused, whatever their names. A folder is a folder of images if
-    /// a subfolder holds any, otherwise of the format of most of its files, by their names.
+    /// The format is decided by the content of a file, otherwise by its name. Other text is CSV if its name says so, or
+    /// if it looks like a table: most of its first records have the same number of fields, and a column holds numbers.
+    /// HTML and other known formats that can't be read are refused, whatever their names. A folder is a folder of
+    /// images if a subfolder holds any. Otherwise it has the format of most of its files, by their names.
     ///
     /// # Errors
     ///
@@ -47,7 +47,7 @@ impl Formats {
         Ok(sources.into_iter().map(source).collect())
     }
 
-    /// Detects what is at these paths. Several paths are one source, in the format of the first.
+    /// Detects the data at these paths. Several paths are one source, in the format of the first.
     ///
     /// # Errors
     ///

@@ -13,7 +13,7 @@ use super::opened::{Open, Opened};
 /// With more files than this, only so many are open at a time.
 const MOST_OPEN: usize = 128;
 
-/// Opens each file, and puts what they give one behind another.
+/// Opens each file, and concatenates the results.
 pub(in crate::read) fn open(
     open: &(dyn Fn(&Open<'_>) -> Result<Opened> + Sync),
     paths: &[PathBuf],
@@ -64,7 +64,7 @@ pub(in crate::read) fn open(
     })
 }
 
-/// The files, of which few enough are open at a time if there are `count`.
+/// The files, with few enough open at a time for `count` files.
 pub(super) fn few_open(at: &Open<'_>, count: usize) -> crate::storage::Files {
     if count > MOST_OPEN { at.files.with_few_open(MOST_OPEN) } else { at.files.clone() }
 }

@@ -7,11 +7,11 @@ use crate::read::csv;
 use crate::read::{audio, fixed, images, tar, tokens};
 use crate::tree::{Fault, Node};
 
-/// What to say of options in which something is wrong, if it is that they are those of an earlier version.
+/// The advice for options in which something is wrong, if they are those of an earlier version.
 ///
 /// # Errors
 ///
-/// What was wrong with them in the first place.
+/// The original error.
 pub(super) fn advice(format: &str, options: &Node) -> Result<Option<Fault>, Fault> {
     let advice = match format {
         "csv" => csv::old::advice(options),

@@ -20,19 +20,19 @@ use super::default_fields::default_fields;
 pub struct Open<'a> {
     /// The file, folder or pattern.
     pub path: &'a Path,
-    /// The files that it is among.
+    /// The files among which it is.
     pub files: &'a Files,
     /// Memory that the source holds counts against this budget.
     pub budget: &'a MemoryBudget,
     /// The requested tensors; without any, the usual ones of the format. A [`Container`] can ignore them.
     pub fields: &'a [(String, Field)],
-    /// What opens files of other formats, for a format that is made of their records.
+    /// Opens files of other formats, for a format that is made of their records.
     pub(in crate::read) others: Option<&'a dyn OpenOthers>,
 }
 
 /// Opens files of any format as records of values.
 pub(in crate::read) trait OpenOthers: fmt::Debug + Sync {
-    /// Of this format, or of the one that the first path is found to be of.
+    /// Opens files of this format, or of the format detected at the first path.
     fn open_values(&self, format: Option<&str>, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>>;
 }
 

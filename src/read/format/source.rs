@@ -23,7 +23,7 @@ use crate::tree::{Node, Told};
 use super::any::{AnyFormat, AnyOptions};
 use super::{Checks, Foretold, Format, Formats, Inspection, Open, OpenOthers, Opened, Streamed, detect, many};
 
-/// One source: its format, its place, its fields and its options. In settings
+/// One source: its format, its path, its fields and its options. In settings
 /// `{ format = "csv", path = "train.csv", options = { delimiter = ";" }, fields = { ... } }`.
 ///
 /// ```
@@ -37,7 +37,7 @@ pub struct SourceConfig {
     format: AnyFormat,
     paths: Paths,
     options: Box<dyn AnyOptions>,
-    /// Its tensors by name, and what each is made of. Without any, the usual ones of the format.
+    /// Its tensors by name, and how each is made. Without any, the default tensors of the format.
     pub fields: Vec<(String, Field)>,
 }
 
@@ -98,7 +98,7 @@ impl SourceConfig {
         &self.paths
     }
 
-    /// Has it read from here alone, instead of from [its paths](Self::paths).
+    /// Makes it read from here alone, instead of from [its paths](Self::paths).
     pub fn set_paths(&mut self, paths: impl Into<Paths>) {
         self.paths = paths.into();
     }
@@ -116,12 +116,12 @@ impl SourceConfig {
         (&mut *self.options as &mut dyn std::any::Any).downcast_mut()
     }
 
-    /// Its options, without those that are the defaults or say only how its bytes are reached: beside the bytes, they tell what its
-    /// records are.
+    /// Its options, without defaults and without options that only say how its bytes are accessed. Together with the
+    /// bytes, they determine its records.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for options that have no form in JSON.
+    /// [`ErrorKind::Config`] for options that can't be written as JSON.
     pub(crate) fn told_options(&self) -> Result<Map<String, Json>> {
         let json = |options: &dyn AnyOptions| {
             serde_json::to_value(options).map_err(|error| {
@@ -135,7 +135,7 @@ impl SourceConfig {
         })
     }
 
-    /// Its path, and those among its options and fields.
+    /// Its path, and the paths among its options and fields.
     pub(crate) fn paths_mut(&mut self) -> Vec<&mut PathBuf> {
         let mut paths: Vec<&mut PathBuf> = self.paths.iter_mut().collect();
         paths.extend(self.format.paths(&mut *self.options));
@@ -143,8 +143,8 @@ impl SourceConfig {
         paths
     }
 
-    /// Whether the file with this [place](crate::read::places) is read: one of its own, as far as that is known without opening them, or one
-    /// among its options and fields.
+    /// Whether the file with this [place](crate::read::places) is read: as one of its own files, as far as that is
+    /// known without opening them, or as one that its options and fields name.
     pub(crate) fn reads(&self, files: &Files, file: &Path) -> bool {
         let own = |path: &PathBuf| self.paths.iter().any(|own| own == path);
         let beside = self.clone().paths_mut().into_iter().any(|path| !own(path) && is_at(path, file));
@@ -174,12 +174,12 @@ impl SourceConfig {
         self.format.saved_index(&mut *self.options)
     }
 
-    /// What is wrong with its options by themselves.
+    /// Faults of its options on their own.
     pub(crate) fn option_faults(&self) -> Vec<String> {
         self.format.faults(&*self.options)
     }
 
-    /// What the format has against its fields, which are not at fault by themselves, as far as it can be told without the data.
+    /// Why the format refuses its fields, which are valid on their own, as far as this is known without the data.
     pub(crate) fn field_faults(&self) -> Vec<String> {
         match self.fields.is_empty() || !field_faults(&self.fields).is_empty() {
             true => Vec::new(),
@@ -199,7 +199,7 @@ impl SourceConfig {
         self.format.has_small_samples()
     }
 
-    /// Takes out what changes samples at random or leaves some of them out.
+    /// Removes everything that changes samples at random or leaves some of them out.
     pub(crate) fn make_plain(&mut self) {
         self.format.make_plain(&mut *self.options);
         for (_, field) in &mut self.fields {
@@ -222,7 +222,7 @@ impl SourceConfig {
         self.format.usual_fields(&*self.options, &self.at(files, &budget))
     }
 
-    /// What its paths stand for; nothing of a single path that the format opens as it is.
+    /// The files that its paths stand for; nothing for a single path that the format opens unchanged.
     pub(crate) fn found(&self, files: &Files) -> Result<Option<Found>> {
         let mut found = Found::default();
         for path in self.paths.iter() {
@@ -235,7 +235,7 @@ impl SourceConfig {
         Ok(Some(found).filter(|_| !is_itself))
     }
 
-    /// Whether a file of this name, in lower case, is one of the format by its name.
+    /// Whether a file with this name, in lower case, is of the format by its name.
     fn is_named(&self, name: &str) -> bool {
         let plain = without_packing(name);
         (plain == name || self.format.packed_advice().is_none()) && self.format.has_name(plain)
@@ -256,7 +256,7 @@ impl SourceConfig {
         self.format.open_many(&*self.options, &found.files, &Open { files: &files, ..*at })
     }
 
-    /// A source of each file by itself.
+    /// A separate source for each file.
     pub(crate) fn each(&self, files: &Files) -> Result<Vec<Self>> {
         let paths =
             self.found(files)?.map_or_else(|| self.paths.iter().map(Path::to_owned).collect(), |found| found.files);
@@ -267,13 +267,13 @@ impl SourceConfig {
     ///
     /// # Errors
     ///
-    /// Those of the format, and of fields that it does not have.
+    /// Those of the format, and of fields that do not exist.
     pub fn open(&self, files: &Files, budget: &MemoryBudget) -> Result<Vec<Arc<dyn RecordReader>>> {
         let at = self.at(files, budget);
         self.opened(&at)?.readers(self.format(), &at)
     }
 
-    /// Its records as values: what is read to be packed.
+    /// Its records as values, to be packed.
     pub(crate) fn open_values(&self, files: &Files, budget: &MemoryBudget) -> Result<Box<dyn Container>> {
         let at = self.at(files, budget);
         let paths = match self.found(files)? {
@@ -309,7 +309,7 @@ impl SourceConfig {
         }
     }
 
-    /// What of a single file is read to find everything that is bad; see [`each`](Self::each).
+    /// The part of a single file that is read to find all bad records; see [`each`](Self::each).
     pub(crate) fn checks(&self, files: &Files, budget: &MemoryBudget) -> Result<Checks> {
         self.format.checks(&*self.options, &self.at(files, budget))
     }
@@ -331,13 +331,13 @@ impl SourceConfig {
     }
 }
 
-/// Formats that read, of a folder that they take whole, only the files with their own names.
+/// Formats that take a folder as a whole, and read only the files with their own names in it.
 const BY_NAME: &[&str] = &["audio", "csv_sequences", "images", "tar"];
 
-/// Options that say how bytes are reached and what is kept of them, and nothing of what the records are.
+/// Options that only say how bytes are accessed and what is saved of them. They do not affect the records.
 const REACHED_BY: &[&str] = &["access", "cache_bytes", "saved_index", "threads"];
 
-/// What of `options` differs from `usual`, without [`REACHED_BY`].
+/// The difference of `options` from `usual`, without [`REACHED_BY`].
 fn different(usual: Json, options: Json) -> Option<Json> {
     match (usual, options) {
         (Json::Object(mut usual), Json::Object(options)) => {
@@ -410,7 +410,7 @@ impl Serialize for SourceConfig {
 }
 
 thread_local! {
-    /// The formats that settings may name while they are read: serde hands nothing down that could say so.
+    /// The formats that settings may name while they are read: serde has no way to pass them down.
     static KNOWN: RefCell<Formats> = RefCell::new(Formats::new());
 }
 
@@ -426,7 +426,7 @@ pub(crate) fn with_formats<T>(formats: &Formats, read: impl FnOnce() -> T) -> T 
     read()
 }
 
-/// What may be said of a source.
+/// The keys of a source.
 const KEYS: &[&str] = &["format", "path", "options", "fields"];
 
 impl<'de> Deserialize<'de> for SourceConfig {
@@ -488,7 +488,7 @@ fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<Source
     Ok(SourceConfig { format, paths, options, fields })
 }
 
-/// Of a source whose format is detected: why it can't have this key.
+/// The error for this key in a source whose format is detected.
 pub(crate) fn no_such_key<E: serde::de::Error>(key: &str) -> E {
     if key == "fields" {
         return E::custom("of a source whose format is not named, the fields stand beside it: write [fields]");

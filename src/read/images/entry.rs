@@ -21,7 +21,7 @@ use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summar
 #[derive(Clone, Copy, Debug)]
 pub struct Images;
 
-/// The options of each field that is an image, one at least; the first gives the class, too.
+/// The options of each field that is an image, at least one; the first one also gives the class.
 fn of_fields(folder: &FolderOptions, fields: &[(String, Field)]) -> Result<Vec<ImageOptions>> {
     let fault = |name: &str, message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
     let (mut images, mut class) = (Vec::new(), None);
@@ -73,13 +73,13 @@ fn own_options(name: &str, image: &Image, folder: &FolderOptions) -> ImageOption
     ImageOptions { image_name, labels: LabelFormat::Off, classes: None, max_file_bytes, ..image.options().clone() }
 }
 
-/// What pictures become where nobody says what they should: as they are, of any size, and their class, if they have one.
+/// The default fields of pictures: unchanged, of any size, and their class, if they have one.
 pub(crate) fn usual_fields() -> Vec<(String, Field)> {
     let image = Image::of_any_size().dtype(DType::U8);
     vec![("image".to_owned(), image.into()), ("label".to_owned(), Into::<Field>::into(Class).usual())]
 }
 
-/// How the pictures are read that `at` asks for: all of them, and the first one with the class.
+/// How to read the pictures that `at` requests: all of them, and the first one with the class.
 fn wanted(options: &FolderOptions, at: &Open<'_>) -> Result<Vec<ImageOptions>> {
     let usual;
     let fields = match at.fields.is_empty() {
@@ -92,12 +92,12 @@ fn wanted(options: &FolderOptions, at: &Open<'_>) -> Result<Vec<ImageOptions>> {
     of_fields(options, &named_geometries(fields)).map_err(|error| error.at_path(at.path))
 }
 
-/// How they are read where each is the same, as to be listed.
+/// How to read them if it does not matter, such as for a listing.
 fn first(options: &FolderOptions, at: &Open<'_>) -> Result<ImageOptions> {
     Ok(wanted(options, at)?.swap_remove(0))
 }
 
-/// Of a storage the name tells: why it can't be listed is worth more than that it is no folder.
+/// In a storage, the name decides: the reason why it can't be listed is a better error than that it is not a folder.
 fn is_folder(at: &Open<'_>) -> bool {
     if at.files.are_local() { at.path.is_dir() } else { !is_image_name(at.path) }
 }
@@ -111,7 +111,7 @@ fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<Ima
     Ok(images)
 }
 
-/// Refuses a class that is asked for by name, and that the images do not have.
+/// Refuses a class that is requested by name if the images do not have it.
 fn check_class(images: &ImageFolder, at: &Open<'_>) -> Result<()> {
     let asked = at.fields.iter().find(|(_, field)| matches!(field.codec, Codec::Class { .. }) && !field.is_usual);
     let Some((name, _)) = asked.filter(|_| images.label_place.is_none()) else { return Ok(()) };

@@ -29,7 +29,7 @@ pub use options::FolderOptions;
 pub use summary::{ClassCount, FolderSummary, FormatCount, ImageRecord, ImageSummary, summarise_image};
 pub(super) use tensors::{ImageSizes, image_tensors, label_tensor, upright_size, write_label, write_mask};
 
-/// Files that are called like images.
+/// Files with names of images.
 pub(super) const IMAGES: Wanted =
     Wanted { is: is_image_name, saved_as: ["listing of a folder by class 2", "listing of a folder 2"] };
 
@@ -60,12 +60,13 @@ impl fmt::Debug for ImageLabels<'_> {
     }
 }
 
-/// Image files and their classes, read at random.
+/// Random access to image files and their classes.
 ///
 /// Formats are detected by content: JPEG, PNG, WebP, BMP, GIF (first frame), TIFF (first page) and PNM. Pixels become
-/// 8-bit RGB: palettes, grey and CMYK are converted, 16-bit values rounded to 8 bits, alpha is dropped and not blended,
-/// colour profiles are not applied. JPEG data in a TIFF gives values within 1 of Pillow's (CMYK: 3). EXIF orientation
-/// is honoured (in a PNG, if the `eXIf` chunk lies before the pixels). A damaged or truncated file is an error that names it.
+/// 8-bit RGB: palettes, grey and CMYK are converted, 16-bit values are rounded to 8 bits, alpha is dropped and not
+/// blended, colour profiles are not applied. JPEG data in a TIFF gives values within 1 of Pillow's (CMYK: 3). EXIF
+/// orientation is applied (in a PNG, if the `eXIf` chunk is before the pixels). A damaged or truncated file is an error
+/// that names it.
 ///
 /// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the mask
 /// `[height, width]` if images keep their own sizes, and the label if there are classes.
@@ -73,7 +74,7 @@ impl fmt::Debug for ImageLabels<'_> {
 /// It holds about 12 bytes for each file, in addition to the path below the root (20 if images keep their own sizes),
 /// which count against the budget, and opens one file at a time. One thread per core lists the folders and the files'
 /// sizes. Symbolic links are followed; within a class, no folder is listed twice, so loops end. A broken link with the
-/// name of an image is a record that can't be read; one in place of the folder of a class is an error.
+/// name of an image is a record that can't be read.
 ///
 /// ```no_run
 /// use ringfeed::images::{ImageFolder, ImageOptions};
@@ -89,7 +90,7 @@ impl fmt::Debug for ImageLabels<'_> {
 /// ```
 pub struct ImageFolder {
     files: Members,
-    /// Of each view of an image; of one, if not [more](Self::with_views) are wanted.
+    /// The options of each view of an image; of one view, unless [more](Self::with_views) are wanted.
     views: Vec<ImageOptions>,
     /// The tensor of each view; if images keep their sizes, its mask is the next.
     places: Vec<usize>,
@@ -97,9 +98,9 @@ pub struct ImageFolder {
     label_place: Option<usize>,
     tensors: Vec<TensorSpec>,
     sizes: ImageSizes,
-    /// Held until the reader drops.
+    /// Held until the reader is dropped.
     reservation: Reservation,
-    /// What decoders draw on.
+    /// The budget that decoders use.
     budget: MemoryBudget,
 }
 
@@ -115,11 +116,11 @@ impl fmt::Debug for ImageFolder {
 impl ImageFolder {
     /// Lists a folder with one subfolder per class.
     ///
-    /// Classes are sorted by name; the files below each, however deep, by the bytes of their paths. Hidden folders, such as
-    /// `.ipynb_checkpoints` or `.git`, are neither classes nor searched: torchvision's `ImageFolder` takes one for a class
-    /// (and fails if it holds no image), which shifts the indices of all others. Files without one of
-    /// the extensions jpg, jpeg, png, webp, bmp, gif, tif, tiff, pbm, pgm, ppm and pnm, those outside of a class, and hidden ones are left out
-    /// and counted. Nothing is opened.
+    /// Classes are sorted by name. The files below each, at any depth, are sorted by the bytes of their paths. Hidden
+    /// folders, such as `.ipynb_checkpoints` or `.git`, are neither classes nor searched: torchvision's `ImageFolder`
+    /// takes such a folder for a class (and fails if it holds no image), which shifts the indices of all others. Files
+    /// without one of the extensions jpg, jpeg, png, webp, bmp, gif, tif, tiff, pbm, pgm, ppm and pnm, those outside of
+    /// a class, and hidden ones are left out and counted. No file is opened.
     ///
     /// # Errors
     ///
@@ -200,7 +201,7 @@ impl ImageFolder {
         self
     }
 
-    /// Lists all images in a folder, however deep, sorted by the bytes of their paths; classes come from `labels`.
+    /// Lists all images in a folder, at any depth, sorted by the bytes of their paths; classes come from `labels`.
     ///
     /// # Errors
     ///
@@ -213,9 +214,10 @@ impl ImageFolder {
     ///
     /// With a saved listing, opening reads that one file and checks each folder's modification time, but not the files:
     /// this takes milliseconds for 100,000 files. If a file is added, renamed or removed, the folder's time changes,
-    /// and everything is listed again. A file that is overwritten in place does not change it, nor does the target of a
-    /// link: such files are read as they are, and the [fingerprint](RecordReader::fingerprint) keeps the listed sizes.
-    /// A folder that changed less than a second before it was listed is not saved yet.
+    /// and everything is listed again. Overwriting a file in place does not change the folder's time, nor does a change
+    /// to the target of a link. Such files are read with their new content, and the
+    /// [fingerprint](RecordReader::fingerprint) keeps the listed sizes. A folder that changed less than a second before
+    /// it was listed is not saved yet.
     ///
     /// # Errors
     ///
@@ -231,7 +233,7 @@ impl ImageFolder {
         Self::open_by(path.as_ref(), labels, options, saved, budget, whole)
     }
 
-    /// As [`detect`](Self::detect); folders that can't be listed are left out, and come with the reader.
+    /// Like [`detect`](Self::detect); folders that can't be listed are left out, and returned with the reader.
     pub(crate) fn detect_readable(
         path: &Path,
         options: &ImageOptions,
@@ -246,7 +248,7 @@ impl ImageFolder {
         Ok((reader, refused))
     }
 
-    /// `refuse` is given why folders could not be listed; an error from there ends it.
+    /// Passes to `refuse` why folders could not be listed; an error from it ends opening.
     fn open_by(
         root: &Path,
         labels: ImageLabels<'_>,
@@ -366,8 +368,8 @@ impl ImageFolder {
         })
     }
 
-    /// The same with further views of each image, whose tensors come behind: its file is read once, and decoded once where the
-    /// views can share that.
+    /// The same with further views of each image, whose tensors come after the others: the file is read once, and
+    /// decoded once if the views can share the result.
     ///
     /// # Errors
     ///
@@ -434,9 +436,9 @@ impl ImageFolder {
 #[derive(Default)]
 struct Worker {
     path: PathBuf,
-    /// One a position in the job.
+    /// One for each position in the job.
     files: Vec<Vec<u8>>,
-    /// The beginning of a file that is measured, apart from those that are fetched.
+    /// The beginning of a file that is measured, separate from those that are fetched.
     start: Vec<u8>,
 }
 

@@ -24,11 +24,11 @@ const OLD: [&str; 16] = [
     "dct_scaling",
 ];
 
-/// What to write in place of options that say what becomes of pictures.
+/// What to write instead of options that say how pictures are decoded.
 ///
 /// # Errors
 ///
-/// What was wrong with them in the first place.
+/// The original error.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
     let Some((key, old)) = old_among::<ImageOptions>(options, &OLD)? else { return Ok(None) };
     let mut fields: Vec<(String, Field)> = vec![(old.image_name.clone(), Image::with(old.clone()).into())];
@@ -38,7 +38,7 @@ pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
     Ok(Some(instead_of(key, &fields)))
 }
 
-/// The class that these options speak of.
+/// The class that these options describe.
 fn class_of(old: &ImageOptions) -> Field {
     let class = old.classes.as_ref().map_or_else(Default::default, Class::of);
     match old.labels {

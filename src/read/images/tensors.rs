@@ -1,4 +1,4 @@
-//! The common part of readers of images, wherever the bytes are: tensors, sizes, masks and labels.
+//! The common part of readers of images, for bytes from any place: tensors, sizes, masks and labels.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -37,7 +37,7 @@ pub(super) fn image_shape<T>(options: &ImageOptions, height: T, width: T, channe
     }
 }
 
-/// The class, of which there are these if they are known.
+/// The tensor of the class, with these classes if they are known.
 pub(in crate::read) fn label_tensor(options: &ImageOptions, classes: Option<&Arc<[String]>>) -> TensorSpec {
     let (dtype, shape) = match options.labels {
         LabelFormat::I64 | LabelFormat::Off => (DType::I64, vec![]),
@@ -60,7 +60,7 @@ pub(in crate::read) fn write_mask(row: &mut RowMut<'_>, index: usize, width: usi
     }
 }
 
-/// Writes a class, which is one of those that there are.
+/// Writes a class, which must be one of the existing classes.
 pub(in crate::read) fn write_label(row: &mut RowMut<'_>, index: usize, label: u32) -> Result<()> {
     fn write<T: FieldElement>(tensor: &mut TensorMut<'_>, label: u32) -> Result<()> {
         let is_one_hot = !tensor.shape().is_empty();
@@ -76,11 +76,11 @@ pub(in crate::read) fn write_label(row: &mut RowMut<'_>, index: usize, label: u3
     with_element!(tensor.dtype(), T => write::<T>(&mut tensor, label))
 }
 
-/// Upright height and width of each image as they become known; of none if all are resized.
+/// Upright height and width of each image once it is known; empty if all images are resized.
 pub(in crate::read) struct ImageSizes(Box<[AtomicU64]>);
 
 impl ImageSizes {
-    /// Those of no images.
+    /// The sizes of no images.
     pub(in crate::read) fn none() -> Self {
         Self(Box::default())
     }
@@ -118,8 +118,8 @@ impl ImageSizes {
     }
 }
 
-/// Width and height of an upright image. `read` puts the first so many bytes of the image into a buffer, and gives the
-/// length of all of it.
+/// Width and height of an upright image. `read` puts the first so many bytes of the image into a buffer, and returns
+/// the image's total length.
 pub(in crate::read) fn upright_size(
     options: &ImageOptions,
     start: &mut Vec<u8>,

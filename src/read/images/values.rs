@@ -8,7 +8,8 @@ use crate::storage::Needs;
 
 use super::{ImageFolder, Worker};
 
-/// The files of a folder, as Hugging Face's data sets keep them: `image.bytes`, `image.path` below the folder, and `label`.
+/// The files of a folder, with the fields of Hugging Face data sets: `image.bytes`, `image.path` below the folder, and
+/// `label`.
 pub(super) struct ImageValues {
     folder: ImageFolder,
     fields: Vec<FieldInfo>,

@@ -1,7 +1,7 @@
 //! JSON (RFC 8259), read once from beginning to end without a copy: checks it, and finds the requested values. Nothing
 //! is allocated per text.
 //!
-//! Reading order: `scan` (where each value ends), `wanted` (which values), `value` (from a value's text to a
+//! Reading order: `scan` (the end of each value), `wanted` (which values), `value` (from a value's text to a
 //! [`Value`](super::Value)), `seen` (what values have in common).
 
 mod scan;

@@ -1,4 +1,4 @@
-//! Finds where each value of a JSON text ends, and what is wrong with text that is not JSON.
+//! Finds the end of each value of a JSON text, and the faults of a text that is not JSON.
 
 use std::ops::Range;
 
@@ -11,7 +11,7 @@ pub(super) const MAX_DEPTH: usize = 128;
 /// Most integers that are read from a text: every worker keeps buffers for them.
 pub(super) const MOST_INTEGERS: usize = 1 << 19;
 
-/// What is wrong with a text, and at which byte.
+/// A fault in a text, and its byte.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::read) struct Fault {
     pub(in crate::read) at: usize,
@@ -71,7 +71,7 @@ impl<'a> Cursor<'a> {
 
     /// # Errors
     ///
-    /// Where anything but blanks follows.
+    /// The position of anything other than blanks, if there is any.
     pub(super) fn end(&mut self) -> Result<(), Fault> {
         match self.next() {
             None => Ok(()),

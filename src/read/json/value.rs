@@ -29,12 +29,12 @@ pub(in crate::read) struct Buffers {
     /// A text that is written with escapes.
     unescaped: RefCell<String>,
     integers: RefCell<Vec<i64>>,
-    /// Whether somebody asked for the integers of a list and got them.
+    /// Whether the integers of a list were requested and given.
     gave_integers: Cell<bool>,
 }
 
 impl Buffers {
-    /// Whether somebody asked for the integers of a list since the last call, and got them.
+    /// Whether the integers of a list were requested and given since the last call.
     pub(super) fn gave_integers(&self) -> bool {
         self.gave_integers.take()
     }

@@ -48,7 +48,7 @@ struct Way {
     node: usize,
 }
 
-/// Where a value is in its text, and where its elements are among the integers that were read.
+/// The position of a value in its text, and of its elements among the integers that were read.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Span {
     start: usize,
@@ -83,7 +83,7 @@ impl Found {
     ///
     /// # Errors
     ///
-    /// Those of [`give`] and `visit`, as `located` makes them of an error, the value's number, and where it begins.
+    /// Those of [`give`] and `visit`. `located` converts each, with the value's number and its beginning.
     pub(in crate::read) fn give(
         &mut self,
         text: &str,
@@ -139,7 +139,7 @@ impl Wanted {
     ///
     /// # Errors
     ///
-    /// Where it is no JSON.
+    /// The fault if the text is not JSON.
     pub(in crate::read) fn find(&self, text: &str, found: &mut Found) -> Result<(), Fault> {
         let Found { spans, key, integers, as_integers } = found;
         spans.clear();

@@ -107,7 +107,7 @@ impl Format for Libsvm {
     }
 }
 
-/// What a field is.
+/// The kinds of fields.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Part {
     Label,

@@ -14,7 +14,7 @@ pub(super) struct Parsed {
     pub(super) values: Vec<Range<usize>>,
 }
 
-/// What is wrong with a line, and at which byte.
+/// A fault in a line, and its byte.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) message: String,

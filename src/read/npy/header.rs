@@ -9,7 +9,8 @@ const MAGIC: &[u8] = b"\x93NUMPY";
 /// More than any array of numbers needs. NumPy itself reads 10,000 bytes unless told otherwise.
 const MAX_HEADER_BYTES: u64 = 64 << 10;
 
-/// How much of a file begins an NPY file whatever it holds: magic, version, length of the header.
+/// Number of bytes at the beginning of an NPY file that have the same layout in all files: magic, version, length of
+/// the header.
 const KNOWN_BYTES: u64 = 12;
 
 /// Most bytes that a header may have.
@@ -20,12 +21,12 @@ pub(crate) fn begins_as_npy(head: &[u8]) -> bool {
     head.starts_with(MAGIC)
 }
 
-/// What the header says. The file is as long as it says.
+/// The content of the header. Checks that the file has the length that the header says.
 pub(crate) fn header_of(input: &Input) -> Result<ArrayHeader> {
     header_within(input, 0..input.len())
 }
 
-/// The same of an array that fills this part of a file.
+/// The same for an array that fills this part of a file.
 pub(crate) fn header_within(input: &Input, part: Range<u64>) -> Result<ArrayHeader> {
     let len = part.end - part.start;
     let mut head = vec![0; len.min(KNOWN_BYTES) as usize];
@@ -38,7 +39,7 @@ pub(crate) fn header_within(input: &Input, part: Range<u64>) -> Result<ArrayHead
     Ok(ArrayHeader { start: part.start + header.start, ..header })
 }
 
-/// The same of a file of `len` bytes that begins with `head`, which has all of the header.
+/// The same for a file of `len` bytes that begins with `head`, which contains the whole header.
 pub(crate) fn header_in(head: &[u8], len: u64) -> Result<ArrayHeader> {
     let (begin, text_len) = text_in(&head[..head.len().min(KNOWN_BYTES as usize)], len)?;
     let text = head.get(begin as usize..(begin + text_len) as usize);
@@ -66,7 +67,7 @@ pub(crate) struct ArrayIn<'a> {
 ///
 /// # Errors
 ///
-/// As those of a file.
+/// As for a file.
 pub(crate) fn array_in(bytes: &[u8]) -> Result<ArrayIn<'_>> {
     let (begin, len) = text_in(&bytes[..bytes.len().min(12)], bytes.len() as u64)?;
     let (text, elements) = bytes[begin as usize..].split_at(len as usize);
@@ -88,7 +89,7 @@ fn located((message, at): (Message, usize), begin: u64) -> Error {
     Error::new(kind, message.text).at_byte(begin + at as u64)
 }
 
-/// Where the header's text begins in a file of `file_bytes` that begins with `known`, and how long it is.
+/// Position and length of the header's text in a file of `file_bytes` that begins with `known`.
 fn text_in(known: &[u8], file_bytes: u64) -> Result<(u64, u64)> {
     let format = |message: String, byte: u64| Error::new(ErrorKind::Format, message).at_byte(byte);
     let ends = || format("the file ends inside its NPY header".to_owned(), file_bytes);
@@ -112,7 +113,7 @@ fn text_in(known: &[u8], file_bytes: u64) -> Result<(u64, u64)> {
     Ok((begin, len))
 }
 
-/// What is wrong, and whether it is only that Ringfeed can't read it.
+/// A fault, and whether the file is valid but not supported.
 struct Message {
     text: String,
     is_unsupported: bool,
@@ -139,7 +140,7 @@ impl<'a> Parser<'a> {
         Ok(ArrayHeader { stored, records: *records, shape, start: 0, is_fortran })
     }
 
-    /// The type of the elements, all dimensions, and whether the first of these is the fastest in a way that matters.
+    /// The type of the elements, all dimensions, and whether the first dimension is the fastest in a way that matters.
     fn array(&mut self) -> Parsed<(Stored, Vec<u64>, bool)> {
         let (mut stored, mut is_fortran, mut dims) = (None, None, None);
         self.expect(b'{')?;
@@ -247,7 +248,7 @@ impl<'a> Parser<'a> {
         self.fault("expected `True` or `False`".to_owned())
     }
 
-    /// Text in quotes. None that means anything to us holds an escape.
+    /// Text in quotes. No text with a meaning for us has an escape.
     fn string(&mut self) -> Parsed<&'a [u8]> {
         let Some(quote @ (b'\'' | b'"')) = self.peek() else {
             return self.fault("expected text in quotes".to_owned());

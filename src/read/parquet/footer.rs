@@ -1,6 +1,6 @@
-//! Checks of a footer before it is decoded. The decoder recurses, takes memory for what the footer promises, and believes that
-//! every field has the type that it should have, so that it would read other bytes as the schema than those that a field of
-//! another type leaves.
+//! Checks of a footer before it is decoded. The decoder recurses, allocates the memory that the footer promises, and
+//! assumes that every field has the expected type. After a field of another type, it would read the schema from the
+//! wrong bytes.
 
 use super::thrift::{BINARY, BYTE, Compact, FALSE, Fault, I32, LIST, MAX_DEPTH, Result, STRUCT, TRUE};
 

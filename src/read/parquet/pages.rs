@@ -30,7 +30,7 @@ const SLOW_READ_BYTES: u64 = 8 << 20;
 /// Longest header of a page.
 const MAX_HEADER: u64 = 16 << 20;
 
-/// Where the pages of a column chunk are, and what its footer says of them.
+/// The position of the pages of a column chunk, and the properties in its footer.
 #[derive(Clone)]
 pub(super) struct Chunk {
     pub(super) input: Arc<Input>,
@@ -45,7 +45,7 @@ pub(super) struct Chunk {
     /// Whether each record has exactly one value.
     pub(super) is_flat: bool,
     pub(super) levels: Levels,
-    /// Bytes that become of each value whose definition has one of these levels: a missing list of a fixed size.
+    /// Number of bytes for each value whose definition has one of these levels: a missing list of a fixed size.
     pub(super) padding: Option<(u64, Range<i16>)>,
     /// The records that are read, if these are not all.
     pub(super) part: Option<Part>,
@@ -69,7 +69,7 @@ pub(super) struct Pages {
     at: u64,
     /// Where the header of the page at `at` begins.
     start: u64,
-    /// Nothing behind it is read ahead.
+    /// Nothing after this position is read ahead.
     until: u64,
     /// Whether only the header of the next page may be read.
     is_header_alone: bool,
@@ -81,7 +81,7 @@ pub(super) struct Pages {
     contents: Option<Bytes>,
     /// Number of values in the pages before it.
     values: u64,
-    /// Number of records that begin in the pages before it; `None` if that can't be known, or matters to nobody.
+    /// Number of records that begin in the pages before it; `None` if that is unknown or not needed.
     record: Option<u64>,
     step: Step,
     /// Bytes that were decompressed so far, or will be when the page is decoded.
@@ -90,7 +90,7 @@ pub(super) struct Pages {
     outward: Arc<Mutex<Option<Error>>>,
 }
 
-/// How far the crate has come on its way to the first record of a part.
+/// The crate's progress on its way to the first record of a part.
 #[derive(Clone, Copy)]
 enum Step {
     /// Before the first page with values.

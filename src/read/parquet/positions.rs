@@ -1,4 +1,4 @@
-//! Where the pages of a column begin, as far as they were passed, so that a later part of a row group is not looked for from its
+//! The known beginnings of pages in a column, so that finding a later part of a row group does not start at the
 //! beginning.
 
 use std::collections::HashMap;
@@ -6,13 +6,13 @@ use std::ops::Range;
 
 use crate::sync::Mutex;
 
-/// Least and most bytes between two positions that are kept, and how many are kept of a column if that allows it: in a row group,
-/// at most so many and one for each MiB, whatever the file says of its pages.
+/// Smallest and largest distance in bytes between two kept positions, and how many are kept of a column within these
+/// distances: in a row group, at most this many and one for each MiB, whatever the file says about its pages.
 const LEAST_APART: u64 = 4 << 10;
 const MOST_APART: u64 = 1 << 20;
 const KEPT: u64 = 256;
 
-/// Where a page begins whose first value begins a record.
+/// The beginning of a page whose first value begins a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub(super) at: u64,
@@ -30,7 +30,7 @@ pub(super) type Key = (usize, usize);
 pub(super) struct Positions(Mutex<HashMap<Key, Vec<Position>>>);
 
 impl Positions {
-    /// Keeps a position in a column that lies in `chunk`, unless others are near.
+    /// Keeps a position in a column that is in `chunk`, unless others are near.
     pub(super) fn note(&self, key: Key, chunk: &Range<u64>, position: Position) {
         let apart = ((chunk.end - chunk.start) / KEPT).clamp(LEAST_APART, MOST_APART);
         let mut known = self.0.lock();
@@ -55,8 +55,9 @@ impl Positions {
         place.checked_sub(1).map(|place| known[place])
     }
 
-    /// A byte before which everything lies that is read for the records before this one. The first page that begins with a later
-    /// record is read to see that the last record has ended, and the header of the next one with it.
+    /// A position such that everything that is read for the records before this one is before it. The first page that
+    /// begins with a later record is read, to see that the last record has ended, and with it the header of the next
+    /// page.
     pub(super) fn behind(&self, key: Key, record: u64) -> Option<u64> {
         let known = self.0.lock();
         let known = known.get(&key)?;
@@ -64,7 +65,8 @@ impl Positions {
         known.get(place + 2).map(|position| position.at)
     }
 
-    /// The bytes that are read for some records of a column that lies in `chunk`: those of the dictionary, and those of pages.
+    /// The bytes that are read for some records of a column that is in `chunk`: those of the dictionary, and those of
+    /// pages.
     pub(super) fn needed(&self, key: Key, chunk: &Range<u64>, records: &Range<u64>) -> [Range<u64>; 2] {
         let end = self.behind(key, records.end).unwrap_or(chunk.end);
         match self.first(key).zip(self.before(key, records.start)) {

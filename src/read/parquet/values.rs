@@ -2,11 +2,12 @@
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Days from the first day of INT96 to 1970-01-01, and most days from then on that nanoseconds in 64 bits can count.
+/// Days from the first day of INT96 to 1970-01-01, and the largest number of days from then on that 64-bit nanoseconds
+/// can express.
 const DAYS_TO_1970: i64 = 2_440_588;
 const MOST_DAYS: i64 = 106_751;
 
-/// Checks that nanoseconds in 64 bits can count these points in time of 96 bits.
+/// Checks that 64-bit nanoseconds can express these 96-bit timestamps.
 ///
 /// # Errors
 ///

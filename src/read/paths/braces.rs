@@ -27,8 +27,8 @@ enum Part {
 }
 
 impl Pattern {
-    /// `None` if the text stands only for itself: without braces, with braces that are neither a range nor a list, or
-    /// with unpaired braces.
+    /// `None` if the text stands only for itself: without braces, with unpaired braces, or with braces that are neither
+    /// a range nor a list.
     pub(super) fn of(text: &str) -> Option<Self> {
         let mut characters = text.chars().peekable();
         let pattern = Self::parse(&mut characters, 0)?;

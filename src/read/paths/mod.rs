@@ -1,4 +1,4 @@
-//! From paths as a user writes them (a file, a folder, a pattern, or a list of those) to files.
+//! From the paths that a user writes (a file, a folder, a pattern, or a list of those) to files.
 
 mod braces;
 
@@ -119,13 +119,14 @@ impl Found {
 
 /// The files that a path stands for: itself, those of a folder, or those of a pattern.
 ///
-/// Of a folder those are meant whose names (in lower case) `is_data` knows; where it knows none, all that are not hidden,
-/// if they have one extension. Whether the files of a pattern of braces exist is seen when they are opened.
+/// A folder stands for the files whose names (in lower case) `is_data` accepts. If it accepts none, the folder stands
+/// for all files that are not hidden, if they have the same extension. Missing files of a pattern with braces are
+/// noticed when they are opened.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] with the nearest name, also where a folder or pattern has no file; [`ErrorKind::Config`] for a
-/// pattern that is none, and for a folder that holds several data sets.
+/// [`ErrorKind::NotFound`] with the nearest name, also if a folder or pattern has no file; [`ErrorKind::Config`] for an
+/// invalid pattern, and for a folder that holds several data sets.
 pub(crate) fn files_at(files: &Files, path: &Path, is_data: &dyn Fn(&str) -> bool) -> Result<Found> {
     let at_path = |error: Error| if error.path().is_some() { error } else { error.at_path(path) };
     if !(files.are_local() && path.exists())
@@ -155,7 +156,8 @@ pub(crate) fn files_at(files: &Files, path: &Path, is_data: &dyn Fn(&str) -> boo
     }
 }
 
-/// The paths of a file: behind all links, and by its own name and those of its folders, behind the links on the way to them.
+/// The paths of a file: with all links resolved, and by its own name and its folders' names, with the links on the way
+/// to them resolved.
 pub(crate) fn places(file: &Path) -> BTreeSet<PathBuf> {
     let Ok(file) = std::path::absolute(file) else { return BTreeSet::new() };
     let folders = file.ancestors().filter_map(|folder| Some((folder, file.strip_prefix(folder).ok()?)));
@@ -163,12 +165,12 @@ pub(crate) fn places(file: &Path) -> BTreeSet<PathBuf> {
     named.filter_map(|(folder, rest)| Some(folder.canonicalize().ok()?.join(rest).components().collect())).collect()
 }
 
-/// Whether `path` is the file with this [place](places), or a folder that it lies in.
+/// Whether `path` is the file with this [place](places), or a folder that contains it.
 pub(crate) fn is_at(path: &Path, file: &Path) -> bool {
     path.canonicalize().is_ok_and(|own| file.starts_with(own))
 }
 
-/// Whether the file with this [place](places) is one that `path` may stand for, whatever its format.
+/// Whether the file with this [place](places) is one that `path` may stand for, in any format.
 pub(crate) fn is_below(files: &Files, path: &Path, file: &Path) -> bool {
     match is_pattern(files, path) {
         true => files_at(files, path, &|_| true).unwrap_or_default().files.iter().any(|own| is_at(own, file)),

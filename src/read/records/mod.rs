@@ -118,7 +118,7 @@ impl Records {
         self.index.start(usize::try_from(row).unwrap_or(usize::MAX))
     }
 
-    /// Where the bytes end that may belong to the record that begins at `start`.
+    /// The end of the bytes that may belong to the record that begins at `start`.
     fn end(&self, row: u64, start: u64) -> u64 {
         self.start(row.saturating_add(1)).min(start.saturating_add(self.limit as u64).saturating_add(2))
     }
@@ -133,8 +133,8 @@ impl Records {
         }
     }
 
-    /// Finds `rows` in a file that is in memory, and prefetches rows that lie apart into the processor's cache: all at
-    /// once, which costs much less than waiting for each of them in turn.
+    /// Finds `rows` in a file that is in memory, and prefetches rows that are far apart into the processor's cache: all
+    /// at once, which costs much less than waiting for each of them in turn.
     pub(crate) fn find(&self, rows: &[u64], into: &mut RecordBytes) {
         let base = into.spans.len();
         into.spans.extend(rows.iter().map(|row| {
@@ -158,7 +158,7 @@ impl Records {
         black_box(rows.iter().fold(0, |sum, row| sum ^ self.start(*row)));
     }
 
-    /// Reads all of `rows` at once, if that pays. `false` if they must be read one by one.
+    /// Reads all of `rows` at once, if that is worthwhile. `false` if they must be read one by one.
     pub(crate) fn gather(&self, rows: &[u64], into: &mut RecordBytes) -> bool {
         if rows.iter().any(|row| *row >= self.len()) {
             return false;
@@ -182,7 +182,7 @@ impl Records {
         into.is_gathered
     }
 
-    /// Reads record `rows[nth]` of a job, together with as many of the following records as pays.
+    /// Reads record `rows[nth]` of a job, together with as many of the following records as is worthwhile.
     pub(crate) fn fetch(&self, rows: &[u64], nth: usize, into: &mut RecordBytes) -> Result<()> {
         if nth == 0 {
             into.clear();
@@ -204,7 +204,7 @@ impl Records {
         self.read(&rows[nth..], into).map_err(|error| error.at_record(rows[nth]))
     }
 
-    /// Reads the first of `rows`, and in the same call those of the following rows that lie behind it in the file.
+    /// Reads the first of `rows`, and in the same call those of the following rows that are after it in the file.
     pub(crate) fn read(&self, rows: &[u64], into: &mut RecordBytes) -> Result<()> {
         let first = rows[0];
         check_record(first, self.len()).map_err(|error| error.at_path(self.input.path()))?;

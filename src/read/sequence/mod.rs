@@ -1,4 +1,4 @@
-//! Sequences in CSV files: one file per sequence, or the rows of one file that share the value of a column.
+//! Sequences in CSV files: one file per sequence, or the rows of one file that have the same value in a column.
 //!
 //! Reading order: `options`, the reader here, `source` (which rows make a sequence), `aligned` (features and labels
 //! from two readers).
@@ -34,8 +34,8 @@ pub use summary::{SequenceRecord, SequenceSummary};
 ///
 /// Columns of numbers become `features`, `f32 [steps, columns]`. Batches are padded with zeros to their longest
 /// sequence, and `features_mask`, `f32 [steps]`, is 1 where there is data and 0 in the padding. Labels for each step
-/// have their own `labels_mask`. Opening reads every file once, to count steps, and to infer what the options do not
-/// say.
+/// have their own `labels_mask`. Opening reads every file once, to count the steps and to infer everything that the
+/// options leave open.
 ///
 /// ```
 /// use ringfeed::read::RecordReader;
@@ -52,7 +52,7 @@ pub struct CsvSequenceReader {
     source: Source,
     plan: Plan,
     label: SequenceLabel,
-    /// The tensors of the plan, then the masks.
+    /// The tensors of the plan, followed by the masks.
     tensors: Vec<TensorSpec>,
     masks: usize,
 }
@@ -115,7 +115,7 @@ impl CsvSequenceReader {
         Ok((Self::new(source, plan, options)?, refused))
     }
 
-    /// How many sequences a folder holds.
+    /// Number of sequences in a folder.
     pub(crate) fn count_in_folder(files: &Files, path: &Path) -> Result<u64> {
         Ok(source::csv_files(files, path)?.len() as u64)
     }

@@ -105,8 +105,8 @@ pub(super) fn csv_files(files: &Files, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(paths)
 }
 
-/// Reads every file once. `refuse` gets the reason why a file can't be read: if it returns an error, that ends opening;
-/// otherwise the file counts as a sequence without steps.
+/// Reads every file once. Passes to `refuse` the reason why a file can't be read: if it returns an error, that ends
+/// opening; otherwise the file counts as a sequence without steps.
 pub(super) fn open_files(
     among: &Files,
     paths: &[PathBuf],
@@ -155,8 +155,8 @@ pub(super) fn open_files(
     Ok((Source::Files { files, first, dialect, header, limit }, plan))
 }
 
-/// The first file that is not empty. It shows how all files are laid out; an empty file is a sequence without steps and
-/// shows nothing.
+/// The first file that is not empty. It shows the layout of all files; an empty file is a sequence without steps and
+/// has no layout.
 pub(super) fn first_filled<'a>(texts: impl IntoIterator<Item = &'a Text>) -> Result<&'a Text> {
     let mut none = true;
     let found = texts.into_iter().inspect(|_| none = false).find(|text| text.stored_bytes() > 0);
@@ -244,7 +244,7 @@ impl Grouping {
         Ok(known.is_none())
     }
 
-    /// Approximate size of this, and of what it becomes.
+    /// Approximate size of this value, and of its result.
     fn bytes(&self) -> u64 {
         self.members.len() as u64 * 12 + self.indices.len() as u64 * 64 + self.name_bytes
     }
@@ -304,7 +304,7 @@ impl Source {
         }
     }
 
-    /// Where sequence `sample` begins.
+    /// The beginning of sequence `sample`.
     pub(super) fn place(&self, sample: u64) -> Location {
         let (path, byte) = match self {
             Self::Files { files, .. } => {

@@ -33,7 +33,7 @@ pub(in crate::read) struct Listed {
 #[derive(Clone, Debug, PartialEq)]
 pub(in crate::read) enum Packed {
     No,
-    /// The file as a whole. The index says about how many bytes it has after decompression, and how many it may have at most.
+    /// The file as a whole. The index gives the approximate number of bytes after decompression, and the maximum.
     Whole {
         packing: Packing,
         bytes: u64,
@@ -80,8 +80,8 @@ pub(super) fn read_into(input: &Input, range: Range<u64>, into: &mut Vec<u8>) ->
     input.read_at(range.start, into)
 }
 
-/// Reads to the end, which must come within `most` bytes, and for which `foreseen` bytes are reserved. What an index says too
-/// little of is counted before it is there.
+/// Reads to the end, which must come within `most` bytes. `foreseen` bytes are reserved. If the index gives too small a
+/// number, the other bytes are counted before they are read.
 fn read_bounded(
     bytes: impl Read,
     (foreseen, most): (u64, u64),
@@ -112,7 +112,7 @@ fn numbers(bytes: &[u8]) -> Vec<u32> {
     bytes.as_chunks().0.iter().map(|bytes| u32::from_le_bytes(*bytes)).collect()
 }
 
-/// Checks that records follow one another after the table, and within what holds them.
+/// Checks that records follow one another after the table, and within the bytes that hold them.
 fn check_offsets(offsets: &[u32], least: u64, end: u64) -> Result<()> {
     let is_ascending = offsets.windows(2).all(|pair| pair[0] <= pair[1]);
     let first = offsets.first().copied().map_or(least, u64::from);
@@ -142,7 +142,7 @@ fn table_bytes(records: u64) -> Option<u64> {
     records.checked_add(2)?.checked_mul(4)
 }
 
-/// The table that stands in the first `bytes` of a file of `len`.
+/// The table in the first `bytes` of a file of `len`.
 fn offsets_of(bytes: &[u8], records: u64, len: u64) -> Result<Vec<u32>> {
     let least = table_bytes(records).filter(|least| *least <= bytes.len() as u64);
     let found = numbers(bytes.get(..4).unwrap_or_default());
@@ -191,7 +191,7 @@ impl File {
         Ok(file)
     }
 
-    /// Where a record lies in the file.
+    /// The position of a record in the file.
     pub(super) fn range(&self, record: u64) -> Range<u64> {
         let at = record as usize;
         self.offsets.get(at).zip(self.offsets.get(at + 1)).map_or(0..0, |(start, end)| (*start).into()..(*end).into())
@@ -203,7 +203,7 @@ impl File {
         (at, &self.frames[at])
     }
 
-    /// How many bytes the file, or a frame of it, has after decompression, as far as the index tells.
+    /// Number of bytes of the file, or of a frame of it, after decompression, as far as the index gives it.
     pub(super) fn chunk_bytes(&self, frame: usize) -> u64 {
         match self.packed {
             Packed::Whole { bytes, .. } => bytes,
@@ -250,7 +250,7 @@ impl File {
     }
 }
 
-/// The tables of a file of frames: where records lie in what the frames hold together, and the frames.
+/// The tables of a file of frames: the positions of records in the content of all frames, and the frames.
 fn frames(input: &Input, records: u64) -> Result<(Vec<u32>, Vec<Frame>)> {
     const PREFIX: u64 = 24;
     const FRAME: usize = 24;

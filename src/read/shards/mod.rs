@@ -21,17 +21,17 @@ use super::{Fingerprint, check_record, parallel};
 use file::{File, Frame, MAX_RECORD_BYTES, Part, read_into};
 pub(super) use file::{Listed, MAX_CHUNK_BYTES, Packed};
 
-/// A decompressed record's memory is kept for the next job's up to this.
+/// The memory of a decompressed record up to this size is kept for the next job.
 const KEPT_BYTES: usize = 1 << 20;
 
 /// Many such files, whose records follow one another.
 pub(super) struct Shards {
     files: Vec<File>,
-    /// Where each file begins, and at last the number of all records.
+    /// The beginning of each file, and at the end the number of all records.
     starts: Vec<u64>,
     storage: Files,
     chunks: Chunks<(usize, usize), Part>,
-    /// What decompressing counts against.
+    /// The budget for decompression.
     budget: MemoryBudget,
     #[expect(dead_code, reason = "held until the shards drop")]
     reservation: Reservation,
@@ -53,11 +53,11 @@ struct Unpacked {
     reservation: Option<Reservation>,
 }
 
-/// One record: bytes of its own, or a part of a chunk.
+/// One record: its own bytes, or a part of a chunk.
 #[derive(Default)]
 struct Record {
     own: Vec<u8>,
-    /// Which of the chunks that are held, and where in it.
+    /// Which of the held chunks contains it, and where.
     held: Option<(usize, Range<usize>)>,
 }
 
@@ -66,7 +66,7 @@ impl Shards {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a file that is not what the index says.
+    /// [`ErrorKind::Format`] for a file that does not match the index.
     pub(super) fn open(files: &Files, listed: Vec<Listed>, cache_bytes: u64, budget: &MemoryBudget) -> Result<Self> {
         let mut starts = vec![0u64];
         for file in &listed {
@@ -175,7 +175,7 @@ impl Shards {
         }
     }
 
-    /// The first records of what is decompressed together; without compression, of each file.
+    /// The first record of each part that is decompressed as a unit; without compression, of each file.
     pub(super) fn chunks(&self) -> Vec<u64> {
         let mut chunks = Vec::new();
         for (file, start) in self.files.iter().zip(&self.starts) {
@@ -218,7 +218,7 @@ impl Shards {
 }
 
 impl Unpacked {
-    /// Gives back what records took that were unusually long.
+    /// Releases the memory of unusually long records.
     fn give_up(&mut self, records: &mut [Record]) {
         let Some(reservation) = &mut self.reservation else { return };
         for record in records.iter_mut().filter(|record| record.own.capacity() > KEPT_BYTES) {
@@ -228,8 +228,8 @@ impl Unpacked {
         reservation.shrink_to(self.bytes);
     }
 
-    /// Replaces what is in `into` by all of a record, whose length nobody knows before its end comes: its memory is counted as it
-    /// grows.
+    /// Replaces the content of `into` by a whole record, whose length is unknown until its end: its memory is counted
+    /// as it grows.
     fn read(&mut self, mut bytes: impl Read, path: &Path, budget: &MemoryBudget, into: &mut Vec<u8>) -> Result<()> {
         const LEAST: usize = 4 << 10;
         let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());

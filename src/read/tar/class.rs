@@ -31,11 +31,11 @@ pub(super) enum Said<'a> {
 }
 
 impl ClassField {
-    /// The class that a member tells.
+    /// The class in a member.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what can be neither name nor index.
+    /// [`ErrorKind::Data`] for a value that can be neither name nor index.
     pub(super) fn read<'a>(&self, bytes: &'a [u8]) -> Result<Said<'a>> {
         let value = Value::of(bytes, self.pointer.as_ref())?;
         let index = value.to_i64().and_then(|index| u32::try_from(index).ok()).filter(|index| *index < IS_NAME);

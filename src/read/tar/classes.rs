@@ -14,7 +14,7 @@ use super::index::ArchiveIndex;
 /// Most classes of a one-hot tensor if they are not listed.
 const MAX_ONE_HOT: u32 = 1 << 16;
 
-/// The classes that there are.
+/// The existing classes.
 #[derive(Debug, Default)]
 pub(super) struct Classes {
     /// The names in the order of the indices, if classes have names.
@@ -110,7 +110,7 @@ impl Classes {
         Ok(tensor)
     }
 
-    /// Why what a member says is not a class.
+    /// Why the value of a member is not a class.
     #[cold]
     pub(super) fn fault(&self, said: &Said<'_>) -> Error {
         let message = match (said, &self.names) {

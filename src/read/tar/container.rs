@@ -21,12 +21,13 @@ pub(super) struct TarMembers {
     /// The number of the member among those that are read, and a pointer into it.
     found: Vec<(usize, Option<Pointer>)>,
     extensions: Vec<String>,
-    /// For each extension, whether a field is the member itself. Otherwise a sample may lack it, as what is inside it.
+    /// For each extension, whether a field is the member itself. Otherwise a sample may lack the member, like any value
+    /// inside it.
     are_whole: Vec<bool>,
 }
 
 impl TarMembers {
-    /// Archives of which `wanted` will be found.
+    /// Archives in which `wanted` is found.
     pub(super) fn open(
         files: &Files,
         root: &Path,

@@ -1,4 +1,4 @@
-//! From fields to what is read of each sample, and where it is written.
+//! From fields to what is read of each sample, and to the tensors for it.
 
 use crate::decode::image::ImageFormat;
 use crate::decode::{ImageOptions, write_numbers};
@@ -133,7 +133,7 @@ fn own_kind(field: &Field, own: &[OwnField]) -> Result<Option<Becomes>> {
     }))
 }
 
-/// What is read of each sample.
+/// The parts of a sample that are read.
 #[derive(Debug, Default)]
 pub(super) struct Fields {
     own: Vec<OwnField>,

@@ -57,8 +57,8 @@ impl Place {
     }
 }
 
-/// The samples of one archive: their keys, places and classes. Takes some 8 bytes per sample and wanted member, 8 more
-/// per sample, and the keys themselves.
+/// The samples of one archive: their keys, positions and classes. Takes about 8 bytes per sample and wanted member, 8
+/// more per sample, and the keys themselves.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct ArchiveIndex {
     pub(super) keys: Vec<u8>,
@@ -97,12 +97,12 @@ impl ArchiveIndex {
             + names) as u64
     }
 
-    /// Reads the headers of an archive, and the members that hold a class, up to `most_bytes` of them.
+    /// Reads the headers of an archive, and the members that hold a class, if they have at most `most_bytes` bytes.
     ///
     /// # Errors
     ///
-    /// Those of walking through it; [`ErrorKind::Format`] where the members of a sample are not neighbours or two have
-    /// the same extension, with shard, member and byte.
+    /// Those of reading the members; [`ErrorKind::Format`] if the members of a sample are not adjacent or two have the
+    /// same extension, with shard, member and byte.
     pub(super) fn of(input: &Input, wanted: &[Wanted], class: Option<&ClassField>, most_bytes: u64) -> Result<Self> {
         let mut building = Building { wanted, class, most_bytes, ..Building::default() };
         let mut walk = Walk::new(input)?;
@@ -142,8 +142,8 @@ pub(super) fn first_sample(input: &Input) -> Result<Vec<String>> {
     Ok(extensions)
 }
 
-/// Splits a member's name as WebDataset does: up to the first dot of its last part, and what follows the dot. `None`
-/// for names without one of them, and for descriptions of the whole set, whose folder or file is called
+/// Splits a member's name like WebDataset: the part up to the first dot of its file name, and the part after the dot.
+/// `None` for names without one of them, and for descriptions of the whole set, whose folder or file has a name such as
 /// `__like_this__`.
 pub(super) fn split(name: &[u8]) -> Option<(&[u8], &str)> {
     let first = name.split(|byte| *byte == b'/').next().unwrap_or_default();
@@ -155,7 +155,7 @@ pub(super) fn split(name: &[u8]) -> Option<(&[u8], &str)> {
     Some((&name[..dot], std::str::from_utf8(&name[dot + 1..]).ok()?))
 }
 
-/// Longest member that is a class by itself. Each of their names is kept.
+/// Longest member that is a class on its own. Each of their names is kept.
 const MAX_CLASS_BYTES: u64 = 1 << 20;
 
 #[derive(Default)]

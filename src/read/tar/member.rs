@@ -18,7 +18,7 @@ impl Member {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for what no member is called.
+    /// [`ErrorKind::Config`] for what can't be the name of a member.
     pub(super) fn of(field: &ColumnRef) -> Result<Self> {
         let config = |message: String| Err(Error::new(ErrorKind::Config, message));
         let ColumnRef::Name(text) = field else {

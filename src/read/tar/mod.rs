@@ -1,8 +1,8 @@
 //! Tar archives of samples, in the layout of WebDataset: members called `KEY.EXTENSION`, with those of a sample next to
 //! each other.
 //!
-//! [`options`] says how they are read; [`paths`] finds the archives; [`walk`] reads their headers; [`index`] makes samples of
-//! members, and [`class`] and [`classes`] tell their classes; [`fields`] and [`value`] decode them.
+//! [`options`] says how they are read; [`paths`] finds the archives; [`walk`] reads their headers; [`index`] groups
+//! members into samples, and [`class`] and [`classes`] find their classes; [`fields`] and [`value`] decode them.
 
 mod class;
 mod classes;
@@ -109,10 +109,10 @@ impl TarReader {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Config`] if the first sample does not have a single
-    /// image, [`ErrorKind::Format`] for a file that is not a complete tar archive, or in which the members of a sample
-    /// are not adjacent, [`ErrorKind::Unsupported`] for compressed archives and sparse files. All errors name archive,
-    /// member and byte.
+    /// [`ErrorKind::NotFound`] with the nearest name, [`ErrorKind::Config`] if the first sample does not have exactly
+    /// one image, [`ErrorKind::Format`] for a file that is not a complete tar archive, or in which the members of a
+    /// sample are not adjacent, [`ErrorKind::Unsupported`] for compressed archives and sparse files. All errors name
+    /// archive, member and byte.
     pub fn open(path: impl AsRef<Path>, options: &TarOptions) -> Result<Self> {
         Self::open_in(&Files::local(), path, &[], options, &MemoryBudget::unlimited())
     }
@@ -162,7 +162,7 @@ impl TarReader {
         Self::open_all(&Files::local(), &first, paths, own, options, &MemoryBudget::unlimited())
     }
 
-    /// These archives, in this order, with the default fields if none are given. Their index is saved as that of
+    /// Opens these archives, in this order, with the default fields if none are given. Their index is saved as that of
     /// `root`.
     fn open_all(
         files: &Files,
@@ -249,7 +249,7 @@ impl TarReader {
         (archive, (sample - archive.first) as usize)
     }
 
-    /// The class of a sample; `None` if there is none that can be used.
+    /// The class of a sample; `None` if it has none or an invalid one.
     fn class(&self, archive: &Archive, nth: usize) -> Option<u32> {
         archive.index.labels.get(nth).copied().filter(|class| *class != NO_CLASS)
     }
@@ -326,7 +326,7 @@ fn first_extensions(files: &Files, paths: &[PathBuf]) -> Result<Vec<String>> {
     Ok(Vec::new())
 }
 
-/// The fields of a reader that has no others beside it.
+/// The fields of a reader that decodes all of them itself.
 fn own_fields(root: &Path, fields: &[(String, Field)]) -> Result<Vec<OwnField>> {
     let (own, others) = fields::split(fields).map_err(|error| error.at_path(root))?;
     match others.first() {

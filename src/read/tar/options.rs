@@ -24,7 +24,7 @@ impl Default for TarOptions {
 }
 
 impl TarOptions {
-    /// Maximum number of bytes of a member: an index holds sizes of 32 bits, of which the largest stands for all above.
+    /// Maximum number of bytes of a member: an index holds sizes of 32 bits, whose largest value means this or more.
     pub(super) fn most_bytes(&self) -> u64 {
         self.max_file_bytes.min(u64::from(u32::MAX) - 1)
     }

@@ -70,8 +70,8 @@ fn index_all(
     Ok(opened)
 }
 
-/// Where the index is kept, for the current state of the archives and the members that are indexed. Those that are only
-/// read, for some fields or for a filter, are indexed by readers of their own: each of these has a file of its own.
+/// Where the index is kept, for the current state of the archives and for the members that are indexed. Members that
+/// are only read, for some fields or for a filter, are indexed by separate readers: each of these has a separate file.
 fn kept(root: &Path, paths: &[PathBuf], fields: &Fields, options: &TarOptions) -> Result<Option<Kept>> {
     let wanted = format!("{:?}", fields.wanted);
     let file = match fields.are_bytes() {

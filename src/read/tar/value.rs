@@ -28,7 +28,7 @@ impl Pointer {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what is no JSON or UTF-8.
+    /// [`ErrorKind::Data`] for bytes that are not JSON or not UTF-8.
     pub(super) fn find<'a>(&self, bytes: &'a [u8]) -> Result<Option<&'a str>> {
         let json = text(bytes)?;
         self.wanted.find_one(json).map_err(|fault| fault.error(json).at_byte(fault.at as u64))
@@ -50,7 +50,8 @@ impl<'a> Value<'a> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for what is no JSON or UTF-8, where the pointer leads nowhere, and for null, lists and objects.
+    /// [`ErrorKind::Data`] for bytes that are not JSON or not UTF-8, if the pointer leads nowhere, and for null, lists
+    /// and objects.
     pub(super) fn of(bytes: &'a [u8], pointer: Option<&Pointer>) -> Result<Self> {
         let Some(pointer) = pointer else {
             let text = text(bytes)?.trim();
@@ -195,7 +196,7 @@ mod tests {
     }
 
     proptest! {
-        /// serde_json's own pointers are the judge.
+        /// The reference is serde_json's own pointers.
         #[test]
         fn pointers_lead_where_those_of_serde_json_do(json in json(), steps in prop::collection::vec("[ab01/~\"é]{0,2}", 0..4)) {
             let pointer: String = steps.iter().map(|step| format!("/{}", step.replace('~', "~0").replace('/', "~1"))).collect();

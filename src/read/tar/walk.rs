@@ -13,12 +13,12 @@ pub(super) const BLOCK: u64 = 512;
 const MAX_EXTENSION: u64 = 1 << 20;
 
 /// Number of bytes that are read at once: `NEAR` if the next header is less than `GAP` away, otherwise `FAR`, which is
-/// more than a header, because small members often lie between large ones.
+/// more than a header, because small members are often between large ones.
 const NEAR: usize = 64 << 10;
 const FAR: usize = 2 << 10;
 const GAP: u64 = 4 << 10;
 
-/// An ordinary file in an archive. A file that was packed before under another name is only a hard link.
+/// A regular file in an archive. A file that was packed before under another name is only a hard link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Member {
     /// Where its header begins, including long names and pax headers before it.
@@ -26,21 +26,21 @@ pub(super) struct Member {
     /// Where its bytes begin: always a multiple of [`BLOCK`], never 0.
     pub(super) data: u64,
     pub(super) size: u64,
-    /// Its bytes are another member's.
+    /// Whether its bytes are those of another member.
     pub(super) is_link: bool,
 }
 
 /// The members of one archive, in order.
 pub(super) struct Walk<'a> {
     input: &'a Input,
-    /// The part of the file that is in memory, unless all of it is.
+    /// The part of the file that is in memory, unless the whole file is.
     window: Vec<u8>,
     window_start: u64,
     /// Where the next header is.
     at: u64,
     /// The name of the member that was found last.
     name: Vec<u8>,
-    /// Number of members that are not ordinary files: folders, symbolic links, devices.
+    /// Number of members that are not regular files: folders, symbolic links, devices.
     others: u64,
 }
 
@@ -76,23 +76,23 @@ impl<'a> Walk<'a> {
         &self.name
     }
 
-    /// How many members so far were no ordinary files.
+    /// Number of members so far that are not regular files.
     pub(super) fn others(&self) -> u64 {
         self.others
     }
 
-    /// The bytes of a member. The caller knows that they are few.
+    /// The bytes of a member. The caller knows that there are few.
     pub(super) fn contents(&mut self, member: Member) -> Result<&[u8]> {
         self.bytes(member.data, member.size)
     }
 
-    /// The next ordinary file; `None` after the last one.
+    /// The next regular file; `None` after the last one.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for anything that is no tar archive from the first to the last block,
-    /// [`ErrorKind::Unsupported`] for sparse files and parts of them, [`ErrorKind::Limit`] for endless names; all with the
-    /// byte where the header is.
+    /// [`ErrorKind::Format`] for anything that is not a tar archive from the first to the last block,
+    /// [`ErrorKind::Unsupported`] for sparse files and parts of them, [`ErrorKind::Limit`] for endless names; all with
+    /// the byte of the header.
     pub(super) fn next(&mut self) -> Result<Option<Member>> {
         let mut extended = Extended::default();
         loop {
@@ -201,7 +201,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Bytes that lie in the file.
+    /// Bytes that are in the file.
     fn bytes(&mut self, start: u64, len: u64) -> Result<&[u8]> {
         let (from, held, input) = match self.input.slice() {
             Some(all) => (0, all, self.input),

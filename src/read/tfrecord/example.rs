@@ -1,4 +1,4 @@
-//! `tf.train.Example` and `tf.train.SequenceExample`, as `example.proto` and `feature.proto` of TensorFlow have them:
+//! `tf.train.Example` and `tf.train.SequenceExample`, as TensorFlow's `example.proto` and `feature.proto` define them:
 //!
 //! ```text
 //! Example          { Features features = 1; }
@@ -10,7 +10,7 @@
 //! BytesList        { repeated bytes value = 1; }     FloatList and Int64List likewise, packed or not
 //! ```
 //!
-//! An example is a sequence example without lists. Of a key that occurs twice the last value counts.
+//! An example is a sequence example without lists. If a key occurs twice, the last value counts.
 
 use super::wire::{Fault, Fields, Parsed, Part, Written};
 
@@ -70,10 +70,10 @@ pub(super) fn each_step<'a, E: From<Fault>>(
     Ok(())
 }
 
-/// What a feature holds.
+/// The content of a feature.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Values<'a> {
-    /// Nothing, not even a list without values.
+    /// Nothing, not even an empty list.
     None,
     Bytes(ByteStrings<'a>),
     Floats(&'a [f32]),
@@ -81,7 +81,7 @@ pub(super) enum Values<'a> {
 }
 
 impl Values<'_> {
-    /// Whether there is no value, in a list or without one.
+    /// Whether there is no value, in a list or without a list.
     pub(super) fn is_empty(&self) -> bool {
         match self {
             Self::None => true,
@@ -92,7 +92,7 @@ impl Values<'_> {
     }
 }
 
-/// Room for the numbers of a feature.
+/// A buffer for the numbers of a feature.
 #[derive(Debug, Default)]
 pub(super) struct Room {
     floats: Vec<f32>,

@@ -10,15 +10,15 @@ use crate::storage::{Bytes, Files, Input, inflate_error};
 /// Length and its checksum.
 pub(super) const HEADER: usize = 12;
 
-/// What a record takes beside its bytes.
+/// Size of a record in addition to its bytes.
 pub(super) const FRAME: u64 = 16;
 
-/// CRC-32C, masked as TensorFlow does it, so that data with checksums inside can be checked as well.
+/// CRC-32C, masked like TensorFlow's, so that data that contains checksums can be checked as well.
 fn checksum(bytes: &[u8]) -> u32 {
     crc_fast::crc32_iscsi(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
 }
 
-/// How many bytes the record has that begins with `head`; `None` if its checksum says that this is no length.
+/// Number of bytes of the record that begins with `head`; `None` if the checksum shows that this is not a length.
 pub(super) fn length(head: &[u8]) -> Option<u64> {
     let (length, rest) = head.split_first_chunk::<8>()?;
     let found = u32::from_le_bytes(*rest.first_chunk()?);
@@ -50,11 +50,11 @@ pub(super) fn unframe(framed: &[u8]) -> Result<&[u8]> {
 const CUT: &str = "the file ends inside this record: it is truncated";
 const DAMAGED_LENGTH: &str = "the checksum of the record's length is wrong";
 
-/// Where each record begins. One that the end of the file cuts off is a record, too: a bad one.
+/// The beginning of each record. A record that the end of the file cuts off counts, too, as a bad one.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] for a length that is damaged, since where later records begin is then unknown;
+/// [`ErrorKind::Format`] for a damaged length, because the beginnings of later records are then unknown;
 /// [`ErrorKind::Limit`] for a record of more than `most` bytes, and those of reading.
 pub(super) fn index(files: &Files, input: &Input, most: u64, budget: &MemoryBudget) -> Result<RecordIndex> {
     let mut index = RecordIndex::new(budget)?;
@@ -83,15 +83,16 @@ pub(super) fn index(files: &Files, input: &Input, most: u64, budget: &MemoryBudg
     Ok(index)
 }
 
-/// The most and the fewest bytes that are read at a time: many where records are short, few where most bytes are passed over.
+/// The largest and smallest number of bytes that are read at a time: many if records are short, few if most bytes are
+/// skipped.
 const MOST: usize = 256 << 10;
 const FEWEST: usize = 4 << 10;
 
 /// The beginnings of records, one after another.
 struct Heads<'a> {
     input: &'a Input,
-    /// Of a file whose bytes take their time: all of them, asked for ahead, and how many have been read. What is passed over
-    /// would take as long to ask for.
+    /// For a file with slow access: all of its bytes, requested ahead, and how many have been read. Skipped bytes are
+    /// requested, too, because skipping them would not be faster.
     stream: Option<(BufReader<Bytes>, u64)>,
     buffer: Vec<u8>,
     /// Where the buffer begins in the file.
@@ -104,7 +105,7 @@ impl<'a> Heads<'a> {
         Ok(Self { input, stream, buffer: Vec::new(), start: 0 })
     }
 
-    /// The beginning of the record at `at`, which is behind the one before and in the file.
+    /// The header of the record at `at`, which is after the previous one and inside the file.
     fn at(&mut self, at: u64) -> Result<[u8; HEADER]> {
         let mut head = [0; HEADER];
         if let Some((stream, read)) = &mut self.stream {

@@ -34,14 +34,15 @@ use packing::{is_zlib, packing_of};
 use seen::Seen;
 use wire::{Fault, Part};
 
-/// What is looked at to learn of the fields: this many records, and not more than so many bytes.
+/// How much is read to find the fields: this many records, but not more than this many bytes.
 const SAMPLE_RECORDS: u64 = 1000;
 const SAMPLE_BYTES: u64 = 8 << 20;
 
-/// Most fields that are listed: more than may be read, so that none is left out in silence. Others can still be found by name.
+/// Most fields that are listed: more than may be read, so that none is left out without an error. Others can still be
+/// found by name.
 const MAX_FIELDS: usize = MAX_SOURCES + 1;
 
-/// What names of fields begin with where a key stands for a feature and for a list of features.
+/// The prefixes of field names, if a key stands for both a feature and a list of features.
 const CONTEXT: &str = "context/";
 const LISTS: &str = "feature_lists/";
 
@@ -106,7 +107,7 @@ impl Format for TfRecord {
     }
 }
 
-/// Whether a name is one such as `train-00000-of-00010`, as TensorFlow's own tools call their files.
+/// Whether a name is like `train-00000-of-00010`, as TensorFlow's own tools name their files.
 fn is_shard(name: &str) -> bool {
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let parts = name.rsplit_once("-of-").and_then(|(begin, count)| Some((begin.rsplit_once('-')?.1, count)));
@@ -124,7 +125,7 @@ fn is_shard(name: &str) -> bool {
 /// Opening finds the records only by their lengths, and skips their contents. Checksums of lengths and of records are
 /// checked. A record that the end of the file cuts off is a bad record. A damaged length is an error, because it is
 /// then unknown where later records begin. Parts of an example that are not features are ignored. A feature without
-/// values is missing, as one that is not there, so that a filter finds it by `len(x) == missing`; of a feature list,
+/// values is missing, like one that does not exist, so a filter finds it by `len(x) == missing`. For a feature list,
 /// `len` is the number of its steps.
 ///
 /// [`fields`](Container::fields) lists the features of the first 1000 records (at most 8 MiB of them). A feature that
@@ -145,15 +146,15 @@ fn is_shard(name: &str) -> bool {
 pub struct TfRecords {
     records: Records,
     stored_bytes: u64,
-    /// Those of the sample, and behind them those that were found beside them.
+    /// The fields of the sample, followed by those that were found later.
     fields: Vec<FieldInfo>,
-    /// What each of them is called in the records.
+    /// The key of each field in the records.
     keys: Vec<Key>,
     listed: usize,
     wanted: Wanted,
 }
 
-/// What a feature is called in a record, and whether it is a list of features.
+/// The key of a feature in a record, and whether it is a list of features.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Key {
     name: String,
@@ -165,7 +166,7 @@ struct Key {
 struct Wanted {
     /// The numbers of features, and of lists of features.
     numbers: [HashMap<Box<[u8]>, usize>; 2],
-    /// The number of a feature, and another number of the same one under another name.
+    /// The number of a feature, and another number of the same feature under another name.
     twins: Vec<(usize, usize)>,
 }
 
@@ -186,9 +187,10 @@ impl Wanted {
 #[derive(Default)]
 struct Worker {
     bytes: RecordBytes,
-    /// Where in the record the feature of each field is.
+    /// The position of each field's feature in the record.
     found: Vec<Option<Range<usize>>>,
-    /// The field that was found at each place among the features of the last record: mostly it is there again.
+    /// The field found at each position among the features of the last record: usually it is at the same position
+    /// again.
     order: Vec<usize>,
     room: Room,
 }
@@ -270,7 +272,7 @@ impl TfRecords {
         Ok(())
     }
 
-    /// Gives the records of the sample, those that are whole.
+    /// Gives the complete records of the sample.
     fn each_of_sample(&self, visit: &mut dyn FnMut(&[u8]) -> Result<()>) -> Result<()> {
         let first = self.records.start(0);
         let is_near = |record: &u64| *record == 0 || self.records.start(record + 1) - first <= SAMPLE_BYTES;
@@ -285,7 +287,7 @@ impl TfRecords {
         Ok(())
     }
 
-    /// What a name stands for in the first record that has it.
+    /// The meaning of a name in the first record that has it.
     fn look_for(&self, name: &str) -> Result<Option<(Key, Seen)>> {
         let key = |name: &str, is_list| Key { name: name.to_owned(), is_list };
         let mut wanted = vec![key(name, false), key(name, true)];
@@ -307,7 +309,7 @@ impl TfRecords {
         })
     }
 
-    /// Adds path, record and byte to what is wrong with a record, whose bytes begin at 0.
+    /// Adds path, record and byte to an error in a record, whose bytes begin at 0.
     #[cold]
     fn located(&self, error: Error, record: u64) -> Error {
         error.in_part_at(self.records.start(record)).at(self.place(record))
@@ -462,7 +464,7 @@ impl From<Fault> for Error {
     }
 }
 
-/// Gives the value of a feature, or its values as one; nothing of one without.
+/// Gives the value of a feature, or its values as one list; nothing for a feature without values.
 fn give(values: Values<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
     match values {
         Values::None | Values::Floats([]) | Values::Integers([]) => Ok(()),
@@ -484,7 +486,7 @@ impl List for ByteStrings<'_> {
     }
 }
 
-/// Gives the values of a step as a list, however many there are.
+/// Gives the values of a step as a list, whatever their number.
 fn give_list(values: Values<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
     match values {
         Values::None => visit(Value::Numbers(Numbers::I64(&[]))),
@@ -497,7 +499,7 @@ fn give_list(values: Values<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>)
 /// The steps of a list of features.
 struct Steps<'a> {
     list: Part<'a>,
-    /// Whether each step is a list, or one value.
+    /// Whether steps are lists; otherwise each is one value.
     are_lists: bool,
     room: Cell<Room>,
 }

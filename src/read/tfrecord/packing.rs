@@ -1,4 +1,5 @@
-//! Files that TensorFlow compressed with its option ZLIB: they have no mark of their own, only what they unpack to.
+//! Files that TensorFlow compressed with its option ZLIB: they have no magic bytes of their own and are recognised by
+//! their content.
 
 use std::io::Read;
 use std::path::Path;
@@ -8,7 +9,7 @@ use crate::storage::{Files, Packing, inflate_error};
 
 use super::framing::{HEADER, length};
 
-/// More than the first header takes, however it is compressed.
+/// More bytes than the first header takes in any compression.
 const HEAD_BYTES: u64 = 1 << 10;
 
 /// How a file is compressed; `None` if it is not.
@@ -26,7 +27,7 @@ pub(super) fn packing_of(files: &Files, path: &Path) -> Result<Option<Packing>> 
     Ok(is_zlib(&head).then_some(Packing::Zlib))
 }
 
-/// Whether what begins so is zlib's data, and unpacks to the length of a record and its checksum.
+/// Whether data that begins like this is zlib's, and unpacks to the length of a record and its checksum.
 pub(super) fn is_zlib(head: &[u8]) -> bool {
     let [method, flags, ..] = head else { return false };
     if method & 0x0f != 8 || !u16::from_be_bytes([*method, *flags]).is_multiple_of(31) {

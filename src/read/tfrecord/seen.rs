@@ -6,12 +6,12 @@ use crate::read::container::{FieldInfo, FieldKind};
 use super::example::{Room, Values, each_step};
 use super::wire::{Fault, Part};
 
-/// What a field was seen to hold.
+/// The values that were seen in a field.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// `None`: nothing yet.
+    /// `None` if no value was seen yet.
     pub(super) kind: Option<FieldKind>,
-    /// How many values there are, if always as many; otherwise 0. Of a list of features, in each step.
+    /// The number of values if it is always the same, otherwise 0; for a list of features, in each step.
     count: usize,
     is_list: bool,
 }
@@ -39,7 +39,7 @@ impl Seen {
         Self { kind: Some(kind), count, is_list: false }
     }
 
-    /// In this record or in another.
+    /// Combines this record with another.
     pub(super) fn and(self, other: Self) -> Self {
         match (self.kind, other.kind) {
             (_, None) => self,

@@ -1,10 +1,10 @@
-//! Fields of a message of protocol buffers, one after another: as much as examples need.
+//! Fields of a protocol buffers message, one after another, as far as examples need them.
 //! ["Encoding"](https://protobuf.dev/programming-guides/encoding/) in the documentation of protocol buffers.
 
-/// Most groups inside each other, as other readers have it.
+/// Deepest nesting of groups, as in other readers.
 const MAX_DEPTH: u32 = 100;
 
-/// What is wrong with a message, and at which byte of its record.
+/// A fault in a message, and its byte in the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     pub(super) what: &'static str,
@@ -13,7 +13,7 @@ pub(super) struct Fault {
 
 pub(super) type Parsed<T> = Result<T, Fault>;
 
-/// Bytes of a record, and where in it they begin.
+/// Bytes of a record, and their position in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Part<'a> {
     pub(super) bytes: &'a [u8],
@@ -26,14 +26,14 @@ pub(super) enum Written<'a> {
     Varint(u64),
     Fixed32([u8; 4]),
     Part(Part<'a>),
-    /// One that no field of an example has.
+    /// A value of a type that no field of an example has.
     Other,
 }
 
 /// The fields of a message in the order in which they are written.
 pub(super) struct Fields<'a> {
     rest: &'a [u8],
-    /// Where the rest begins in the record.
+    /// The position of the rest in the record.
     at: usize,
 }
 
@@ -148,7 +148,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// A number of one or two bytes at the beginning of `bytes`, and what follows it.
+/// A number of one or two bytes at the beginning of `bytes`, and the bytes after it.
 #[inline]
 fn short_varint(bytes: &[u8]) -> Option<(usize, &[u8])> {
     match bytes {

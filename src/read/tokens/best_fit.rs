@@ -10,8 +10,8 @@ use super::file::TokenFile;
 /// Windows of whole documents from anywhere in the file: twelve bytes per document and eight per window.
 #[derive(Debug)]
 pub(super) struct Bins {
-    /// Documents, and parts of those that are longer than a window. The pieces of a window stand together, in the
-    /// file's order.
+    /// Documents, and parts of those that are longer than a window. The pieces of a window are adjacent, in the file's
+    /// order.
     pieces: Windows,
     /// The first piece of each window, and at the end the number of pieces.
     firsts: Vec<u64>,

@@ -6,7 +6,7 @@ use crate::read::parallel::{in_order, thread_count};
 
 use super::file::TokenFile;
 
-/// Where each window of whole documents lies: twelve bytes per window.
+/// The position of each window of whole documents: twelve bytes per window.
 #[derive(Debug)]
 pub(super) struct Windows {
     starts: Vec<u64>,
@@ -80,7 +80,7 @@ impl Windows {
         self.starts.len() as u64
     }
 
-    /// The tokens of a window; none beyond the last one.
+    /// The tokens of a window; none after the last one.
     pub(super) fn window(&self, index: u64) -> Range<u64> {
         let index = usize::try_from(index).unwrap_or(usize::MAX);
         let window = self.starts.get(index).zip(self.lens.get(index));

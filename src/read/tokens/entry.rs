@@ -44,7 +44,7 @@ impl Format for Tokens {
         options.samples_per_epoch(choice)
     }
 
-    /// Windows side by side contain every token that windows at any position contain.
+    /// Windows side by side contain all tokens that windows at any position contain.
     fn make_plain(&self, options: &mut TokenOptions) {
         if options.cut == TokenCut::Random {
             options.cut = TokenCut::Contiguous { stride: None };

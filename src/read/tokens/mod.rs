@@ -1,5 +1,6 @@
-//! Tokens for language models: a long row of numbers, cut into windows. `options` says how, `file` reads the row,
-//! `documents` and `best_fit` pack whole documents into windows, `rows` writes samples, and this file is their reader.
+//! Tokens for language models: a long row of numbers, cut into windows. `options` has the settings, `file` reads the
+//! row, `documents` and `best_fit` pack whole documents into windows, `rows` writes samples, and this file is their
+//! reader.
 
 mod best_fit;
 mod documents;
@@ -68,7 +69,7 @@ pub struct TokenReader {
     largest: usize,
 }
 
-/// Where the windows are.
+/// The positions of the windows.
 #[derive(Debug)]
 enum Cut {
     /// At equal distances.
@@ -124,7 +125,7 @@ impl TokenReader {
         Self::open_fields_in(files, path.as_ref(), &[], options, budget)
     }
 
-    /// As [`TokenReader::open`], with these tensors of a window, under these names and with these types.
+    /// Like [`TokenReader::open`], with these tensors of a window, under these names and with these types.
     ///
     /// ```
     /// use ringfeed::field::Numbers;
@@ -237,7 +238,7 @@ impl TokenReader {
         self.file.byte(start)..self.file.byte(end)
     }
 
-    /// The whole file, if it is in memory and samples are used where they lie in it.
+    /// The whole file, if it is in memory and samples are used in place.
     fn held(&self) -> Option<&[u8]> {
         self.file.input.slice().filter(|_| !matches!(self.windows, Cut::BestFit(_)))
     }

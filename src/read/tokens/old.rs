@@ -1,4 +1,4 @@
-//! Settings of earlier versions, in which an option said the type of tokens: translated to fields.
+//! Settings of earlier versions, in which an option set the type of tokens: translated to fields.
 
 use serde::Deserialize;
 
@@ -14,7 +14,7 @@ use super::text_options::TextTokenOptions;
 ///
 /// # Errors
 ///
-/// What was wrong with them in the first place.
+/// The original error.
 pub(in crate::read) fn advice(options: &Node) -> Result<Option<String>, Fault> {
     let Node::Table(entries) = options else { return Ok(None) };
     let Some((key, dtype)) = entries.iter().find(|(key, _)| key == "dtype") else { return Ok(None) };

@@ -1,4 +1,4 @@
-//! Writes samples into rows: tokens, and what tells documents apart.
+//! Writes samples into rows: tokens, and the tensors that tell documents apart.
 
 use std::ops::Range;
 
@@ -120,7 +120,7 @@ impl TokenReader {
     }
 }
 
-/// The part of `range` that lies in `slice`.
+/// The part of `range` that is in `slice`.
 fn clamped<T>(slice: &mut [T], range: Range<usize>) -> &mut [T] {
     let end = range.end.min(slice.len());
     &mut slice[range.start.min(end)..end]

@@ -1,4 +1,4 @@
-//! The tensors of windows of tokens, and those that fields ask for.
+//! The tensors of windows of tokens, and the tensors that fields request.
 
 use crate::decode::converts;
 use crate::dtype::DType;
@@ -34,8 +34,8 @@ impl Tensors {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for fields that windows do not have, or that can't become what is asked for; [`ErrorKind::Schema`] for a
-    /// type that can't hold the file's.
+    /// [`ErrorKind::Config`] for fields that windows do not have, or that can't become the requested tensor;
+    /// [`ErrorKind::Schema`] for a type that can't hold the file's.
     pub(super) fn of(options: &TokenOptions, fields: &[(String, Field)], stored: Option<StoredType>) -> Result<Self> {
         let own = natural(options);
         let mut tensors = Self { specs: Vec::new(), parts: Vec::new() };
@@ -101,7 +101,7 @@ impl Tensors {
         Ok(())
     }
 
-    /// The place of a part among the tensors.
+    /// The position of a part among the tensors.
     pub(super) fn place(&self, part: Part) -> Option<usize> {
         self.parts.iter().position(|own| *own == part)
     }

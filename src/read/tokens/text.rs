@@ -30,8 +30,9 @@ use super::text_options::TextTokenOptions;
 /// Number of documents that a thread takes at a time.
 const DOCUMENTS_AT_ONCE: u64 = 64;
 
-/// A saved file of tokens begins with this mark, a hash of what it is made of, the bytes of a token, and the number of
-/// bytes that follow. Without this header, raw tokens could not be told from any other file.
+/// A saved file of tokens begins with these magic bytes, a hash of everything that it is made of, the number of bytes
+/// per token, and the number of bytes that follow. Without this header, raw tokens could not be distinguished from any
+/// other file.
 const MAGIC: [u8; 8] = *b"rftokens";
 const HEADER: usize = 32;
 
@@ -84,14 +85,14 @@ impl Corpus {
         Ok(Self { container, field: (number, name), tokenizer, end, stored, special_tokens: options.special_tokens })
     }
 
-    /// Whether the sizes and times of these files would show a change of the documents. They do not if a folder or an index
-    /// is named whose documents lie in other files.
+    /// Whether sizes and times of these files would show a change of the documents. They would not if they are a folder
+    /// or an index, because the documents are then in other files.
     fn is_told_by(&self, paths: &[PathBuf]) -> bool {
         let first = if self.container.is_empty() { None } else { self.container.place(0).path };
         first.is_some_and(|first| paths.contains(&first))
     }
 
-    /// What the tokens depend on beside the files.
+    /// Everything that the tokens depend on in addition to the files.
     fn guard(&self) -> u64 {
         let Fingerprint { count, names, sizes } = self.container.fingerprint();
         let numbers = [count.unwrap_or(u64::MAX), names, sizes, self.tokenizer.hash(), self.end.into()];
@@ -159,7 +160,8 @@ impl Corpus {
         write_at(file, &header(guard, self.stored, bytes)).map_err(written)
     }
 
-    /// Writes them to a file of this name, which nobody sees before it is whole; `false` if it belongs to another user.
+    /// Writes them to a file of this name, which other programs see only when it is complete; `false` if it belongs to
+    /// another user.
     fn write_to(&self, path: &Path, guard: u64, options: &TextTokenOptions) -> Result<bool> {
         let file = match files::unfinished(path) {
             Ok(file) => file,
@@ -182,8 +184,8 @@ impl Corpus {
     }
 }
 
-/// Where tokens are kept, for the current state of these files; `None` if they are not, or in a storage, which tells no
-/// times.
+/// Where tokens are saved, for the current state of these files; `None` if they are not saved, or in a storage, which
+/// gives no times.
 fn kept(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Option<Kept> {
     let path = options.saved_index.path_of(at.path, "tokens").filter(|_| at.files.are_local())?;
     // What is wrong with a file is said when it is opened.
@@ -206,7 +208,7 @@ fn write_at(mut file: &File, bytes: &[u8]) -> std::io::Result<()> {
 }
 
 impl TextTokens {
-    /// Tokenises the documents in `paths`, unless an earlier run has kept their tokens.
+    /// Tokenises the documents in `paths`, unless an earlier run has saved their tokens.
     pub(super) fn open(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Self> {
         // Before any text is read.
         Tensors::of(&options.of_tokens(0), at.fields, None).map_err(|error| error.at_path(at.path))?;
@@ -260,7 +262,7 @@ impl TextTokens {
     }
 }
 
-/// A file that is only for this user and this run.
+/// A file that only this user and this run use.
 fn private_file() -> Result<NamedTempFile> {
     tempfile::Builder::new().prefix(".ringfeed-").tempfile().map_err(|error| {
         let message = format!("the tokens of the text are kept in a temporary file: {error}");

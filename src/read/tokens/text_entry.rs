@@ -59,7 +59,7 @@ impl Format for TextTokens {
         options.of_tokens(0).samples_per_epoch(choice)
     }
 
-    /// Windows side by side contain every token that windows at any position contain.
+    /// Windows side by side contain all tokens that windows at any position contain.
     fn make_plain(&self, options: &mut TextTokenOptions) {
         if options.cut == super::TextCut::Random {
             options.cut = super::TextCut::Contiguous;

@@ -9,11 +9,11 @@ use super::options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
 /// How text becomes windows of tokens.
 ///
 /// The documents are the records of the source, in its order. Each becomes its tokens, followed by the token
-/// [`end`](Self::end). All of them together are one long row of tokens, from which windows are cut as
-/// [`cut`](Self::cut) says. All cores make the row when the source is opened. It is stored in a temporary file, or
-/// saved for the next run ([`saved_index`](Self::saved_index)), with two or four bytes per token. From then on it is a
-/// file of tokens like any other, and any window can be read by its number: shuffles, shards and states are exact, and
-/// cost nothing.
+/// [`end`](Self::end). Together they are one long row of tokens, which is cut into windows according to
+/// [`cut`](Self::cut). All cores make the row when the source is opened. It is stored in a temporary file, or saved for
+/// the next run ([`saved_index`](Self::saved_index)), with two or four bytes per token. From then on it is a file of
+/// tokens like any other, and any window can be read by its number: shuffles, shards and states are exact, and cost
+/// nothing.
 ///
 /// The position of a window depends only on the documents before it. A shuffle changes the order of windows: the
 /// documents inside a window are the same in every epoch. For other neighbours, shuffle the documents first, or let

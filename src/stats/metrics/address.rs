@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 
-/// Where metrics are served: a port of this machine alone, which nobody else reaches, or an address such as `0.0.0.0:9184`, which
-/// whoever reaches the machine may read. Port 0 stands for any that is free.
+/// Where metrics are served: a port that only this machine can reach, or an address such as `0.0.0.0:9184`, which
+/// everyone who can reach the machine may read. Port 0 stands for any free port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "Told", into = "String")]
 pub struct MetricsAddress(pub(super) SocketAddr);
 
-/// What settings say.
+/// The address as settings give it.
 #[derive(Deserialize)]
 #[serde(untagged, expecting = "expected a port, such as 9184, or a host and a port, such as \"0.0.0.0:9184\"")]
 enum Told {

@@ -1,4 +1,4 @@
-//! The figures of a run, for Prometheus.
+//! The statistics of a run, for Prometheus.
 
 mod address;
 #[cfg(feature = "metrics")]

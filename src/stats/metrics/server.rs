@@ -13,14 +13,15 @@ use super::text::to_text;
 
 /// How often a server checks whether its iterator still exists.
 const LOOK_UP: Duration = Duration::from_millis(100);
-/// How long to wait for an address that is in use: that of an iterator which was just dropped is free soon.
+/// How long to wait for an address that is in use: the address of an iterator that was just dropped is free soon.
 const IN_USE: Duration = Duration::from_secs(3);
 
-/// Serves the figures of a run at `/metrics`, in Prometheus' text format, until its iterator drops. Gives the address, of which the port
-/// is chosen by the system where it was 0.
+/// Serves the statistics of a run at `/metrics`, in Prometheus' text format, until its iterator drops. Returns the address; for port 0,
+/// with the port that the system chose.
 ///
-/// A process that is forked meanwhile, and starts no other program, has the server's socket too, as it has all open files, and keeps the
-/// port taken as long as it lives, though it answers nobody: fork first, or serve at port 0.
+/// A child process that is forked in the meantime, and does not start another program, inherits the server's socket.
+/// The child keeps the port in use as long as it lives, but does not answer. So fork before you call this, or serve at
+/// port 0.
 ///
 /// ```
 /// use ringfeed::{DataSetIterator, Loader};
@@ -34,7 +35,7 @@ const IN_USE: Duration = Duration::from_secs(3);
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Io`] if the address can't be had.
+/// [`ErrorKind::Io`] if the address is not available.
 pub fn serve_metrics(figures: StatsHandle, address: MetricsAddress) -> Result<SocketAddr> {
     let refused = |error: &dyn std::fmt::Display| {
         let message = format!("metrics: {address}: {error}; give another address, each loader one of its own");

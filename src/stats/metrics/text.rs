@@ -1,11 +1,12 @@
-//! Prometheus' text format, version 0.0.4: names with units, in seconds and bytes; what only grows ends in `_total`.
+//! Prometheus' text format, version 0.0.4: names with units, in seconds and bytes. Names of values that only grow end
+//! in `_total`.
 
 use std::fmt::{self, Display, Write};
 
 use crate::stats::{StageStats, Stats, Times};
 
 /// Upper bounds of histogram buckets, in seconds: from a microsecond to a minute, in factors of four. They are bounds
-/// of octaves, so that each of our finer buckets lies in only one of them.
+/// of octaves, so that each of our finer buckets is in only one of them.
 fn bounds() -> impl Iterator<Item = f64> {
     (10..=36).step_by(2).map(|power| f64::exp2(f64::from(power)) / 1e9)
 }

@@ -1,18 +1,18 @@
-//! What more workers would give.
+//! The gain from more workers.
 
 use crate::stats::{StageStats, Stats, share};
 
-/// Most times as many workers that are advised, and the same if it is not known how reading behaves with more.
+/// Maximum factor by which more workers are advised; the second one if it is not known how reading behaves with more.
 const MOST_TIMES: usize = 4;
 const MOST_TIMES_UNKNOWN: usize = 2;
 
 /// If less than this share is spent waiting without a core, workers are not assumed to wait for one another.
 const WAITS: f64 = 0.2;
-/// If on average not more than this many threads run the transforms' code, two hardly ever do at the same time.
+/// If on average at most this many threads run the transforms' code, two threads almost never run it at the same time.
 const ALONE: f64 = 1.25;
 /// If this share of the transforms' time is spent waiting to begin them, they run one at a time.
 const TURNS: f64 = 0.02;
-/// From this share of the work on, waiting for their turn, or for memory, is what limits workers.
+/// If waiting for their turn, or for memory, is at least this share of the work, it is what limits workers.
 const LOCKED: f64 = 0.25;
 
 /// A smaller gain of more memory is no reason to call it the limit.
@@ -21,28 +21,28 @@ const WORTH_IT: f64 = 1.1;
 /// How the work behaves when more threads do it at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Scaling {
-    /// Nothing shared is in the way, as far as was seen.
+    /// Nothing shared limits it, as far as the statistics show.
     Free,
-    /// Reading takes longer in proportion: the storage is used up.
+    /// Reading takes longer in proportion: the storage is at its limit.
     Shared,
-    /// The transforms' code runs one at a time.
+    /// The transforms' code runs on one thread at a time.
     Locked,
-    /// As many bytes as possible are requested ahead, and the storage is waited for.
+    /// The maximum number of bytes is requested ahead, and workers still wait for the storage.
     Ahead,
-    /// Workers wait for memory that others hold.
+    /// Workers wait for memory that other workers hold.
     Memory,
-    /// There was never another number of threads.
+    /// The number of threads never changed.
     Unknown,
 }
 
-/// What more workers would give, and what limits it.
+/// The gain from more workers, and its limit.
 #[derive(Debug)]
 pub(super) struct Gain {
     /// The smallest number that reaches the limit.
     pub(super) workers: usize,
-    /// How many times as many samples per second.
+    /// The throughput with these workers, divided by the current throughput.
     pub(super) factor: f64,
-    /// Share of the workers' work in which they could have run but had no core.
+    /// Share of the workers' work in which they were ready to run but had no core.
     pub(super) queued: f64,
     /// This process uses nearly all cores all the time.
     pub(super) uses_all_cores: bool,
@@ -63,15 +63,15 @@ pub(super) enum Bound {
     Cores,
     Trainer,
     Planning,
-    /// The transforms' code, which runs one at a time.
+    /// The transforms' code, which runs on one thread at a time.
     Lock,
-    /// The samples that there is room for.
+    /// The number of samples that the slots have room for.
     Ring,
 }
 
 impl Gain {
-    /// From what a sample costs on a core and outside of it. The workers' rate is limited by the cores that the rest of
-    /// the process leaves, by planning, and by the trainer.
+    /// Computed from the cost of a sample on a core and outside of it. The workers' rate is limited by the cores that
+    /// the rest of the process leaves, by planning, and by the trainer.
     pub(super) fn of(stats: &Stats) -> Self {
         let (workers, seconds) = (&stats.workers, stats.trainer.seconds());
         // The counts of stages, not of the ring, because stages run ahead of the trainer.
@@ -152,8 +152,8 @@ impl Gain {
         rows * if is_held { there_were } else { (queue.prefetch + 1) as f64 }
     }
 
-    /// Work on a core is limited only by cores. Waiting may be for something shared: for reading, it is known how this
-    /// behaves with more threads; for other work it is not, but for as many seconds as are `explained`.
+    /// Work on a core is limited only by cores. Waiting may be for something shared. For reading, it is known how
+    /// waiting behaves with more threads. For other work it is not known, except for `explained` seconds.
     fn scaling(stats: &Stats, explained: f64) -> Scaling {
         let off_core = |stage: &StageStats| {
             // If the system does not tell, only reading is assumed to wait.
@@ -170,7 +170,7 @@ impl Gain {
         }
     }
 
-    /// How the time per sample grew from few threads that read at the same time to many.
+    /// How the time per sample grew with the number of threads that read at the same time.
     fn reading(stats: &Stats) -> Scaling {
         let all: u64 = stats.reads.iter().map(|level| level.samples).sum();
         let mut seen =

@@ -1,4 +1,4 @@
-//! The figures as shares of the time, and what every part of a verdict needs of them.
+//! The statistics as shares of the time, and helpers for all parts of a verdict.
 
 use super::gain::Gain;
 use super::kinds::{Limit, Verdict};
@@ -19,14 +19,14 @@ pub(super) const PEOPLE: Measure = Measure { waits: 0.05, gain: 1.1 };
 pub(super) const TUNING: Measure = Measure { waits: 0.01, gain: 1.02 };
 /// Waits for less than this share of the time explain nothing.
 pub(super) const WAITS: f64 = 0.05;
-/// Share of the workers' work in which they could have run but had no core; less is normal scheduling.
+/// Share of the workers' work in which they were ready to run but had no core; less is normal scheduling.
 pub(super) const QUEUED: f64 = 0.25;
-/// Threads that work for this share of the time have practically no time left, because handing over takes some.
+/// Threads that work for this share of the time have almost no time left, because handing over takes some.
 pub(super) const SATURATED: f64 = 0.75;
 /// The advice if other programs take the cores.
 pub(super) const OTHERS: &str = "other programs take the cores: end them, or measure when they have ended";
 
-/// The figures as shares of the time.
+/// The statistics as shares of the time.
 pub(super) struct Judge<'a> {
     pub(super) stats: &'a Stats,
     pub(super) measure: Measure,
@@ -64,7 +64,7 @@ impl<'a> Judge<'a> {
         Verdict { limit, stage, waited: self.waited, evidence, advice, change: None, gain: None, is_gain_most: false }
     }
 
-    /// The verdict on threads that could have run for this share of the time, but had no core.
+    /// The verdict on threads that were ready to run for this share of the time, but had no core.
     pub(super) fn without_core(&self, who: &str, queued: f64) -> Verdict {
         let evidence = format!("{who} could have run for {} of the time and had no core", Percent(queued));
         if !Gain::of(self.stats).uses_all_cores {
@@ -93,7 +93,7 @@ impl<'a> Judge<'a> {
         share(1.0, self.busy.max(1.0 - self.waited))
     }
 
-    /// The gain that is expected of a change, in words, if it is worth it.
+    /// The expected gain of a change, in words, if it is large enough to mention.
     pub(super) fn foretold(&self, gain: f64) -> String {
         if gain >= self.measure.gain {
             format!(", which would be expected to give about {gain:.1}x")
@@ -102,8 +102,8 @@ impl<'a> Judge<'a> {
         }
     }
 
-    /// The stage that takes most of the work, if it takes half of it and stands out; and the two largest stages, in
-    /// words.
+    /// The stage that takes most of the work, if it takes half of the work and stands out; and the two largest stages,
+    /// in words.
     pub(super) fn main_stage(&self, stages: &[StageStats]) -> (Option<&'static str>, String) {
         let all: f64 = stages.iter().map(|stage| stage.busy_seconds).sum();
         let mut sorted: Vec<&StageStats> = stages.iter().collect();

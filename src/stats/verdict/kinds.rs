@@ -1,4 +1,4 @@
-//! What a verdict is made of.
+//! The parts of a verdict.
 
 use std::fmt;
 
@@ -11,66 +11,69 @@ use crate::stats::show::Percent;
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
 pub enum Limit {
-    /// The run was too short to tell.
+    /// Unknown: the run was too short.
     TooLittleSeen,
-    /// The trainer: the loader could do more.
+    /// The trainer: the loader could be faster.
     Trainer,
     /// Neither: both work nearly all the time, and neither waits.
     Balanced,
-    /// The threads that fill batches: [`Verdict::stage`] names what they do most, if one thing stands out.
+    /// The threads that fill batches: [`Verdict::stage`] names their main work, if one stage stands out.
     Workers,
-    /// The one thread that plans, or reads what can only be read in order.
+    /// The one thread that plans, or reads data that can only be read in order.
     Planning,
-    /// Batches are made one at a time, when they are asked for, because prefetch is switched off.
+    /// Batches are made one at a time, when the trainer asks for them, because prefetch is switched off.
     Shield,
-    /// The first batch of each epoch: nothing is made for it before the epoch begins.
+    /// The first batch of each epoch: the loader makes nothing for it before the epoch begins.
     EpochEdges,
-    /// Too few batches may be made ahead: workers have nothing to do, and the trainer waits all the same.
+    /// Too few batches may be made ahead: workers are idle, and the trainer waits nevertheless.
     ShallowRing,
-    /// Single samples that take much longer than others hold up their batch, while others wait behind it.
+    /// Single samples that take much longer than others delay their batch, while other batches wait behind it.
     SlowSamples,
     /// The trainer holds batches, so that there is no slot to fill.
     HeldBatches,
     /// Copies to the device.
     Upload,
-    /// Handing over: batches are so small that nothing else counts.
+    /// Handing over: batches are so small that everything else takes almost no time.
     HandOff,
-    /// The workers may use no more of the cores: they rest, by `worker_share`.
+    /// The workers' share of the cores, `worker_share`: they have used it up, and rest.
     Capped,
     /// Other programs take the cores.
     MachineBusy,
-    /// The trainer waits, and the figures do not show for what.
+    /// The trainer waits, and the statistics do not show for what.
     Unclear,
 }
 
-/// What could be set to another value.
+/// A setting that could be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct Change {
     /// `workers`, `prefetch`, `hold` or `shield`.
     pub setting: &'static str,
-    /// The value that is worth trying; 0 for `shield` means to leave it out.
+    /// The value to try; 0 for `shield` means to leave it out.
     pub value: usize,
 }
 
-/// What limits a run, with evidence, and what to do: see [`Stats::verdict`](crate::stats::Stats::verdict). `Display` writes it as one sentence.
+/// What limits a run, with evidence and advice: see [`Stats::verdict`](crate::stats::Stats::verdict). `Display` writes
+/// it as one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Verdict {
-    /// What limits.
+    /// The limit.
     pub limit: Limit,
-    /// The stage that takes most of the time, if one stands out: a name of [`Stats::stages`](crate::stats::Stats::stages).
+    /// The stage that takes most of the time, if one stands out: a name from
+    /// [`Stats::stages`](crate::stats::Stats::stages).
     pub stage: Option<&'static str>,
     /// Share of the time that the trainer waited, from 0 to 1.
     pub waited: f64,
-    /// Which figures show it, in words.
+    /// The evidence, in words.
     pub evidence: String,
-    /// What to do, in words.
+    /// The advice, in words.
     pub advice: String,
-    /// The same as a setting, where it is one.
+    /// The advice as a setting, if it is one.
     pub change: Option<Change>,
-    /// How many times as many samples a second are expected of that change, where the figures foretell it; of an upload, of half
-    /// the bytes.
+    /// Predicted throughput after that change, divided by the current throughput; `None` if it can't be predicted. If the upload is
+    /// the limit, the prediction is for half the bytes.
     pub gain: Option<f64>,
-    /// Whether that is the most that it may be, because nothing shows how the storage does with more that read at the same time.
+    /// Whether `gain` is only an upper bound, because the speed of the storage with more readers at the same time is
+    /// unknown.
     pub is_gain_most: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What the figures of a run show: who waits for whom, and what to do about it.
+//! Conclusions from the statistics of a run: who waits for whom, and what to change.
 
 mod gain;
 mod judge;
@@ -17,18 +17,18 @@ use gain::{Gain, Scaling};
 use judge::{Judge, PEOPLE, SATURATED, TUNING};
 pub use kinds::{Change, Limit, Verdict};
 
-/// If less than this was seen, nothing can be said.
+/// With fewer batches, no conclusion is possible.
 const FEWEST_BATCHES: u64 = 3;
 const SHORTEST_SECONDS: f64 = 0.005;
-/// With fewer batches, a single one that was waited for may just be the first.
+/// With fewer batches, a single one that the trainer waited for may just be the first.
 const FEW_BATCHES: u64 = 16;
 
 impl Stats {
-    /// What limits the run, by these figures. Give the difference of two snapshots to judge the time between them, without the
-    /// start of the run.
+    /// What limits the run, by these statistics. To judge the run without its start, call this on the difference of two
+    /// snapshots.
     ///
-    /// It names only what the figures show: a stage whose threads have time left is not a bottleneck, and time in which a
-    /// thread could have run but had no core is not work.
+    /// It names only limits that the statistics show: a stage whose threads have time left is not a bottleneck, and
+    /// time in which a thread was ready to run but had no core is not work.
     ///
     /// ```
     /// use ringfeed::{DataSetIterator, Loader};

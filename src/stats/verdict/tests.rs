@@ -1,4 +1,4 @@
-//! The truth put into figures, and what the verdict makes of them.
+//! Simulated statistics with a known cause, and the verdicts on them.
 
 use std::time::Duration;
 

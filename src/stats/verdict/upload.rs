@@ -6,8 +6,8 @@ use crate::stats::share;
 use crate::stats::show::Percent;
 
 impl Judge<'_> {
-    /// The trainer waits for the device although the loader is not late; or copies are under way all the time, because
-    /// a trainer may let the device wait for them.
+    /// The trainer waits for the device although the loader is not late, or copies are in progress all the time. The
+    /// second case counts because a trainer may let the device wait for copies.
     pub(super) fn upload(&self) -> Option<Verdict> {
         let upload = self.stats.upload.as_ref()?;
         let [copies, loader, trainer] = [upload.copy_wait_seconds, upload.load_wait_seconds, upload.slot_wait_seconds]

@@ -1,4 +1,4 @@
-//! What the trainer waits for where that is not the speed of workers.
+//! Waits of the trainer for something other than the speed of workers.
 
 use super::gain::Gain;
 use super::judge::{Judge, QUEUED, SATURATED, WAITS};
@@ -92,19 +92,19 @@ impl Judge<'_> {
         self.said(Limit::Unclear, None, evidence, advice)
     }
 
-    /// How much of the time the workers had something to do and no core.
+    /// Share of the time in which the workers were ready to run but had no core.
     fn queued(&self) -> f64 {
         let workers = &self.stats.workers;
         workers.share(workers.queued_seconds.unwrap_or(0.0))
     }
 
-    /// The workers had no core for longer than they worked, and for a good part of what the trainer waited.
+    /// The workers lacked a core for longer than they worked, and for a large part of the trainer's waiting time.
     pub(super) fn lacks_cores(&self) -> bool {
         let queued = self.queued();
         queued >= WAITS && queued > self.busy && queued >= 0.4 * self.waited
     }
 
-    /// For a good part of the time, there was no slot to fill.
+    /// For a large part of the time, there was no slot to fill.
     pub(super) fn is_out_of_slots(&self) -> bool {
         share(self.stats.queue.planning_slot_seconds, self.seconds) >= 0.25
     }
@@ -138,8 +138,8 @@ impl Judge<'_> {
         }
     }
 
-    /// For most of the trainer's waiting, its batch was ready: it was notified and had no core, or the notification
-    /// takes that long.
+    /// For most of the trainer's waiting, its batch was ready: the trainer was notified but had no core, or the
+    /// notification itself takes that long.
     fn woken_late(&self) -> Option<Verdict> {
         let (trainer, queue) = (&self.stats.trainer, &self.stats.queue);
         let waits =
@@ -182,8 +182,8 @@ impl Judge<'_> {
         }
     }
 
-    /// The gain of a deeper ring if slow samples stop it: each of them stops the others for as long as it takes, less
-    /// the time of the batches that are ahead.
+    /// The gain of a deeper ring if slow samples stop it: each slow sample stops the others for as long as it takes,
+    /// less the time of the batches that are ahead.
     fn gain_by_riding_over(&self, prefetch: usize) -> Option<f64> {
         let queue = &self.stats.queue;
         // Samples that are about as slow as the slowest.

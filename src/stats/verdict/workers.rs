@@ -1,4 +1,4 @@
-//! Workers that work all the time, or as much as they may.
+//! Workers that work all the time, or as much as they are allowed to.
 
 use super::gain::{Bound, Gain, Scaling};
 use super::judge::{Judge, OTHERS, QUEUED};
@@ -38,7 +38,7 @@ impl Judge<'_> {
         self.enough_workers(work, &gain)
     }
 
-    /// For a good part of their work they could have run and had no core.
+    /// For a large part of their work they were ready to run but had no core.
     fn workers_without_core(&self, work: &Work, gain: &Gain) -> Verdict {
         let Work { stage, name, evidence } = work;
         let queued = Percent(gain.queued);
@@ -57,7 +57,7 @@ impl Judge<'_> {
         self.said(Limit::Workers, *stage, evidence, advice)
     }
 
-    /// They wait for something that more workers would not make faster.
+    /// They wait for something that more workers would not speed up.
     fn workers_in_turn(&self, work: &Work, gain: &Gain) -> Option<Verdict> {
         let Work { stage, evidence, .. } = work;
         let (evidence, advice) = match gain.scaling {

@@ -1,12 +1,12 @@
 //! Bytes that are requested before a worker needs them.
 //!
-//! A slow storage is kept busy with many requests at a time. The plan says what will be needed: each batch's [`Needs`]
-//! become requests here, which threads of this module work off in the order of the plan. A worker that needs bytes
-//! finds them, waits for a request in progress, or, if nobody requested them, reads them itself.
+//! A slow storage is kept busy with many requests at a time. The plan says which bytes will be needed: each batch's
+//! [`Needs`] become requests here, and threads of this module process them in the order of the plan. A worker that
+//! needs bytes finds them, waits for a request in progress, or, if they were not requested, reads them itself.
 //!
-//! Pieces of a file never overlap, so the piece with a byte is the last one that begins at or before it. A piece stays
-//! as long as a batch that needs it. A failed request leaves nothing behind: whoever needs its bytes reads again and
-//! gets the error in its own place.
+//! Pieces of a file never overlap, so the piece with a byte is the last one that begins at or before it. A piece is
+//! kept as long as a batch needs it. A failed request leaves nothing behind: a worker that needs its bytes reads them
+//! again and gets the error in its own place.
 
 mod pieces;
 mod shared;
@@ -28,8 +28,8 @@ use shared::Shared;
 
 pub use pieces::AheadStats;
 
-/// Needs that are no farther apart than this become one request, because so many bytes take less time than another
-/// request.
+/// Needs that are no farther apart than this become one request, because reading the bytes between them takes less time
+/// than another request.
 const GAP_BYTES: u64 = 64 << 10;
 
 /// The requests to one storage. When it drops, its threads end as soon as their requests end.
@@ -151,13 +151,13 @@ impl Drop for Ahead {
 }
 
 impl Needs {
-    /// Whether nothing will be needed that must be requested.
+    /// Whether no bytes must be requested.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Requests everything that was not requested yet. If a request fails, this is not an error here, but of the read
-    /// that needs its bytes.
+    /// Requests everything that is not requested yet. If a request fails, this is not an error here: the read that
+    /// needs its bytes returns the error.
     pub(crate) fn request(mut self) -> Requested {
         self.0.sort_by_key(|need| (Arc::as_ptr(&need.shared).addr(), need.file, need.range.start));
         let mut requested = Requested::default();

@@ -7,9 +7,9 @@ use std::sync::Arc;
 
 use crate::memory::{MemoryBudget, Reservation};
 
-/// Longer pieces are several requests, which may be under way together.
+/// Longer pieces are several requests, which may be in progress at the same time.
 pub(super) const PIECE_BYTES: u64 = 8 << 20;
-/// What a whole file is taken to hold until the first ones have come.
+/// The assumed length of a whole file until the first files have arrived.
 const FILE_BYTES: u64 = 256 << 10;
 /// The end of a piece that is a whole file of unknown length.
 pub(super) const TO_THE_END: u64 = u64::MAX;
@@ -20,7 +20,7 @@ pub(super) struct State {
     pub(super) idle: usize,
     pub(super) pieces: BTreeMap<Key, Piece>,
     pub(super) queue: VecDeque<Key>,
-    /// Of all pieces, whether they have come or not; the budget's share is as large.
+    /// Bytes of all pieces, arrived or not; the budget's share is as large.
     pub(super) bytes: u64,
     pub(super) reservation: Reservation,
     /// Mean length of the whole files so far.
@@ -89,8 +89,8 @@ impl State {
         }
     }
 
-    /// Adds the pieces of `range` that are not there yet, and keeps those that are. Returns whether the memory budget
-    /// had room for them.
+    /// Adds the pieces of `range` that do not exist yet, and keeps those that do. Returns whether the memory budget had
+    /// room for them.
     pub(super) fn add(&mut self, file: u64, path: &Arc<Path>, range: Range<u64>, keys: &mut Vec<Key>) -> bool {
         let mut at = range.start;
         if let Some(((_, start), piece)) =

@@ -59,7 +59,7 @@ impl Operation {
         first.into_iter().chain(second).map(String::as_str)
     }
 
-    /// What the host must check if a device does the work, because a device can't report bad samples.
+    /// The check that the host must make if a device runs the operation, because a device can't report bad samples.
     pub(in crate::transform) fn check(&self) -> Option<Check> {
         match self {
             Self::OneHot { tensor, classes, .. } => Some(Check { tensor: tensor.clone(), classes: *classes }),

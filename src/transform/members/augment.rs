@@ -5,9 +5,9 @@ use super::Operation;
 /// One random operation on the numbers of a feature tensor, as plain data, as in settings under `augment`, by the
 /// tensor's name. It is the same as the [`Operation`] of that name after all normalisers.
 ///
-/// It works on normalised values and leaves padding unchanged. Its random numbers are a function of seed, epoch,
-/// sample (and draw, where the epoch draws it several times), tensor, kind of operation and position among those of the
-/// same kind, independent of the batch.
+/// It works on normalised values and leaves padding unchanged. Its random numbers are a function of seed, epoch, sample
+/// (and draw, if the epoch draws it several times), tensor, kind of operation and position among those of the same
+/// kind. They are independent of the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 pub enum NumberAugment {

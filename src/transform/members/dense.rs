@@ -18,7 +18,7 @@ pub(crate) fn expect_type(spec: &TensorSpec, dtypes: &[DType]) -> Result<()> {
     Err(Error::new(ErrorKind::Schema, message).at_column(&spec.name))
 }
 
-/// The same for a tensor that is read beside another, and must have this shape.
+/// The same for a tensor that is read together with another one, and must have this shape.
 pub(crate) fn expect(spec: &TensorSpec, dtypes: &[DType], shape: &[Dim]) -> Result<()> {
     expect_type(spec, dtypes)?;
     if spec.shape == shape {

@@ -205,7 +205,8 @@ impl<E: Elementwise> InPlace<E> {
 
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] for a tensor that holds no fractions, or padding that nothing tells from data.
+    /// [`ErrorKind::Schema`] for a tensor that does not hold fractions, or whose padding can't be distinguished from
+    /// data.
     pub(super) fn check(&self, tensors: &Tensors) -> Result<()> {
         let spec = tensors.get(&self.tensor)?;
         let fault = if !spec.dtype.is_float() {
@@ -247,7 +248,7 @@ pub(super) trait Mapping: Send + Sync {
     ///
     /// # Errors
     ///
-    /// Why it can't be.
+    /// Why it can't be written.
     fn write(&self, from: TensorView<'_>, index: usize, into: &mut [u8]) -> Result<(), String>;
 }
 

@@ -1,4 +1,4 @@
-//! Lists of numbers that come from the data, and what is said of a number in their place.
+//! Lists of numbers that come from the data, and the text that replaces a number.
 
 use std::fmt;
 

@@ -5,10 +5,10 @@ use serde::{Deserialize, Serialize};
 /// The logarithm of a mel spectrogram, with the values of torchaudio's `MelSpectrogram`: `[mels, frames]` instead of
 /// `[samples]`, and a mask of frames instead of the mask of samples.
 ///
-/// Every `hop` samples, `n_fft` samples under a Hann window are Fourier transformed; the magnitudes, raised to `power`,
+/// Every `hop` samples, `n_fft` samples under a Hann window are Fourier transformed. The magnitudes, raised to `power`,
 /// are summed under triangles that are evenly spaced on the mel scale. With `centre`, the centre of frame `t` is sample
 /// `t * hop`, and the sound is reflected at both ends; without it, frames lie within the sound. The padding after a
-/// shorter sound is zeros; the mask is 1 for as many frames as the sound alone would have.
+/// shorter sound is zeros. The mask is 1 for as many frames as the sound alone would have.
 ///
 /// ```
 /// use ringfeed::transform::{LogMel, Operation};

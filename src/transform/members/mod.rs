@@ -329,7 +329,7 @@ impl Operation {
     }
 }
 
-/// Whether a mask tells padding of this tensor from data, or its length varies.
+/// Whether a mask distinguishes padding of this tensor from data, or its length varies.
 pub(crate) fn has_padding(spec: &TensorSpec, schema: &Schema) -> bool {
     spec.is_variable() || Mask::of(spec, &Tensors::of_source(schema.tensors())).is_some()
 }
@@ -338,7 +338,7 @@ fn row(transform: impl Transform + 'static) -> Part {
     Part::Row(Arc::new(transform))
 }
 
-/// Makes one-hot rows of those labels that are classes, and then mixes.
+/// Turns labels that are classes into one-hot rows, and then mixes.
 fn mix(
     how: How,
     (alpha, probability): (f64, f64),

@@ -23,7 +23,7 @@ fn fault(spec: &TensorSpec, message: impl Into<Cow<'static, str>>) -> Error {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Schema`] if it is no image, or may be one of both orders.
+/// [`ErrorKind::Schema`] if it is not an image, or both orders are possible.
 pub(crate) fn pixel_order(spec: &TensorSpec, given: Option<PixelOrder>) -> Result<(PixelOrder, usize)> {
     let [first, _, last] = spec.shape[..] else {
         return Err(fault(spec, format!("an image has three dimensions, not {}", spec.shape.len())));

@@ -31,7 +31,7 @@ impl Elementwise for Log1p {
     }
 }
 
-/// A value below or above the bounds becomes the bound; NaN stays.
+/// A value outside the bounds becomes the nearest bound; NaN stays.
 pub(super) struct Clip {
     pub(super) low: f64,
     pub(super) high: f64,

@@ -1,4 +1,4 @@
-//! The names of operations, the keys of their random numbers, and what is wrong with their settings.
+//! The names of operations, the keys of their random numbers, and the faults of their settings.
 
 use super::ImageAugment;
 use crate::decode::image::stored::MAX_SIDE;
@@ -6,14 +6,14 @@ use crate::decode::image::stored::MAX_SIDE;
 /// Most taps of a filter.
 pub(in crate::decode::image) const MAX_KERNEL: u32 = 255;
 
-/// Most operations in a row of a policy.
+/// Most operations in one chain of a policy.
 const MAX_STEPS: u32 = 64;
 
-/// Most images that one is mixed with.
+/// Most images with which one image is mixed.
 pub(in crate::decode::image) const MAX_WIDTH: u32 = 16;
 
 impl ImageAugment {
-    /// The number under which it draws. These never change: stored results depend on them.
+    /// The number for its random key. These numbers never change: stored results depend on them.
     pub(super) fn number(&self) -> u64 {
         match self {
             Self::RandomResizedCrop { .. } => 1,
@@ -40,7 +40,7 @@ impl ImageAugment {
         }
     }
 
-    /// How often it is carried out, where that is a setting.
+    /// Its probability, if that is a setting.
     fn probability(&self) -> Option<f64> {
         match *self {
             Self::HorizontalFlip { probability }
@@ -63,7 +63,7 @@ impl ImageAugment {
         }
     }
 
-    /// Tells everything that is wrong with it.
+    /// Reports all of its faults.
     pub(in crate::decode::image) fn faults(&self, tell: &mut impl FnMut(String)) {
         let mut fault = |fault: &str| tell(format!("{}: {fault}", self.name()));
         if let Some(probability) = self.probability().filter(|probability| !(0.0..=1.0).contains(probability)) {
@@ -153,7 +153,7 @@ impl ImageAugment {
         }
     }
 
-    /// What it is called in a configuration.
+    /// Its name in settings.
     pub(in crate::decode::image) fn name(&self) -> &'static str {
         match self {
             Self::RandomResizedCrop { .. } => "random_resized_crop",

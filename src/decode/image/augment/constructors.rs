@@ -51,7 +51,7 @@ pub fn trivial_augment() -> ImageAugment {
     ImageAugment::TrivialAugment { bins: thirty_one(), interpolation: Interpolation::Nearest, fill: [0; 3] }
 }
 
-/// The policy learned on this data set.
+/// The policy that was learned on this data set.
 pub fn auto_augment(policy: LearnedPolicy) -> ImageAugment {
     ImageAugment::AutoAugment { policy, interpolation: Interpolation::Nearest, fill: [0; 3] }
 }

@@ -18,9 +18,9 @@ pub(crate) use recipe::named;
 /// An image goes through the operations of [`ImageOptions::augment`](crate::images::ImageOptions::augment) in the order
 /// of the list, as 8-bit RGB and before anything is normalised. Each operation draws its random numbers with its own
 /// key, made of seed, epoch, sample, kind of operation and its position among those of the same kind. So a sample of an
-/// epoch is the same picture for any number of workers, any order or shard, and after a restart, and adding an
-/// operation does not change what the others draw. Several image sources of one loader draw the same numbers: a picture
-/// and its segmentation map (see [`ImageOptions`](crate::images::ImageOptions)) get the same crops, flips and
+/// epoch is the same picture for any number of workers, any order or shard, and after a restart. Adding an operation
+/// does not change the random numbers of the others. Several image sources of one loader draw the same numbers: a
+/// picture and its segmentation map (see [`ImageOptions`](crate::images::ImageOptions)) get the same crops, flips and
 /// rotations.
 ///
 /// [`random_resized_crop()`](crate::images::random_resized_crop) and its neighbours make operations with their usual parameters.
@@ -55,9 +55,10 @@ pub enum ImageAugment {
         ratio: (f64, f64),
     },
     /// Scales the upright image at random, keeps its proportions, and cuts a random box of
-    /// [`ImageOptions::size`](crate::images::ImageOptions::size) out of it; where it is smaller than that, it is placed at random:
-    /// torchvision's `ScaleJitter` and `RandomCrop` with `pad_if_needed`, as detectors are trained (large scale jittering; Ghiasi
-    /// and others, 2021). It stands first in the list. Only what the box needs is decoded and resized.
+    /// [`ImageOptions::size`](crate::images::ImageOptions::size) out of it. If the scaled image is smaller than this,
+    /// it is placed at random. These are torchvision's `ScaleJitter` and `RandomCrop` with `pad_if_needed`, as used to
+    /// train detectors (large scale jittering; Ghiasi and others, 2021). It stands first in the list. Only what the box
+    /// needs is decoded and resized.
     #[doc(alias = "RandomCrop")]
     ScaleJitter {
         /// The scale: minimum and maximum. At 1, the whole image just fits into the result.
@@ -92,7 +93,7 @@ pub enum ImageAugment {
         /// The factor is uniform between `1 - saturation` (at least 0) and `1 + saturation`; 0 is grey.
         #[serde(default)]
         saturation: f64,
-        /// The shift is uniform between `-hue` and `hue`; 1 is once around the circle of colours, 0.5 the most.
+        /// The shift is uniform between `-hue` and `hue`; 1 is once around the circle of colours, 0.5 is the maximum.
         #[serde(default)]
         hue: f64,
         /// The probability of this operation, from 0 to 1.
@@ -124,8 +125,8 @@ pub enum ImageAugment {
         #[serde(default)]
         interpolation: Interpolation,
     },
-    /// Pads the image on all sides and cuts a random box of its old size out, as is usual for CIFAR: torchvision's `RandomCrop`
-    /// of the image's size with `padding`.
+    /// Pads the image on all sides and cuts out a random box of its old size, as is usual for CIFAR: torchvision's
+    /// `RandomCrop` of the image's size with `padding`.
     RandomCrop {
         /// Number of pixels on each side.
         padding: u32,
@@ -417,7 +418,7 @@ fn erasing_ratio() -> (f64, f64) {
     (0.3, 3.3)
 }
 
-/// The operations, each with the key that it draws under in the sample of `key`.
+/// The operations, each with the key that it uses in the sample of `key`.
 pub(super) fn keyed(list: &[ImageAugment], key: RandomKey) -> impl Iterator<Item = (&ImageAugment, RandomKey)> {
     list.iter().enumerate().map(move |(index, operation)| {
         let number = operation.number();
@@ -426,7 +427,7 @@ pub(super) fn keyed(list: &[ImageAugment], key: RandomKey) -> impl Iterator<Item
     })
 }
 
-/// Whether an operation of this probability is carried out.
+/// Whether an operation of this probability happens.
 pub(super) fn happens(probability: f64, key: RandomKey) -> bool {
     key.unit(u64::MAX) < probability
 }

@@ -1,4 +1,4 @@
-//! Which blocks a region needs.
+//! The blocks that a region needs.
 
 use std::ops::Range;
 
@@ -15,7 +15,7 @@ pub(super) struct Span {
     pub(super) size: (usize, usize),
     pub(super) columns: Range<usize>,
     pub(super) rows: Range<usize>,
-    /// Where its blocks of a row of MCUs begin, among those of all components.
+    /// Position of its first block of a row of MCUs, among those of all components.
     pub(super) first_block: usize,
 }
 
@@ -36,7 +36,7 @@ pub(super) struct Area {
     pub(super) y: Range<usize>,
 }
 
-/// The samples that `pixels` are made from. Where there are half as many samples, each pixel takes the two nearest.
+/// The samples from which `pixels` are made. If there are half as many samples, each pixel takes the two nearest.
 fn samples(pixels: &Range<usize>, is_half: bool, size: usize) -> Range<usize> {
     match is_half {
         true => pixels.start.div_ceil(2).saturating_sub(1)..(pixels.end / 2 + 1).min(size),
@@ -51,7 +51,7 @@ fn blocks(samples: &Range<usize>) -> Range<usize> {
 impl Area {
     /// # Errors
     ///
-    /// If the region leaves the image, or the image is too narrow for colour to be interpolated.
+    /// If the region exceeds the image, or the image is too narrow to interpolate colour.
     pub(super) fn new(frame: &Frame<'_>, region: Region) -> Ours<Self> {
         let range = |from: u32, len: u32, size: usize| {
             let (from, end) = (from as usize, from as usize + len as usize);
@@ -92,12 +92,13 @@ impl Area {
         Ok(area)
     }
 
-    /// The parts that restart markers divide the image's data into, with so many MCUs in each; 0 for all of them.
+    /// The number of parts into which restart markers divide the image's data, with this many MCUs in each; 0 means one
+    /// part for all of them.
     pub(super) fn intervals(&self, restart: usize) -> usize {
         if restart == 0 { 1 } else { (self.mcus.0 * self.mcus.1).div_ceil(restart) }
     }
 
-    /// Whether any block is passed over on the way to those that are needed.
+    /// Whether any block must be skipped to reach those that are needed.
     pub(super) fn has_blocks_outside(&self) -> bool {
         let (across, down) = (self.mcus.0, self.mcu_rows.end);
         self.spans().iter().any(|span| {

@@ -192,7 +192,8 @@ fn weigh(x: __m256i, y: __m256i) -> __m256i {
     _mm256_add_epi16(_mm256_add_epi16(_mm256_add_epi16(x, x), x), y)
 }
 
-/// Of 32 numbers, those that have a left and a right neighbour among the first 18: left neighbours, themselves, right ones.
+/// Those of 32 numbers that have a left and a right neighbour among the first 18: left neighbours, the numbers
+/// themselves, right neighbours.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn neighbours(first: __m256i, second: __m256i) -> [__m256i; 3] {
@@ -231,7 +232,7 @@ pub(super) fn upsample_both(near: &[u8], far: &[u8], into: &mut [u8]) {
     }
 }
 
-/// See [`super::portable::to_rgb`]; the samples are there for a multiple of 32 pixels.
+/// See [`super::portable::to_rgb`]; the samples must be allocated for a multiple of 32 pixels.
 #[target_feature(enable = "avx2")]
 pub(super) fn to_rgb(luma: &[u8], blue: &[u8], red: &[u8], into: &mut [u8]) {
     let mut samples = luma.as_chunks::<32>().0.iter().zip(blue.as_chunks::<32>().0).zip(red.as_chunks::<32>().0);
@@ -258,8 +259,8 @@ fn pixels(luma: &[u8; 32], blue: &[u8; 32], red: &[u8; 32]) -> [u8; 96] {
     interleave([_mm256_packus_epi16(r0, r1), _mm256_packus_epi16(g0, g1), _mm256_packus_epi16(b0, b1)])
 }
 
-/// Red, green and blue of 16 pixels, before they are limited to a byte. The factors are those of the portable code less
-/// whole multiples, so that they fit 16 bits: 1.402 = 1 + 0.402, 1.772 = 2 - 0.228, -0.714 = 0.286 - 1.
+/// Red, green and blue of 16 pixels, before they are limited to a byte. The factors are those of the portable code
+/// minus whole multiples, so that they fit 16 bits: 1.402 = 1 + 0.402, 1.772 = 2 - 0.228, -0.714 = 0.286 - 1.
 #[target_feature(enable = "avx2")]
 #[inline]
 fn colours(luma: __m256i, blue: __m256i, red: __m256i) -> [__m256i; 3] {

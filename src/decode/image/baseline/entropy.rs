@@ -1,13 +1,13 @@
 //! Decodes blocks of coefficients from bits.
 //!
-//! Most of the time is spent here. Each symbol begins where the previous one ended, so nothing is faster than the chain
-//! *look up, shift*; everything else here (the value, its position) is kept out of that chain.
+//! Most of the time is spent here. Each symbol begins where the previous one ended, so nothing can be faster than the
+//! chain *look up, shift*; everything else here (the value, its position) is kept out of that chain.
 
 use super::huffman::{AcTable, DcTable, Step, Symbol};
 use super::refusal::{NotOurs, Ours};
 use super::scan::Bits;
 
-/// Where the coefficient at each position of the zigzag stands in a block, row by row (figure A.6).
+/// The position in a block, row by row, of the coefficient at each position of the zigzag (figure A.6).
 #[rustfmt::skip]
 pub(crate) const ZIGZAG: [u8; 64] = [
      0,  1,  8, 16,  9,  2,  3, 10,
@@ -23,14 +23,14 @@ pub(crate) const ZIGZAG: [u8; 64] = [
 /// A block's coefficients, row by row, in steps of their quantisation.
 pub(crate) type Block = [i16; 64];
 
-/// What the blocks of one component are decoded with.
+/// The tables that decode the blocks of one component.
 #[derive(Clone, Copy)]
 pub(super) struct Tables<'a> {
     pub(super) dc: &'a DcTable,
     pub(super) ac: &'a AcTable,
 }
 
-/// The difference to the mean value of the block before. Of the 56 bits after a refill, 29 are left behind it.
+/// The difference from the mean value of the previous block. Of the 56 bits after a refill, 29 are left after this.
 #[inline(always)]
 fn difference(bits: &mut Bits<'_>, table: &DcTable) -> Ours<i32> {
     let symbol = table.next(bits)?;
@@ -89,7 +89,7 @@ impl Coefficients<'_, '_> {
         Ok(true)
     }
 
-    /// The symbol that begins here, if it is one of a coefficient; none if the block ends.
+    /// The symbol that begins here, if it is one of a coefficient; none if it ends the block.
     #[inline(always)]
     fn last(&mut self, symbol: Symbol) -> Ours<Option<Symbol>> {
         // A block whose last coefficient is not zero has no symbol for its end.
@@ -104,8 +104,8 @@ impl Coefficients<'_, '_> {
     }
 }
 
-/// The symbol at the front of the bits, where the coefficient `next` is expected: one that stays inside of the block. None
-/// if it ends the block, and then it is consumed.
+/// The symbol at the front of the bits, where the coefficient `next` is expected: one that stays inside the block. None
+/// if it ends the block; then it is consumed.
 #[inline(always)]
 fn single(bits: &mut Bits<'_>, table: &AcTable, next: usize) -> Ours<Option<Symbol>> {
     let symbol = table.long(bits.peek::<16>() as u32)?;
@@ -119,7 +119,7 @@ fn single(bits: &mut Bits<'_>, table: &AcTable, next: usize) -> Ours<Option<Symb
     }
 }
 
-/// Passes over a block, but for its mean value. [`AcTable::build_steps`] must have been called.
+/// Skips a block except for its mean value. [`AcTable::build_steps`] must have been called.
 #[inline(never)]
 pub(super) fn advance(bits: &mut Bits<'_>, tables: Tables<'_>, before: &mut i32) -> Ours<()> {
     let mut own = *bits;
@@ -136,7 +136,7 @@ pub(super) fn advance(bits: &mut Bits<'_>, tables: Tables<'_>, before: &mut i32)
     Ok(())
 }
 
-/// Passes over the next symbols; false at the end of the block.
+/// Skips the next symbols; false at the end of the block.
 #[inline(always)]
 fn steps(bits: &mut Bits<'_>, table: &AcTable, next: &mut usize) -> Ours<bool> {
     let step = table.step(bits);
@@ -154,7 +154,7 @@ fn steps(bits: &mut Bits<'_>, table: &AcTable, next: &mut usize) -> Ours<bool> {
     careful(bits, table, next)
 }
 
-/// As [`steps`], but only one symbol, where the table knows none or has some that reach into the next block.
+/// As [`steps`], but only one symbol, if the table knows none or has some that reach into the next block.
 #[inline(always)]
 fn careful(bits: &mut Bits<'_>, table: &AcTable, next: &mut usize) -> Ours<bool> {
     let Some(symbol) = single(bits, table, *next)? else { return Ok(false) };

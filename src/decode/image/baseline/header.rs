@@ -1,8 +1,8 @@
-//! The headers before the entropy-coded data: sizes, sampling, and where the tables are (ITU-T T.81, annex B).
+//! The headers before the entropy-coded data: sizes, sampling, and the positions of the tables (ITU-T T.81, annex B).
 
 use super::refusal::{NotOurs, Ours};
 
-/// How often the colour components have a sample.
+/// The sampling of the colour components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sampling {
     /// One component.
@@ -50,7 +50,7 @@ pub(super) struct Frame<'a> {
     ac: [Option<&'a [u8]>; 4],
     /// MCUs between two restart markers; 0 without any.
     pub(super) restart: usize,
-    /// All that follows the scan's header.
+    /// Everything after the scan's header.
     pub(super) scan: &'a [u8],
 }
 
@@ -208,7 +208,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// What tells how the three components mean colour.
+/// The parts of the header that define the meaning of the three components.
 #[derive(Clone, Copy, Default)]
 struct Colours {
     is_jfif: bool,
@@ -216,7 +216,7 @@ struct Colours {
 }
 
 impl Colours {
-    /// Only where every reader agrees: decoders differ in what they make of the rest.
+    /// Only if every reader agrees: decoders treat all other cases differently.
     fn are_ycbcr(self, ids: [u8; 3]) -> bool {
         match self.adobe_transform {
             Some(transform) => transform == 1,

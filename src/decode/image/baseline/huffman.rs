@@ -1,31 +1,31 @@
 //! Tables that turn the next bits into symbols.
 //!
 //! A Huffman code gives frequent symbols few bits. Looking up the next 11 bits at once finds nearly every symbol in one
-//! step; longer codes are found by comparing with the last code of each length. Half of all files bring tables of their
-//! own, so that building them must be fast, too.
+//! step; longer codes are found by comparing with the last code of each length. Half of all files have their own
+//! tables, so building them must be fast, too.
 
 use super::refusal::{NotOurs, Ours};
 use super::scan::Bits;
 
-/// Bits that the tables of single symbols look at.
+/// Number of bits that the tables of single symbols look at.
 const DC_BITS: u32 = 9;
 const AC_BITS: u32 = 11;
-/// Bits that the table of several symbols looks at.
+/// Number of bits that the table of several symbols looks at.
 const STEP_BITS: u32 = 12;
 
 /// Most bits of a value of a baseline file of 8 bits.
 const MAX_DC_SIZE: u8 = 11;
 const MAX_AC_SIZE: u8 = 10;
 
-/// A code and the value behind it, laid out for the decoder's loop: bits of both together (a byte: 0 to 26), how many
-/// zeros come before the coefficient (a byte: 0 to 15, or [`END`], [`UNKNOWN`]), and a one for each bit of the value (two
-/// bytes: up to 11 ones).
+/// A code and the value after it, laid out for the decoder's loop. It has the number of bits of both together (a byte:
+/// 0 to 26), the number of zeros before the coefficient (a byte: 0 to 15, or [`END`], [`UNKNOWN`]), and a one for each
+/// bit of the value (two bytes: up to 11 ones).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Symbol(u32);
 
-/// In place of a run: the rest of the block is zero.
+/// Replaces a run: the rest of the block is zero.
 const END: u8 = 64;
-/// In place of a run: a longer code, or none. As with [`END`], no coefficient comes so late.
+/// Replaces a run: a longer code, or none. As for [`END`], no coefficient has so late a position.
 const UNKNOWN: u8 = 65;
 
 impl Symbol {
@@ -35,7 +35,7 @@ impl Symbol {
         Self((code_bits + u32::from(size)) | u32::from(run) << 8 | ((1 << size) - 1) << 16)
     }
 
-    /// A symbol of a DC table. No run in it.
+    /// A symbol of a DC table, which has no run.
     fn dc(symbol: u8, code_bits: u32) -> Option<Self> {
         (symbol <= MAX_DC_SIZE).then(|| Self::new(code_bits, symbol, 0))
     }
@@ -50,13 +50,13 @@ impl Symbol {
         }
     }
 
-    /// Bits of code and value, in the low six bits of it.
+    /// Number of bits of code and value, in the low six bits of the result.
     #[inline(always)]
     pub(super) fn bits(self) -> u32 {
         self.0
     }
 
-    /// The value behind the code. In the lower half of all numbers of its length, it stands for negative ones (F.2.2.1).
+    /// The value after the code. In the lower half of all numbers of its length, it stands for negative ones (F.2.2.1).
     #[inline(always)]
     pub(super) fn value(self, bits: &Bits<'_>) -> i32 {
         // The last bit of the value becomes the lowest.
@@ -79,11 +79,11 @@ impl Symbol {
 /// A canonical code: codes of one length follow each other.
 #[derive(Default)]
 struct Code {
-    /// The table in the file, to see whether the next one is the same.
+    /// The table in the file, to recognise it if the next file has the same.
     spec: Vec<u8>,
-    /// For each length, what the next 16 bits are below if the code is not longer.
+    /// For each length, a limit: if the next 16 bits are below it, the code is not longer.
     limits: [u32; 17],
-    /// For each length, what to add to a code to find its symbol.
+    /// For each length, the number to add to a code to find its symbol.
     offsets: [i32; 17],
 }
 
@@ -185,15 +185,15 @@ impl DcTable {
     }
 }
 
-/// Several symbols at once, as far as they matter to a block that is not wanted: how many bits they have (6 bits), and
-/// how many coefficients they stand for (10 bits; the highest for the end of the block).
+/// Several symbols at once, as far as they matter to a block that is not needed: their number of bits (6 bits), and the
+/// number of their coefficients (10 bits; the highest for the end of the block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Step(u16);
 
 impl Step {
-    /// What the end of the block adds to the coefficients.
+    /// The number that the end of the block adds to the coefficients.
     pub(super) const END: usize = 1 << 9;
-    /// No whole code: as many coefficients as no block has, nor as many symbols as fit a step (16 each).
+    /// No whole code: more coefficients than any block has, and than all symbols that fit a step have (16 each).
     const UNKNOWN: Self = Self(256 << 6);
 
     fn new(symbol: Symbol) -> Self {
@@ -201,7 +201,7 @@ impl Step {
         Self((symbol.bits() & 63) as u16 | (coefficients as u16) << 6)
     }
 
-    /// Bits of all symbols, in the low six bits of it.
+    /// Number of bits of all symbols, in the low six bits of the result.
     #[inline(always)]
     pub(super) fn bits(self) -> u32 {
         u32::from(self.0)
@@ -219,7 +219,8 @@ pub(super) struct AcTable {
     single: [Symbol; 1 << AC_BITS],
     codes: Vec<(usize, u32, Symbol)>,
     has_steps: bool,
-    /// A table for each number of bits up to [`STEP_BITS`], where only these are known: that for `n` bits begins at `1 << n`.
+    /// A table for each number of bits up to [`STEP_BITS`], if only these bits are known: the table for `n` bits begins
+    /// at `1 << n`.
     steps: [Step; 2 << STEP_BITS],
 }
 
@@ -252,8 +253,8 @@ impl AcTable {
         })
     }
 
-    /// Makes the table of several symbols, from that for no bits up to that for [`STEP_BITS`]: behind a symbol follows
-    /// what the bits that are left say, and that is in the table for so many bits.
+    /// Makes the table of several symbols, from the one for no bits up to the one for [`STEP_BITS`]: a symbol is
+    /// followed by those of the remaining bits, which are in the table for that number of bits.
     pub(super) fn build_steps(&mut self) {
         if std::mem::replace(&mut self.has_steps, true) {
             return;
@@ -284,7 +285,7 @@ impl AcTable {
         self.single[bits.peek::<AC_BITS>()]
     }
 
-    /// The symbol that 16 bits begin with, also if its code is long.
+    /// The symbol at the beginning of 16 bits, also if its code is long.
     #[cold]
     pub(super) fn long(&self, next: u32) -> Ours<Symbol> {
         let (symbol, len) = self.code.find(next)?;

@@ -1,9 +1,10 @@
-//! Places in the data of files that were decoded before, at which decoding can begin.
+//! Positions in the data of previously decoded files at which decoding can begin.
 //!
-//! To find the first block of a part, one has to read every code before it, once: while that is done, it is noted what a
-//! decoder has to know at every 16th MCU (a [`Trace`]). When another part of the same file is wanted, as with random crops in later
-//! epochs, decoding begins in each row at the nearest such place. Files are told apart by a hash of all their bytes, so what
-//! was noted of a file that has changed is never used, and a part that was passed over once without a fault has none.
+//! To find the first block of a part, every code before it must be read once. While this is done, the state of the
+//! decoder is recorded at every 16th MCU (a [`Trace`]). When another part of the same file is wanted, as with random
+//! crops in later epochs, decoding begins in each row at the nearest of these positions. Files are identified by a hash
+//! of all their bytes, so the records of a file that has changed are never used, and a part that was read once without
+//! a fault has none.
 
 use std::collections::HashMap;
 use std::mem;
@@ -16,9 +17,9 @@ use super::trace::{Point, Trace, across};
 use crate::memory::{Room, Spare};
 use crate::sync::Mutex;
 
-/// Least and most points for which memory is taken at a time, unless a file has more.
+/// Smallest and largest number of points for which memory is allocated at a time, unless a file has more.
 const CHUNK: Range<usize> = 4096..65536;
-/// Files in the first table.
+/// Number of files in the first table.
 const FILES: usize = 112;
 
 /// The points of many files, shared by decoders.
@@ -32,11 +33,11 @@ pub(crate) struct Index {
 struct State {
     files: HashMap<u128, Place>,
     chunks: Vec<Vec<Point>>,
-    /// Bytes that were taken for both.
+    /// Bytes that were allocated for both.
     bytes: u64,
-    /// The most that may be taken: half as much as was given up the last time.
+    /// Maximum number of bytes to allocate: half of the bytes that were released the last time.
     most_bytes: u64,
-    /// The largest limit within which there was no room for a file: with such a one, no further file is noted.
+    /// The largest limit within which there was no room for a file: with such a limit, no further file is recorded.
     full_at: u64,
 }
 
@@ -46,19 +47,19 @@ impl State {
     }
 }
 
-/// Where a file's points are.
+/// The position of a file's points.
 #[derive(Clone, Copy, Debug)]
 struct Place {
     chunk: u32,
     first: u32,
     /// Points of all rows.
     all: u32,
-    /// Rows of MCUs whose points are known, from the top.
+    /// Number of rows of MCUs, from the top, whose points are known.
     rows: u32,
 }
 
 impl Place {
-    /// The points, if there are as many as the file should have: a hash may be that of another one.
+    /// The points, if there are as many as the file should have: the hash may belong to another file.
     fn of<'a>(&self, chunks: &'a mut [Vec<Point>], all: usize) -> Option<&'a mut [Point]> {
         let chunk = &mut chunks[self.chunk as usize];
         (self.all as usize == all).then(|| &mut chunk[self.first as usize..][..all])
@@ -75,8 +76,8 @@ impl Index {
         Self { room, state: Mutex::new(State::new(u64::MAX)) }
     }
 
-    /// Begins a trace with what is known of a file, of which `area` is wanted, and returns the file's key. None if the
-    /// whole file is wanted, or nothing is known of it and there is no room within `most_bytes`.
+    /// Begins a trace with the points that are known of a file, of which `area` is wanted, and returns the file's key.
+    /// None if the whole file is wanted, or if nothing is known of it and there is no room within `most_bytes`.
     pub(super) fn look_up(&self, bytes: &[u8], area: &Area, trace: &mut Trace, most_bytes: u64) -> Option<u128> {
         if (&area.mcu_columns, &area.mcu_rows) == (&(0..area.mcus.0), &(0..area.mcus.1)) {
             return None;
@@ -93,7 +94,7 @@ impl Index {
         Some(file)
     }
 
-    /// Keeps what was noted of a file, if there is room within `most_bytes`.
+    /// Keeps the points that were recorded for a file, if there is room within `most_bytes`.
     pub(super) fn keep(&self, file: u128, area: &Area, trace: &Trace, most_bytes: u64) {
         let (all, across, (first, points)) = (all(area), across(area), trace.noted(area));
         if points.is_empty() {
@@ -121,7 +122,7 @@ impl Index {
 }
 
 impl State {
-    /// Makes room for so many points of one more file, within `most_bytes`.
+    /// Makes room for this many points of one more file, within `most_bytes`.
     fn has_room(&mut self, room: &Room, points: usize, most_bytes: u64) -> bool {
         let has_points = self.chunks.last().is_some_and(|chunk| chunk.capacity() - chunk.len() >= points);
         // An eighth of what is there.
@@ -148,7 +149,7 @@ impl State {
         true
     }
 
-    /// Adds a file with so many points, of which none is known. There is room for it.
+    /// Adds a file with this many points, none of which is known yet. There must be room for it.
     fn add(&mut self, file: u128, all: usize) {
         let chunk = self.chunks.len() as u32 - 1;
         let points = &mut self.chunks[chunk as usize];

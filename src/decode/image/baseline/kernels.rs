@@ -1,4 +1,4 @@
-//! Chooses the code that turns coefficients into pixels: the portable one, or that for this processor.
+//! Chooses the code that turns coefficients into pixels: the portable code, or the code for this processor.
 
 use super::entropy::Block;
 use super::portable::{self, Quantisation};
@@ -6,15 +6,15 @@ use super::portable::{self, Quantisation};
 #[cfg(target_arch = "x86_64")]
 use super::avx2;
 
-/// The pixel stage, on the fastest way that the processor has. All ways give the same bytes.
+/// The pixel stage, with the fastest code for this processor. All versions give the same bytes.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Kernels {
-    /// True only if the processor said so.
+    /// True only if the processor reports it.
     #[cfg(target_arch = "x86_64")]
     has_avx2: bool,
 }
 
-/// Calls a function of `avx2` if the processor has it, and that of `portable` otherwise.
+/// Calls a function of `avx2` if the processor has it, otherwise the one of `portable`.
 macro_rules! dispatch {
     ($self:ident, $name:ident($($argument:expr),*)) => {{
         #[cfg(target_arch = "x86_64")]
@@ -42,7 +42,7 @@ impl Kernels {
         false
     }
 
-    /// The code for every processor, also on this one.
+    /// The code for every processor, even if this one has faster code.
     #[cfg(test)]
     pub(crate) fn portable() -> Self {
         Self {
@@ -66,7 +66,7 @@ impl Kernels {
         dispatch!(self, upsample_both(near, far, into))
     }
 
-    /// See [`portable::to_rgb`]; the samples are there for a multiple of 32 pixels.
+    /// See [`portable::to_rgb`]; the samples must be allocated for a multiple of 32 pixels.
     pub(crate) fn to_rgb(self, luma: &[u8], blue: &[u8], red: &[u8], into: &mut [u8]) {
         dispatch!(self, to_rgb(luma, blue, red, into))
     }

@@ -1,50 +1,52 @@
-//! A decoder for the JPEG files that data sets are made of: baseline, with all components in one scan, grey or YCbCr in
-//! 4:4:4, 4:2:2 or 4:2:0. It gives the pixels of libjpeg-turbo (accurate integer DCT, fancy upsampling), bit for bit, of
-//! any region, and takes about two thirds of its time. Every other file, and every doubt, goes to the decoder in
+//! A decoder for the usual JPEG files of data sets: baseline, with all components in one scan, grey or YCbCr in 4:4:4,
+//! 4:2:2 or 4:2:0. It gives the pixels of libjpeg-turbo (accurate integer DCT, fancy upsampling), bit for bit, for any
+//! region, and takes about two thirds of its time. Every other file, and every file in doubt, goes to the decoder in
 //! [`complete`](super::complete).
 //!
 //! # What a JPEG file is
 //!
-//! The encoder turned each pixel into brightness (*luma*) and two differences of colour, and usually kept every other
+//! The encoder turned each pixel into brightness (*luma*) and two differences of colour. It usually kept every other
 //! column and row of colour only (4:2:0), because the eye does not see more. It cut each of these components into
 //! **blocks** of 8 x 8 samples, and wrote each block as a sum of 64 cosine patterns, from flat to finely checked: the
 //! discrete cosine transform (DCT). The factors of the patterns, the **coefficients**, were divided by the steps of a
-//! *quantisation* table and rounded, which is where information is lost: most become zero. The rest was written without
-//! loss: in **zigzag** order from coarse to fine patterns, as pairs of *so many zeros, then a number of so many bits*. The
-//! pairs are written with a **Huffman code** (few bits for frequent ones), the number's bits follow. The first
-//! coefficient, the block's mean value (DC), is written as the difference to that of the block before. The blocks come in
-//! **minimum coded units** (MCUs): for 4:2:0, four of luma and one of each colour, which are 16 x 16 pixels.
+//! *quantisation* table and rounded. This is where information is lost: most coefficients become zero. The rest was
+//! written without loss: in **zigzag** order from coarse to fine patterns, as pairs of *so many zeros, then a number of
+//! so many bits*. The pairs are written with a **Huffman code** (few bits for frequent ones); the number's bits follow.
+//! The first coefficient, the block's mean value (DC), is written as the difference from that of the previous block.
+//! The blocks come in **minimum coded units** (MCUs): for 4:2:0, four blocks of luma and one of each colour, which are
+//! 16 x 16 pixels.
 //!
-//! Nothing in all this says where a block begins: to find the last block, one has to read every code before it. (Only
-//! *restart markers*, which few files have, divide the data.) But this has to be done once only: see [`index`].
+//! Nothing in this data says where a block begins: to find the last block, every code before it must be read. (Only
+//! *restart markers*, which few files have, divide the data.) But this is needed only once per file: see [`index`].
 //!
 //! # The way through
 //!
-//! 1. [`header`]: sizes, tables and where the data begins. What is not for us turns back here.
-//! 2. [`huffman`]: tables that turn the next bits into symbols, kept from image to image if the next file has the same.
-//! 3. [`scan`]: the data is copied into one piece, without what markers and stuffing put into it. Then 64 bits can be
-//!    taken in at once, wherever they begin.
-//! 4. [`area`]: which blocks the region needs. Colour is interpolated, so that a region needs its neighbours, too.
-//! 5. [`walk`] goes from MCU to MCU, and [`entropy`] through the blocks: those that are needed are decoded; the others
-//!    are passed over, several symbols at a time, but for their mean values. It ends with the last MCU that is needed, and
-//!    begins, in a file that was seen before, near the first one.
-//! 6. [`picture`]: after each row of MCUs, coefficients become samples (the inverse DCT), colour is interpolated to the size
-//!    of the luma, and both become red, green and blue. [`kernels`] chooses between the [`portable`] code and that for AVX2.
-//!    (There is none for NEON: on ARM, the library does it all, which has.)
+//! 1. [`header`]: sizes, tables and the beginning of the data. Files that this decoder does not support are refused
+//!   here.
+//! 2. [`huffman`]: tables that turn the next bits into symbols. They are kept from image to image if the next file has
+//!   the same tables.
+//! 3. [`scan`]: the data is copied into one piece, without the bytes of markers and stuffing. Then 64 bits can be read
+//!   at once, at any position.
+//! 4. [`area`]: which blocks the region needs. Colour is interpolated, so a region needs its neighbours, too.
+//! 5. [`walk`] goes from MCU to MCU, and [`entropy`] through the blocks. The needed blocks are decoded; the others are
+//!   skipped, several symbols at a time, except for their mean values. The walk ends with the last MCU that is needed.
+//!   In a file that was decoded before, it begins near the first one.
+//! 6. [`picture`]: after each row of MCUs, coefficients become samples (the inverse DCT), colour is interpolated to the
+//!   size of the luma, and both become red, green and blue. [`kernels`] chooses between the [`portable`] code and the
+//!   code for AVX2. (There is no code for NEON: on ARM, the library, which has it, decodes everything.)
 //!
 //! # What makes it fast
 //!
-//! Three quarters of the time goes into step 5, and there into one chain of instructions: a symbol must be looked up
-//! before one knows where the next one begins. So all that is not needed for that stays off the chain (see [`entropy`]),
-//! refilling the window of bits has no branch, and outside of the region nothing but the chain is left, with several
-//! symbols a link.
+//! Step 5 takes three quarters of the time, most of it in one chain of instructions: a symbol must be looked up before
+//! the beginning of the next one is known. So everything else is kept out of this chain (see [`entropy`]), refilling
+//! the window of bits has no branch, and outside of the region only the chain is left, with several symbols per step.
 //!
 //! # What makes it safe
 //!
-//! Headers and coefficients are safe code, and so are the kernels; only calling those for AVX2 is not. Memory is a copy of
-//! the file's data and a few rows, not whole planes. Nothing is patched up: each restart interval must be consumed to
-//! within its last byte, no number may leave the range in which all decoders compute the same, and the image must end with
-//! its marker. Otherwise the other decoder sees the file, and says what is wrong with it.
+//! Headers and coefficients are safe code, and so are the kernels; only calling the kernels for AVX2 is unsafe. Memory
+//! use is a copy of the file's data and a few rows, not whole planes. No fault is patched up: each restart interval
+//! must be consumed to within its last byte, no number may leave the range in which all decoders compute the same, and
+//! the image must end with its marker. Otherwise the other decoder gets the file, and reports its faults.
 
 mod area;
 #[cfg(target_arch = "x86_64")]
@@ -80,12 +82,12 @@ use scan::Scan;
 use trace::Trace;
 use walk::Walk;
 
-/// Whether the file is of a kind that is decoded here, by its header.
+/// Whether this decoder supports the file, by its header.
 pub(super) fn is_usual(bytes: &[u8]) -> bool {
     Frame::read(bytes).is_ok()
 }
 
-/// One worker's decoder. Its buffers and tables stay from image to image.
+/// One worker's decoder. Its buffers and tables are kept from image to image.
 pub(super) struct Decoder {
     scan: Scan,
     dc: [Option<Box<DcTable>>; 4],
@@ -94,7 +96,7 @@ pub(super) struct Decoder {
     picture: Picture,
     trace: Trace,
     index: Option<Arc<Index>>,
-    /// The most bytes that the index may have when a file is added to it.
+    /// Maximum number of bytes of the index when a file is added to it.
     index_bytes: u64,
 }
 
@@ -118,7 +120,7 @@ impl Decoder {
         }
     }
 
-    /// Uses an index from now on, and adds to it as long as it has at most `bytes` bytes.
+    /// From now on uses an index, and adds to it as long as it has at most `bytes` bytes.
     pub(super) fn set_index(&mut self, index: impl FnOnce() -> Option<Arc<Index>>, bytes: u64) {
         if self.index.is_none() && bytes > 0 {
             self.index = index();
@@ -126,7 +128,7 @@ impl Decoder {
         self.index_bytes = bytes;
     }
 
-    /// Whether there is code for this processor in particular.
+    /// Whether there is special code for this processor.
     pub(super) fn has_vectors(&self) -> bool {
         self.picture.has_vectors()
     }
@@ -136,7 +138,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// [`NotOurs`] if the file has to go to another decoder. Whatever is in `into` then has no meaning.
+    /// [`NotOurs`] if the file must go to another decoder. The content of `into` is then undefined.
     pub(super) fn decode(
         &mut self,
         bytes: &[u8],

@@ -1,7 +1,7 @@
 //! From rows of blocks to rows of pixels.
 //!
-//! One row of MCUs is in memory at a time, and the last row of samples of the one above: interpolating 4:2:0 needs the
-//! colour above and below, so that the last row of pixels of each row of MCUs waits for the next one.
+//! One row of MCUs is in memory at a time, and the last row of samples of the one above. Interpolating 4:2:0 needs the
+//! colour above and below, so the last row of pixels of each row of MCUs waits for the next one.
 
 use super::area::{Area, Span};
 use super::entropy::Block;
@@ -10,14 +10,15 @@ use super::kernels::Kernels;
 use super::portable::Quantisation;
 use super::refusal::{NotOurs, Ours};
 
-/// Samples before the first one of a row: one is read, and the rest keeps rows aligned.
+/// Number of samples before the first one of a row: one is read, and the rest keeps rows aligned.
 const BEFORE: usize = 32;
-/// Samples behind the last one of a row, which are written and read in vectors.
+/// Number of samples after the last one of a row, which are written and read in vectors.
 const BEHIND: usize = 64;
-/// What interpolation reads in front of its first sample, behind its last, and to the end of its vectors.
+/// Number of samples that interpolation reads before its first sample, after its last one, and to the end of its
+/// vectors.
 const READ_BEHIND: usize = 32;
 
-/// The samples of one component: the last row of the MCUs above, then those of the present row of MCUs.
+/// The samples of one component: the last row of the MCUs above, followed by those of the current row of MCUs.
 #[derive(Default)]
 struct Plane {
     samples: Vec<u8>,
@@ -39,7 +40,7 @@ impl Plane {
         }
     }
 
-    /// Where sample `x` of row `y` is, while row `mcus` of the MCUs is here.
+    /// The position of sample `x` of row `y`, while row `mcus` of the MCUs is in memory.
     fn at(&self, x: usize, y: usize, mcus: usize) -> usize {
         (y + 1 - mcus * self.height) * self.stride + BEFORE + x - self.left
     }
@@ -49,7 +50,7 @@ impl Plane {
         &self.samples[self.at(x, y, mcus) - before..]
     }
 
-    /// Continues rows that begin or end with the image by their outermost sample.
+    /// Extends rows that begin or end with the image, by their outermost sample.
     fn continue_edges(&mut self, span: &Span) {
         let end = span.size.0.checked_sub(self.left).filter(|end| *end <= 8 * span.columns.len());
         for row in self.samples.chunks_exact_mut(self.stride).skip(1).take(self.height) {
@@ -67,14 +68,14 @@ impl Plane {
     }
 }
 
-/// Pixels in the making. Its buffers stay from image to image.
+/// Pixels that are being made. Its buffers are kept from image to image.
 pub(super) struct Picture {
     kernels: Kernels,
     planes: [Plane; 3],
     quantisation: [Quantisation; 3],
     /// A row of interpolated colour, for each of both components.
     colours: [Vec<u8>; 2],
-    /// Bytes of a pixel: three, or one of a grey image.
+    /// Bytes per pixel: three, or one for a grey image.
     channels: usize,
 }
 
@@ -116,11 +117,11 @@ impl Picture {
         Ok(())
     }
 
-    /// Takes the needed blocks of row `mcus` of the MCUs, and writes the rows of pixels that are complete with them.
+    /// Takes the needed blocks of row `mcus` of the MCUs, and writes the rows of pixels that they complete.
     ///
     /// # Errors
     ///
-    /// If a coefficient is larger than any picture's.
+    /// If a coefficient is larger than that of any picture.
     pub(super) fn add(
         &mut self,
         area: &Area,

@@ -1,4 +1,4 @@
-//! From coefficients to pixels, on any processor. The AVX2 code beside it does the same, step by step.
+//! From coefficients to pixels, on any processor. The AVX2 code next to it does the same, step by step.
 
 use super::entropy::{Block, ZIGZAG};
 
@@ -24,20 +24,20 @@ pub(crate) mod factors {
 
 use factors::*;
 
-/// Largest coefficient after multiplication with its step: several times what any picture of 8 bits gives. Sums of four
-/// times two of them fit 16 bits.
+/// Largest coefficient after multiplication with its step: several times the largest one of any picture of 8 bits. Sums
+/// of four times two of them fit 16 bits.
 const MAX_COEFFICIENT: i16 = 8191;
 
-/// Largest number between columns and rows, of which two fit 16 bits. Beyond, decoders differ in where they wrap or
-/// saturate; up to here, all compute the same.
+/// Largest number between columns and rows, of which two fit 16 bits. Beyond this, decoders differ in where they wrap
+/// or saturate; up to it, all compute the same.
 pub(super) const MAX_BETWEEN: i16 = 16383;
 
 /// Quantisation of a component, row by row as in a [`Block`].
 #[derive(Clone, Copy)]
 pub(crate) struct Quantisation {
-    /// What coefficients are multiplied with.
+    /// The factors of the coefficients.
     pub(crate) steps: [i16; 64],
-    /// The largest coefficients that are taken.
+    /// The largest coefficients that are accepted.
     pub(crate) limits: [i16; 64],
 }
 
@@ -47,7 +47,7 @@ impl Quantisation {
         Self::of(table.map(i16::from))
     }
 
-    /// As [`Quantisation::new`], of steps of 16 bits. For one below zero (in libjpeg, they wrap), the limit is 0.
+    /// As [`Quantisation::new`], for steps of 16 bits. For a step below zero (in libjpeg, steps wrap), the limit is 0.
     pub(crate) fn of(table: [i16; 64]) -> Self {
         let mut quantisation = Self { steps: [0; 64], limits: [0; 64] };
         for (step, at) in table.into_iter().zip(ZIGZAG) {
@@ -58,8 +58,8 @@ impl Quantisation {
     }
 }
 
-/// Turns each block of a row of blocks into 8 x 8 samples: the first one at the start of `into`, each 8 columns behind the
-/// one before, with `stride` between rows. May write up to 8 columns more. False if a number is beyond its limit.
+/// Turns each block of a row of blocks into 8 x 8 samples: the first one at the start of `into`, each 8 columns after
+/// the previous one, with `stride` between rows. May write up to 8 more columns. False if a number exceeds its limit.
 pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &mut [u8], stride: usize) -> bool {
     let Quantisation { steps, limits } = quantisation;
     for (x, block) in blocks.iter().enumerate() {
@@ -85,7 +85,8 @@ pub(super) fn inverse_dct(blocks: &[Block], quantisation: &Quantisation, into: &
 }
 
 /// The inverse DCT by Loeffler, Ligtenberg and Moschytz, as libjpeg's "islow" computes it: of the first numbers of all
-/// eight rows, of the second ones, and so on, so that a compiler can do several at once. Rounded to `SHIFT` bits less.
+/// eight rows, then of the second ones, and so on, so that a compiler can do several at once. Rounded to `SHIFT` bits
+/// less.
 fn one_dimension<const SHIFT: u32>(x: &[[i32; 8]; 8]) -> [[i32; 8]; 8] {
     let mut result = [[0; 8]; 8];
     for i in 0..8 {
@@ -116,8 +117,8 @@ fn one_dimension<const SHIFT: u32>(x: &[[i32; 8]; 8]) -> [[i32; 8]; 8] {
 }
 
 /// Doubles the columns of a row of colour: each new sample is three quarters of the nearer old one and a quarter of the
-/// other. `from` begins one sample before the first, and has at least 31 more behind the last, of which one matters; `into`
-/// has a multiple of 32 samples.
+/// other. `from` begins one sample before the first one, and has at least 31 more after the last one, of which one
+/// matters; `into` has a multiple of 32 samples.
 pub(super) fn upsample_width(from: &[u8], into: &mut [u8]) {
     let (right, this) = (from.get(2..).unwrap_or_default(), from.get(1..).unwrap_or_default());
     let samples = from.iter().zip(this).zip(right);
@@ -138,7 +139,7 @@ pub(super) fn upsample_both(near: &[u8], far: &[u8], into: &mut [u8]) {
     }
 }
 
-/// Writes a row of pixels, from as many samples of luma and colour (or more).
+/// Writes a row of pixels, from the same number of samples of luma and colour (or more).
 pub(super) fn to_rgb(luma: &[u8], blue: &[u8], red: &[u8], into: &mut [u8]) {
     let (pixels, _) = into.as_chunks_mut::<3>();
     for (((pixel, luma), blue), red) in pixels.iter_mut().zip(luma).zip(blue).zip(red) {

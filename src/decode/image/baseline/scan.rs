@@ -1,21 +1,21 @@
-//! Entropy-coded data without the bytes that markers put into it.
+//! Entropy-coded data without the bytes that belong to markers.
 
 use memchr::memchr;
 
 use super::refusal::{NotOurs, Ours};
 
-/// Zeros behind the data, so that eight bytes can be read anywhere before its end.
+/// Zeros after the data, so that eight bytes can be read anywhere before its end.
 const PADDING: usize = 16;
 
-/// Bytes that are looked at together.
+/// Number of bytes that are checked together.
 const PIECE: usize = 32;
 
-/// The scan's bytes in one piece. In the file, a zero follows each byte 0xff (so that no marker appears inside of the
-/// data), and markers stand between restart intervals.
+/// The scan's bytes in one piece. In the file, each byte 0xff is followed by a zero (so that no marker appears inside
+/// the data), and there are markers between restart intervals.
 #[derive(Default)]
 pub(super) struct Scan {
     bytes: Vec<u8>,
-    /// Where each restart interval ends.
+    /// The end of each restart interval.
     ends: Vec<usize>,
 }
 
@@ -52,7 +52,7 @@ impl Scan {
         }
     }
 
-    /// Copies what stands before the next byte 0xff to the place `to`, and says how much that is.
+    /// Copies the bytes before the next byte 0xff to the position `to`, and returns their number.
     fn copy(&mut self, data: &[u8], to: usize) -> Ours<usize> {
         // Whole pieces, also where such a byte is inside: most have none, and the length of a copy is known.
         let into = &mut self.bytes[to..];
@@ -74,7 +74,7 @@ impl Scan {
         &self.ends
     }
 
-    /// The data, and at least eight bytes behind it.
+    /// The data, and at least eight bytes after it.
     pub(super) fn bytes(&self) -> &[u8] {
         match self.ends.last() {
             Some(end) => &self.bytes[..end + PADDING],
@@ -87,11 +87,11 @@ impl Scan {
 #[derive(Clone, Copy)]
 pub(crate) struct Bits<'a> {
     bytes: &'a [u8],
-    /// What is not taken in yet.
+    /// The bytes that are not in the window yet.
     rest: &'a [u8],
-    /// The next bits, highest first. Behind the valid ones stand bits that will be taken in again.
+    /// The next bits, highest first. The valid bits are followed by bits that will be read again.
     window: u64,
-    /// How many of them are valid, at most 63, in the low six bits. What stands above means nothing: so that nothing has to
+    /// Number of valid bits, at most 63, in the low six bits. The higher bits have no meaning, so that nothing has to
     /// be masked on the way from one symbol to the next.
     valid: u32,
 }
@@ -107,7 +107,7 @@ impl<'a> Bits<'a> {
         Self::new(self.bytes, at)
     }
 
-    /// Makes at least 56 bits valid. Behind the data, they are zeros.
+    /// Makes at least 56 bits valid. After the end of the data, they are zeros.
     #[inline(always)]
     pub(crate) fn refill(&mut self) {
         // Without a branch on how many bits are needed: those that are there already are the same again. (Where eight
@@ -125,20 +125,20 @@ impl<'a> Bits<'a> {
         self.window
     }
 
-    /// The next `N` bits, not taken yet.
+    /// The next `N` bits, without consuming them.
     #[inline(always)]
     pub(crate) fn peek<const N: u32>(&self) -> usize {
         (self.window >> (64 - N)) as usize
     }
 
-    /// Takes as many bits as the low six bits of `count` say.
+    /// Consumes as many bits as the low six bits of `count` say.
     #[inline(always)]
     pub(crate) fn consume(&mut self, count: u32) {
         self.window <<= count & 63;
         self.valid = self.valid.wrapping_sub(count);
     }
 
-    /// Whether the data up to `end` was consumed but for the padding of its last byte.
+    /// Whether the data up to `end` was consumed except for the padding of its last byte.
     pub(crate) fn is_at(&self, end: usize) -> bool {
         (8 * end).checked_sub(self.consumed()).is_some_and(|left| left < 8)
     }

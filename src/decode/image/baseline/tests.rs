@@ -1,4 +1,4 @@
-//! The judge is the library decoder, which gives the pixels of libjpeg-turbo.
+//! The reference is the library decoder, which gives the pixels of libjpeg-turbo.
 
 use std::ops::Range;
 
@@ -13,7 +13,7 @@ use crate::decode::image::stored::Scale;
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 
-/// Decodes a region with gaps between its rows, and takes these out. None if the file is not ours.
+/// Decodes a region with gaps between its rows, and removes the gaps. None if this decoder does not support the file.
 fn decode(decoder: &mut Decoder, bytes: &[u8], region: Region) -> Ours<Vec<u8>> {
     let row = 3 * region.width as usize;
     let stride = row + 7;
@@ -30,7 +30,7 @@ fn decode(decoder: &mut Decoder, bytes: &[u8], region: Region) -> Ours<Vec<u8>> 
     Ok(pixels)
 }
 
-/// What the library makes of a whole file.
+/// The result of the library for a whole file.
 fn judge(bytes: &[u8]) -> crate::error::Result<(Region, Vec<u8>)> {
     let header = header(bytes)?;
     let whole = Region::whole(&header);
@@ -71,7 +71,7 @@ fn regions(whole: Region, count: u64, seed: u64) -> Vec<Region> {
     std::iter::once(whole).chain(boxes).collect()
 }
 
-/// Compares the whole and some regions with what the library gives.
+/// Compares the whole image and some regions with the library's result.
 fn check(what: &str, decoder: &mut Decoder, bytes: &[u8], count: u64) {
     let (whole, pixels) = judge(bytes).unwrap();
     for region in regions(whole, count, bytes.len() as u64) {
@@ -115,7 +115,7 @@ fn photographs_are_those_of_the_library() {
     }
 }
 
-/// How a test file is made. One number makes all of it.
+/// How a test file is made. One number determines all of it.
 #[derive(Debug)]
 struct Kind {
     size: (usize, usize),
@@ -156,7 +156,7 @@ impl Kind {
         matches!(self.subsampling, Some(Subsampling::S422 | Subsampling::S420)) && self.size.0 <= 4
     }
 
-    /// Compares the whole and `count` regions with the judge's, on every way that there is.
+    /// Compares the whole image and `count` regions with the reference, with every version of the code.
     fn check(&self, decoders: &mut [(&'static str, Decoder)], count: u64) {
         let bytes = self.encode();
         for (what, decoder) in decoders {
@@ -194,7 +194,7 @@ fn wide_and_high_images_have_several_places_to_begin_at() {
     }
 }
 
-/// The rows of MCUs that are gone through to decode a region now.
+/// The rows of MCUs that must be read to decode a region now.
 fn rows_to_read(decoder: &mut Decoder, bytes: &[u8], region: Region) -> Range<usize> {
     let area = Area::new(&Frame::read(bytes).unwrap(), region).unwrap();
     decoder.trace.clear();
@@ -412,7 +412,7 @@ fn mutate(bytes: &[u8], key: RandomKey) -> Vec<u8> {
     bytes
 }
 
-/// Whatever we decode of damaged files, the library decodes, and to the same pixels.
+/// Every damaged file that we decode is also decoded by the library, to the same pixels.
 fn check_damaged(indices: Range<u64>, seed: u64) -> (u64, u64) {
     let key = RandomKey::new(seed);
     let (mut decoder, mut files) = (Decoder::default(), Vec::new());

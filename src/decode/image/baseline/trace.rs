@@ -1,21 +1,21 @@
-//! What is known of the way through a file's data, and what is noted on it.
+//! The known points of the way through a file's data, and the points that are recorded on it.
 
 use super::area::Area;
 use super::scan::Bits;
 
-/// MCUs from one point of a row to the next.
+/// Number of MCUs between two points of a row.
 const STEP: usize = 16;
 
-/// What a decoder has to know at an MCU: the bits before it, and the mean values of the blocks before it.
+/// The decoder's state at an MCU: the bits before it, and the mean values of the blocks before it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Point {
-    /// The high and the low half of a number of bits: so it needs no more than ten bytes.
+    /// The high and the low half of a number of bits, so that a point needs only ten bytes.
     bits: [u16; 2],
     means: [i16; 3],
 }
 
 impl Point {
-    /// None if it is too far back, or a mean value is too large, as in no file but damaged ones.
+    /// None if it is too far into the data, or a mean value is too large, which happens only in damaged files.
     fn new(bits: &Bits<'_>, means: [i32; 3]) -> Option<Self> {
         let bits = u32::try_from(bits.consumed()).ok()?;
         let [Ok(y), Ok(blue), Ok(red)] = means.map(i16::try_from) else { return None };
@@ -36,18 +36,18 @@ pub(super) fn across(area: &Area) -> usize {
     area.mcus.0.div_ceil(STEP)
 }
 
-/// The points of one file that a decoder knows, and those that it notes. By default, none of both.
+/// The points of one file that a decoder knows, and those that it records. By default, it has neither.
 #[derive(Default)]
 pub(super) struct Trace {
     is_noted: bool,
     /// Rows of MCUs whose points are known.
     rows: usize,
-    /// The first row that has to be looked at.
+    /// The first row that must be read.
     first: usize,
-    /// Of each known row from the first on, the last point before what is wanted of it. Of the first row that is not, its
+    /// For each known row from the first one on, the last point before the wanted part. For the first unknown row, its
     /// beginning, if that is known.
     known: Vec<Point>,
-    /// Those of the other rows.
+    /// The recorded points of the other rows.
     new: Vec<Point>,
 }
 
@@ -59,7 +59,7 @@ impl Trace {
         (self.is_noted, self.rows, self.first) = (false, 0, 0);
     }
 
-    /// Takes what is needed to decode `area` from the points of so many rows, and notes further ones.
+    /// Takes the points that are needed to decode `area` from those of so many rows, and starts recording further ones.
     pub(super) fn begin(&mut self, area: &Area, rows: usize, points: &[Point]) {
         let (across, wanted) = (across(area), &area.mcu_rows);
         self.clear();
@@ -74,13 +74,13 @@ impl Trace {
         }
     }
 
-    /// The first row that has to be looked at.
+    /// The first row that must be read.
     pub(super) fn first_row(&self) -> usize {
         self.first
     }
 
-    /// The MCU of row `y` from which on it has to be read to get to the MCU `wanted`, and what is known there. None if
-    /// the end of the row before it is there.
+    /// The MCU of row `y` from which data must be read to reach the MCU `wanted`, and the point there. None if this is
+    /// the end of the previous row.
     pub(super) fn start(&self, y: usize, wanted: usize) -> Option<(usize, Point)> {
         let point = *self.known.get(y - self.first)?;
         Some((if self.is_known(y) { wanted / STEP * STEP } else { 0 }, point))
@@ -91,12 +91,12 @@ impl Trace {
         y < self.rows
     }
 
-    /// The next MCU of a row behind the MCU `x` that is noted.
+    /// The next MCU of a row, after the MCU `x`, that is recorded.
     pub(super) fn next(&self, x: usize) -> usize {
         if self.is_noted { (x / STEP + 1) * STEP } else { usize::MAX }
     }
 
-    /// Notes a point before MCU `x` of a row that is not known.
+    /// Records a point before MCU `x` of a row that is not known.
     pub(super) fn note(&mut self, x: usize, bits: &Bits<'_>, means: [i32; 3]) {
         if self.is_noted && x.is_multiple_of(STEP) {
             match Point::new(bits, means) {
@@ -112,7 +112,7 @@ impl Trace {
         self.new.clear();
     }
 
-    /// The points of whole rows that were noted, and the first of these rows.
+    /// The recorded points of whole rows, and the first of these rows.
     pub(super) fn noted(&self, area: &Area) -> (usize, &[Point]) {
         let across = across(area);
         (self.rows, &self.new[..self.new.len() / across * across])

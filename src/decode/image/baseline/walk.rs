@@ -13,23 +13,23 @@ use super::trace::{Point, Trace};
 #[derive(Clone, Copy, Default)]
 struct Unit {
     component: usize,
-    /// Column and row in the MCU.
+    /// Its column and row in the MCU.
     at: (usize, usize),
 }
 
-/// Where the blocks of a unit go, along a row.
+/// The place for the blocks of a unit, along a row.
 #[derive(Clone, Copy, Default)]
 struct Place {
-    /// The present column among those that are needed, and how many further the next one is.
+    /// The current column among those that are needed, and the distance to the next one.
     column: usize,
     step: usize,
-    /// The first one's place.
+    /// The position of the first one.
     first: usize,
     /// How many are needed.
     width: usize,
 }
 
-/// The way through a scan, one row of MCUs after the other.
+/// The way through a scan, one row of MCUs after another.
 pub(super) struct Walk<'a> {
     area: &'a Area,
     tables: &'a [Tables<'a>],
@@ -37,11 +37,11 @@ pub(super) struct Walk<'a> {
     units: [Unit; 6],
     count: usize,
     bits: Bits<'a>,
-    /// Where all restart intervals end, the present one, and those behind it.
+    /// The ends of all restart intervals, the end of the current one, and those after it.
     all_ends: &'a [usize],
     end: usize,
     ends: &'a [usize],
-    /// MCUs of a whole restart interval, and those left of the present one.
+    /// Number of MCUs of a whole restart interval, and of those left in the current one.
     interval: usize,
     left: usize,
     /// Mean values of the last block of each component.
@@ -73,12 +73,12 @@ impl<'a> Walk<'a> {
         Ok(Self { area, tables, units, count, bits, all_ends, end, ends, interval, left, before, trace })
     }
 
-    /// The rows of MCUs to go through.
+    /// The rows of MCUs to read.
     pub(super) fn rows(&self) -> Range<usize> {
         self.trace.first_row()..self.area.mcu_rows.end
     }
 
-    /// Goes through row `y` of the MCUs. Its needed blocks go to `blocks`.
+    /// Reads row `y` of the MCUs. Its needed blocks go to `blocks`.
     pub(super) fn row(&mut self, y: usize, blocks: &mut [Block]) -> Ours<()> {
         let (columns, rows) = (&self.area.mcu_columns, &self.area.mcu_rows);
         let is_last = y + 1 == rows.end;
@@ -122,7 +122,7 @@ impl<'a> Walk<'a> {
         Ok(())
     }
 
-    /// Goes to an MCU that was passed before.
+    /// Moves to an MCU whose point is known.
     fn go_to(&mut self, mcu: usize, point: Point) {
         let (bits, interval) = (point.bits(), mcu / self.interval);
         self.bits = self.bits.at(bits / 8);
@@ -137,7 +137,7 @@ impl<'a> Walk<'a> {
         self.bits.is_at(self.end).then_some(()).ok_or(NotOurs("data that ends early or late"))
     }
 
-    /// Goes on behind a restart marker.
+    /// Continues after a restart marker.
     fn next_interval(&mut self) -> Ours<()> {
         self.check_end()?;
         self.bits = self.bits.at(self.end);

@@ -1,18 +1,18 @@
 //! Decodes blocks of coefficients from arithmetic codes (ITU-T T.81, annex D and F.2.4).
 //!
-//! Each binary decision has a *bin*, which stores the more probable value and how probable it is. Data that ends early
-//! is no damage here: zeros at the end may be left out.
+//! Each binary decision has a *bin*, which stores the more probable value and its probability. Data that ends early is
+//! not damaged here: zeros at the end may be left out.
 
 use super::super::baseline::{Block, ZIGZAG};
 use super::entropy::Coding;
 
-/// Bins for mean values and for other coefficients, of each of 16 slots, and one for what nothing is known of.
+/// Bins for mean values and for other coefficients, of each of 16 slots, and one bin with fixed probability.
 const MEAN_BINS: usize = 64;
 const OTHER_BINS: usize = 256;
 const OTHERS: usize = 16 * MEAN_BINS;
 const EVEN: usize = OTHERS + 16 * OTHER_BINS;
 
-/// What T.81 calls conditioning, which a file may set for each slot.
+/// The conditioning of T.81, which a file may set for each slot.
 #[derive(Clone, Copy)]
 pub(super) struct Conditioning {
     /// Differences between mean values are small from the first to the second power of two.
@@ -30,7 +30,7 @@ impl Default for Conditioning {
 /// The state of decoding a scan.
 pub(super) struct Arithmetic {
     conditioning: Conditioning,
-    /// State of each bin: index in [`STATES`], and the more probable decision in the highest bit.
+    /// State of each bin: the index in [`STATES`], and the more probable decision in the highest bit.
     bins: Vec<u8>,
     means: [i32; 4],
     contexts: [usize; 4],
@@ -40,7 +40,7 @@ pub(super) struct Arithmetic {
     left: u32,
     /// The next byte of the data.
     at: usize,
-    /// Whether there was something that is no code, after which the rest of a restart interval stays as it is.
+    /// Whether an invalid code was found. The rest of the restart interval then stays unchanged.
     pub(super) is_stopped: bool,
     pub(super) was_no_code: bool,
 }
@@ -73,7 +73,7 @@ impl Arithmetic {
         }
     }
 
-    /// Bytes that were taken, also those behind the data.
+    /// Number of bytes that were taken, including those after the data.
     pub(super) fn consumed(&self) -> usize {
         self.at
     }
@@ -136,7 +136,7 @@ impl Arithmetic {
         }
     }
 
-    /// The number of a category: the highest bit is known, the bin tells the others.
+    /// The number of a category: the highest bit is known, the bin gives the others.
     fn number(&mut self, data: &[u8], highest: i32, bin: usize, is_negative: bool) -> i32 {
         let (mut number, mut bit) = (highest, highest >> 1);
         while bit > 0 {
@@ -148,7 +148,8 @@ impl Arithmetic {
         if is_negative { -number - 1 } else { number + 1 }
     }
 
-    /// Doubles `highest` as often as decisions from `bin` on say so; none if that is too often. Gives the last bin, too.
+    /// Doubles `highest` as often as the decisions from `bin` on say; none if that is too often. Also returns the last
+    /// bin.
     fn category(&mut self, data: &[u8], mut highest: i32, mut bin: usize) -> Option<(i32, usize)> {
         while self.decide(bin, data) {
             highest <<= 1;
@@ -259,8 +260,9 @@ impl Arithmetic {
     }
 }
 
-/// For each state of a bin: how large the part of the less probable decision is, the next state behind it and behind the other
-/// one, and whether it then becomes the more probable one (T.81, table D.3). The last one always stands for one half.
+/// For each state of a bin: the size of the less probable decision's part, the next state after it and after the other
+/// decision, and whether it then becomes the more probable one (T.81, table D.3). The last state always stands for one
+/// half.
 #[rustfmt::skip]
 const STATES: [(u16, u8, u8, u8); 114] = [
     (0x5a1d, 1, 1, 1), (0x2586, 14, 2, 0), (0x1114, 16, 3, 0), (0x080b, 18, 4, 0), (0x03d8, 20, 5, 0),

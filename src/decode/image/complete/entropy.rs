@@ -4,7 +4,7 @@
 use super::super::baseline::{Bits, Block, ZIGZAG};
 use super::huffman::{Table, number, plain};
 
-/// What a scan does to blocks.
+/// The effect of a scan on blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Coding {
     /// All coefficients, with all of their bits.
@@ -19,16 +19,16 @@ pub(super) enum Coding {
     More { first: usize, last: usize, low: u32 },
 }
 
-/// What goes on from block to block.
+/// State that is kept from block to block.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct State {
     /// Mean values of the last block of each component of the scan.
     pub(super) means: [i32; 4],
     /// Blocks without further coefficients in this scan.
     empty_blocks: u32,
-    /// Whether bits were no code.
+    /// Whether some bits were not a valid code.
     pub(super) was_no_code: bool,
-    /// Whether mean values left the numbers that libjpeg counts in.
+    /// Whether mean values left libjpeg's range of numbers.
     pub(super) overflowed: bool,
 }
 
@@ -39,23 +39,23 @@ pub(super) struct Tables<'a> {
     pub(super) others: Option<&'a Table>,
 }
 
-/// Place of the coefficient at `position` of the zigzag; what lies beyond the block goes to its last one.
+/// Position of the coefficient at `position` of the zigzag; positions after the block go to its last coefficient.
 #[inline(always)]
 fn place(position: usize) -> usize {
     usize::from(ZIGZAG[position.min(63)])
 }
 
-/// The positions in the zigzag at which a block of a progressive image has a coefficient other than zero, but for its mean
-/// value: a bit for each. Scans that bring one more bit pass over zeros by this, many at a time.
+/// The positions in the zigzag at which a block of a progressive image has a coefficient other than zero, except its
+/// mean value: a bit for each. With it, scans that bring one more bit skip zeros, many at a time.
 pub(super) type Found = u64;
 
-/// The bit of a position; what lies beyond the block is its last one.
+/// The bit of a position; positions after the block are its last one.
 #[inline(always)]
 fn bit(position: usize) -> Found {
     1 << position.min(63)
 }
 
-/// The bits of the positions from `at` to `last`, which are in the block.
+/// The bits of the positions from `at` to `last`, which must be in the block.
 #[inline(always)]
 fn range(at: usize, last: usize) -> Found {
     if at > last { 0 } else { Found::MAX << at & Found::MAX >> (63 - last) }
@@ -77,7 +77,7 @@ impl State {
         })
     }
 
-    /// Decodes a block of the scan's `nth` component. One that is not needed gets no further bits.
+    /// Decodes a block of the scan's `nth` component. A block that is not needed gets no further bits.
     #[inline]
     pub(super) fn decode(
         &mut self,
@@ -216,7 +216,7 @@ impl State {
     }
 }
 
-/// Reads the next bit of each of these coefficients, or passes over it if the block is not needed.
+/// Reads the next bit of each of these coefficients, or skips it if the block is not needed.
 #[inline(always)]
 fn refine<const IS_NEEDED: bool>(bits: &mut Bits<'_>, block: &mut Block, mut positions: Found, low: u32) {
     let mut left = positions.count_ones();
@@ -246,7 +246,7 @@ mod tests {
     use super::*;
     use crate::random::RandomKey;
 
-    /// As `State::more`, coefficient by coefficient, as the standard (ITU-T T.81, G.1.2.3) and libjpeg have it.
+    /// Like `State::more`, coefficient by coefficient, as in the standard (ITU-T T.81, G.1.2.3) and libjpeg.
     fn more(
         state: &mut State,
         bits: &mut Bits<'_>,

@@ -8,10 +8,10 @@ use crate::error::{Error, ErrorKind, Result};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Component {
     pub(super) id: u8,
-    /// Blocks side by side, and one above the other, in an MCU of a scan of several components.
+    /// Number of blocks side by side, and one above the other, in an MCU of a scan of several components.
     pub(super) per_mcu: (usize, usize),
     quant_slot: u8,
-    /// Steps in zigzag order: those at the beginning of the component's first scan.
+    /// Steps in zigzag order, as they were at the beginning of the component's first scan.
     pub(super) quant: Option<[i16; 64]>,
     /// Samples in a row, and rows.
     pub(super) size: (usize, usize),
@@ -21,11 +21,11 @@ pub(super) struct Component {
     pub(super) padded: (usize, usize),
     /// Slots of its Huffman tables in the present scan.
     pub(super) tables: [usize; 2],
-    /// For each coefficient, how many of its lowest bits are missing so far; all of them where there was no scan.
+    /// For each coefficient, how many of its lowest bits are still missing; all of them if there was no scan.
     pub(super) missing_bits: Vec<Option<u8>>,
 }
 
-/// How three or four components mean colour.
+/// The meaning of three or four components.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Colours {
     Grey,
@@ -35,10 +35,10 @@ pub(super) enum Colours {
     Ycck,
 }
 
-/// A table, and where it stands in the file.
+/// A table, and its position in the file.
 type Placed<'a> = (usize, &'a [u8]);
 
-/// All that stands before the data of a scan.
+/// All headers before the data of a scan.
 #[derive(Default)]
 pub(super) struct Headers<'a> {
     pub(super) width: usize,
@@ -50,7 +50,7 @@ pub(super) struct Headers<'a> {
     /// The largest factors of sampling.
     pub(super) most: (usize, usize),
     quant: [Option<[i16; 64]>; 4],
-    /// By class and slot: where it stands in the file, its counts of codes by length, then its symbols.
+    /// By class and slot: its position in the file, its counts of codes by length, then its symbols.
     huffman: [[Option<Placed<'a>>; 4]; 2],
     /// MCUs between two restart markers; 0 without any.
     pub(super) restart: usize,
@@ -64,13 +64,13 @@ pub(super) struct ScanHeader {
     pub(super) components: Vec<usize>,
     pub(super) first: u8,
     pub(super) last: u8,
-    /// Of its coefficients, the bits that are missing before it, and behind it.
+    /// The missing bits of its coefficients, before and after it.
     pub(super) high: u8,
     pub(super) low: u8,
 }
 
 impl<'a> Headers<'a> {
-    /// Takes the segment of `marker`, whose length stands at `at`.
+    /// Takes the segment of `marker`, whose length is at `at`.
     pub(super) fn take(&mut self, marker: u8, segment: &'a [u8], at: usize) -> Result<()> {
         match marker {
             0xc0..=0xc2 | 0xc9 | 0xca => {
@@ -192,7 +192,7 @@ impl<'a> Headers<'a> {
         }
     }
 
-    /// Takes the header of a scan, whose length stands at `at`.
+    /// Takes the header of a scan, whose length is at `at`.
     pub(super) fn scan(&mut self, segment: &[u8], at: usize) -> Result<ScanHeader> {
         if self.width == 0 {
             return Err(damaged(at, "a scan before the frame header"));
@@ -222,7 +222,7 @@ impl<'a> Headers<'a> {
         Ok(ScanHeader { components, first: *first, last: *last, high: bits >> 4, low: bits & 15 })
     }
 
-    /// Checks that the scan refines what was there before, as far as libjpeg does: false if its order is odd.
+    /// Checks that the scan refines earlier ones, as far as libjpeg does: false if its order is unusual.
     ///
     /// # Errors
     ///
@@ -252,7 +252,7 @@ impl<'a> Headers<'a> {
         self.huffman[class].get(slot).copied().flatten()
     }
 
-    /// What libjpeg takes the components for.
+    /// The meaning that libjpeg gives to the components.
     pub(super) fn colours(&self) -> Colours {
         match (self.components.len(), self.adobe_transform) {
             (1, _) => Colours::Grey,
@@ -268,7 +268,7 @@ impl<'a> Headers<'a> {
 
     /// # Errors
     ///
-    /// If there is a component whose coarse coefficients did not all come: libjpeg would make some up.
+    /// If the coarse coefficients of a component are incomplete: libjpeg would make some up.
     pub(super) fn check_complete(&self) -> Result<()> {
         let is_complete = |component: &Component| match self.is_progressive {
             true => component.missing_bits[..10].iter().all(|bits| *bits == Some(0)),

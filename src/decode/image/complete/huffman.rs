@@ -8,17 +8,17 @@ const LOOKUP: u32 = 9;
 /// A canonical code.
 pub(super) struct Table {
     symbols: [u8; 256],
-    /// For the next bits: the length of the code that they begin with, and its symbol; zero if it is longer.
+    /// For the next bits: the length of the code at their beginning, and its symbol; zero if it is longer.
     lookup: [(u8, u8); 1 << LOOKUP],
-    /// For each length, what the next 16 bits are below if the code is not longer.
+    /// For each length, a limit: if the next 16 bits are below it, the code is not longer.
     limits: [u32; 17],
-    /// For each length, what to add to a code to find its symbol.
+    /// For each length, the number to add to a code to find its symbol.
     offsets: [i32; 17],
 }
 
 impl Table {
-    /// From the counts of codes by length and the symbols behind them; none if they make no code, or if it has differences of
-    /// mean values (`is_dc`) of more than 15 bits.
+    /// From the counts of codes by length and the symbols after them; none if they are not a valid code, or if it has
+    /// differences of mean values (`is_dc`) of more than 15 bits.
     pub(super) fn new(spec: &[u8], is_dc: bool) -> Option<Self> {
         let (counts, symbols) = spec.split_first_chunk::<16>()?;
         let mut table = Self { symbols: [0; 256], lookup: [(0, 0); 1 << LOOKUP], limits: [0; 17], offsets: [0; 17] };
@@ -48,7 +48,7 @@ impl Table {
         Some(table)
     }
 
-    /// The next symbol; none if the bits are no code. There must be 17 bits.
+    /// The next symbol; none if the bits are not a code. There must be 17 bits.
     #[inline(always)]
     pub(super) fn next(&self, bits: &mut Bits<'_>) -> Option<u8> {
         let (len, symbol) = self.lookup[bits.peek::<LOOKUP>()];
@@ -95,7 +95,7 @@ pub(super) fn plain(bits: &mut Bits<'_>, size: u32) -> u32 {
     number
 }
 
-/// The tables that libjpeg takes where a file has none, by class and slot (ITU-T T.81, K.3): frames of Motion JPEG.
+/// The tables that libjpeg uses if a file has none, by class and slot (ITU-T T.81, K.3): for frames of Motion JPEG.
 pub(super) const STANDARD: [[&[u8]; 2]; 2] = [
     [
         &[0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11],

@@ -6,10 +6,10 @@ use super::super::damage::{be16, damaged, truncated};
 use crate::counters::{Damage, Damages};
 use crate::error::Result;
 
-/// Zeros behind an interval's data, so that eight bytes can be read anywhere before its end.
+/// Zeros after an interval's data, so that eight bytes can be read anywhere before its end.
 const PADDING: usize = 16;
 
-/// How many bytes libjpeg reads ahead of the bits that it takes.
+/// Number of bytes that libjpeg reads ahead of the bits that it takes.
 const AHEAD: usize = 8;
 
 /// A file, read from front to back.
@@ -17,17 +17,17 @@ pub(super) struct Input<'a> {
     pub(super) bytes: &'a [u8],
     /// The next byte to read.
     pub(super) at: usize,
-    /// A marker that was read but must be acted on again: what the next interval finds instead of data.
+    /// A marker that was read but must be processed again: the next interval finds it instead of data.
     unread: Option<u8>,
 }
 
 impl<'a> Input<'a> {
-    /// Begins behind the start-of-image marker.
+    /// Begins after the start-of-image marker.
     pub(super) fn new(bytes: &'a [u8]) -> Self {
         Self { bytes, at: 2, unread: None }
     }
 
-    /// The next marker; none at the end of the file. What stands before it is passed over.
+    /// The next marker; none at the end of the file. Bytes before it are skipped.
     pub(super) fn marker(&mut self, damages: &mut Damages) -> Option<u8> {
         if let Some(marker) = self.unread.take() {
             return Some(marker);
@@ -68,7 +68,7 @@ impl<'a> Input<'a> {
         be16(self.bytes, self.at).is_none_or(|len| self.at + len > self.bytes.len())
     }
 
-    /// The segment of a marker that says nothing about pixels: its length may be too small to be one.
+    /// The segment of a marker that does not affect pixels: its length may be too small for a segment.
     pub(super) fn note(&mut self, damages: &mut Damages) -> Result<&'a [u8]> {
         if matches!(be16(self.bytes, self.at), Some(0 | 1)) {
             damages.add(Damage::StrayBytes);
@@ -79,7 +79,7 @@ impl<'a> Input<'a> {
     }
 }
 
-/// The entropy-coded data of a restart interval in one piece, without what markers and stuffing put into it.
+/// The entropy-coded data of a restart interval in one piece, without the bytes of markers and stuffing.
 #[derive(Default)]
 pub(super) struct Interval {
     data: Vec<u8>,
@@ -89,7 +89,8 @@ pub(super) struct Interval {
 }
 
 impl Interval {
-    /// Takes the data up to the next marker, which becomes the next one to read; none if one waits already.
+    /// Takes the data up to the next marker, which becomes the next one to read; takes none if a marker is waiting
+    /// already.
     pub(super) fn read(&mut self, input: &mut Input<'_>) {
         self.data.clear();
         self.is_last = false;
@@ -119,17 +120,17 @@ impl Interval {
         self.data.resize(self.end + PADDING, 0);
     }
 
-    /// The data, and zeros behind it.
+    /// The data, and zeros after it.
     pub(super) fn data(&self) -> &[u8] {
         &self.data
     }
 
-    /// Bytes of data.
+    /// Number of bytes of data.
     pub(super) fn end(&self) -> usize {
         self.end
     }
 
-    /// Notes what was not consumed. libjpeg reads ahead, so that it says nothing of a few bytes at the end of a scan.
+    /// Records data that was not consumed. libjpeg reads ahead, so it does not report a few bytes at the end of a scan.
     ///
     /// # Errors
     ///
@@ -157,10 +158,10 @@ impl Interval {
     }
 }
 
-/// Goes on behind the restart marker `expected` (0 to 7), or does what libjpeg does where another marker stands: one of
-/// the two that come next is left for its own interval, so that this one is empty; one of the two before is passed over,
-/// as is what is no marker; a restart marker further away is taken for the expected one; any other waits for the end of
-/// the scan.
+/// Continues after the restart marker `expected` (0 to 7), or, at another marker, does what libjpeg does. One of the
+/// two next markers is left for its own interval, so that this interval is empty. One of the two previous markers is
+/// skipped, and so is anything that is not a marker. A restart marker further away is taken for the expected one. Any
+/// other marker waits for the end of the scan.
 ///
 /// # Errors
 ///

@@ -1,16 +1,17 @@
-//! A decoder for every lossy JPEG file of 8 bits: sequential or progressive, with any codes, scans, sampling and colours. It
-//! gives the pixels of libjpeg-turbo bit for bit, also of damaged files that libjpeg loads with a warning: it goes on
-//! where libjpeg goes on, and notes what was wrong. What libjpeg refuses is an error, and so is a file that is cut off, and
-//! one whose missing scans libjpeg would make up for.
+//! A decoder for every lossy JPEG file of 8 bits: sequential or progressive, with any codes, scans, sampling and
+//! colours. It gives the pixels of libjpeg-turbo bit for bit, also for damaged files that libjpeg loads with a warning:
+//! it continues where libjpeg continues, and records the damage. A file that libjpeg refuses is an error. So is a file
+//! that is cut off, and one with missing scans that libjpeg would make up for.
 //!
-//! It is made for the files that the decoder in [`baseline`](super::baseline) hands on, which are few. So it decodes whole
-//! images, but for what stands behind the last block that the region needs in files of several scans without restart
-//! markers; and what it does is written down step by step:
+//! It decodes the files that the decoder in [`baseline`](super::baseline) passes on, which are few. So it decodes whole
+//! images. The only exception are files of several scans without restart markers, in which it skips what follows the
+//! last block that the region needs. The code is written step by step:
 //!
-//! 1. [`input`] finds markers, segments and the data between restart markers, and goes on where these are out of turn.
-//! 2. [`frame`] takes what the segments say: sizes, sampling, tables, and which coefficients a scan brings.
-//! 3. [`entropy`] decodes the blocks of a scan with the codes in [`huffman`], or [`arithmetic`] those of the other kind: bits that are no code count as zero, data that
-//!    ends early goes on with zeros up to the end of its MCU, and the blocks behind it stay as they are.
+//! 1. [`input`] finds markers, segments and the data between restart markers, and continues if they are out of order.
+//! 2. [`frame`] takes the content of the segments: sizes, sampling, tables, and the coefficients of a scan.
+//! 3. [`entropy`] decodes the blocks of a scan with the codes in [`huffman`], or [`arithmetic`] does this with codes of
+//!   the other kind. Bits that are not a code count as zero. Data that ends early continues with zeros up to the end of
+//!   its MCU, and the blocks after it stay unchanged.
 //! 4. [`output`] turns coefficients into samples and pixels. The coefficients of the whole image are kept only if there is
 //!    more than one scan.
 
@@ -39,10 +40,10 @@ const MAX_SCANS: usize = 256;
 /// Most blocks of an MCU (ITU-T T.81, B.2.3).
 const MAX_BLOCKS: usize = 10;
 
-/// Coefficients that are kept from image to image; room for more is given back.
+/// Number of coefficients whose memory is kept from image to image; memory for more is released.
 const KEPT_BLOCKS: usize = 1 << 18;
 
-/// One worker's decoder. Its buffers stay from image to image.
+/// One worker's decoder. Its buffers are kept from image to image.
 pub(super) struct Decoder {
     blocks: Vec<Block>,
     /// For each block of a progressive image.
@@ -62,18 +63,18 @@ impl Default for Decoder {
     }
 }
 
-/// Where the blocks of the image's components are kept.
+/// The positions of the blocks of the image's components.
 struct Layout {
     /// The first block of each component.
     first: [usize; 4],
-    /// Those of each component that the region needs.
+    /// The blocks of each component that the region needs.
     needed: Vec<Needed>,
-    /// Whether only those of one row of MCUs are kept, because there is one scan.
+    /// Whether only the blocks of one row of MCUs are kept, because there is one scan.
     is_row: bool,
 }
 
 impl Layout {
-    /// Lays blocks out, and says how many there are.
+    /// Computes the positions of blocks, and returns their number.
     fn new(headers: &Headers<'_>, is_row: bool, region: Region) -> (Self, usize) {
         let (mut first, mut count) = ([0; 4], 0);
         for (first, component) in first.iter_mut().zip(&headers.components) {
@@ -91,7 +92,7 @@ struct Unit {
     /// Index of the component in the scan, and in the image.
     nth: usize,
     component: usize,
-    /// Column and row in the MCU.
+    /// Its column and row in the MCU.
     at: (usize, usize),
 }
 
@@ -105,7 +106,7 @@ struct Scan {
     mcus: (usize, usize),
     /// Huffman tables of each of its components, by class.
     tables: Vec<[Option<Table>; 2]>,
-    /// What their slots are.
+    /// The slots of these tables.
     slots: [[usize; 2]; 4],
 }
 
@@ -168,7 +169,7 @@ impl Scan {
 }
 
 impl Scan {
-    /// How many of its MCUs there are up to the last one with a needed block.
+    /// Number of its MCUs up to the last one with a needed block.
     fn needed(&self, layout: &Layout) -> usize {
         let last = |unit: &Unit| {
             let (h, v) = self.per_mcu[unit.nth];
@@ -188,7 +189,7 @@ fn table_of(headers: &Headers<'_>, class: usize, slot: usize, at: usize) -> Resu
     Table::new(spec, class == 0).ok_or_else(|| damaged(at, "Huffman tables that make no code"))
 }
 
-/// What walking through a file finds.
+/// The result of walking through a file.
 pub(super) struct Survey {
     /// Whether restart markers are announced.
     pub(super) has_restarts: bool,
@@ -198,12 +199,12 @@ pub(super) struct Survey {
     pub(super) is_arithmetic: bool,
 }
 
-/// Walks from marker to marker up to the end of the image, for decoders that see less than this one. What stands behind the
-/// image (previews, padding) is no business of theirs.
+/// Walks from marker to marker up to the end of the image, for decoders that notice fewer faults than this one. Data
+/// after the image (previews, padding) is ignored.
 ///
 /// # Errors
 ///
-/// A file that is cut off, or has missing scans, and segments that make no sense.
+/// For a file that is cut off, one with missing scans, and invalid segments.
 pub(super) fn survey(bytes: &[u8]) -> Result<Survey> {
     let (mut input, mut headers, mut damages) = (Input::new(bytes), Headers::default(), Damages::default());
     let mut has_restarts = false;
@@ -237,7 +238,7 @@ impl Decoder {
     ///
     /// # Errors
     ///
-    /// What libjpeg refuses, a file that is cut off, and one with missing scans.
+    /// For a file that libjpeg refuses, one that is cut off, and one with missing scans.
     pub(super) fn decode(
         &mut self,
         bytes: &[u8],
@@ -251,8 +252,8 @@ impl Decoder {
         }
     }
 
-    /// The same; `None` if restart markers are announced behind a scan of which not all was decoded (`ends_early`): those that refine
-    /// it would not find their way to the end.
+    /// The same; `None` if restart markers are announced after a scan that was not decoded completely (`ends_early`):
+    /// the scans that refine it could not be decoded to the end.
     fn pass(
         &mut self,
         bytes: &[u8],
@@ -438,7 +439,7 @@ impl Decoder {
     }
 }
 
-/// Hands row `y` of the MCUs of the only scan on, and makes its blocks zero again.
+/// Passes on row `y` of the MCUs of the only scan, and sets its blocks to zero again.
 fn add_row(blocks: &mut [Block], headers: &Headers<'_>, layout: &Layout, scan: &Scan, y: usize, output: &mut Output) {
     for (index, component) in headers.components.iter().enumerate() {
         let down = if scan.tables.len() == 1 { 1 } else { component.per_mcu.1 };

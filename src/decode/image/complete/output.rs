@@ -8,13 +8,13 @@ use super::super::stored::Region;
 use super::frame::{Colours, Component};
 use crate::error::{Error, ErrorKind, Result};
 
-/// Samples behind the last one of a row, which vectors read and write.
+/// Number of samples after the last one of a row, which vectors read and write.
 const BEHIND: usize = 64;
 
-/// How a component's samples become as many as there are pixels.
+/// How a component gets as many samples as there are pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Upsampling {
-    /// Each sample so many times, across and down.
+    /// Repeats each sample this many times, across and down.
     Repeat(usize, usize),
     /// Interpolated between two columns, or two rows, or both.
     Width,
@@ -34,7 +34,7 @@ impl Upsampling {
     }
 }
 
-/// The blocks of a component that a region needs. Where samples are interpolated, that is one more on each side.
+/// The blocks of a component that a region needs. If samples are interpolated, this includes one more on each side.
 pub(super) struct Needed {
     pub(super) columns: Range<usize>,
     pub(super) rows: Range<usize>,
@@ -76,7 +76,7 @@ impl Plane {
     }
 }
 
-/// All samples of an image. Its buffers stay from image to image.
+/// All samples of an image. Its buffers are kept from image to image.
 pub(super) struct Output {
     kernels: Kernels,
     planes: [Plane; 4],
@@ -107,7 +107,7 @@ impl Output {
         room(&mut self.pixels, 3 * len, 0)
     }
 
-    /// Takes blocks of a component side by side, the first one from column `x` and row `y` of its blocks.
+    /// Takes blocks of a component side by side; the first one is at column `x` and row `y` of its blocks.
     pub(super) fn add(&mut self, index: usize, component: &Component, (x, y): (usize, usize), blocks: &[Block]) {
         let plane = &mut self.planes[index];
         let quantisation = Quantisation::of(component.quant.unwrap_or([0; 64]));
@@ -197,7 +197,8 @@ fn upsample(kernels: Kernels, plane: &mut Plane, edged: &mut [Vec<u8>; 2], y: us
     plane.row = row;
 }
 
-/// The row of samples that is nearest to row `y` of pixels, the next nearest one, and what is added before rounding down.
+/// The row of samples that is nearest to row `y` of pixels, the second nearest one, and the number that is added before
+/// rounding down.
 fn neighbours(plane: &Plane, y: usize) -> (&[u8], &[u8], u16) {
     let near = y / 2;
     match y.is_multiple_of(2) {
@@ -214,8 +215,9 @@ fn edge(samples: &[u8], into: &mut [u8]) {
     into[samples.len() + 1] = *last;
 }
 
-/// The inverse DCT of blocks that no picture has, as libjpeg-turbo's vector code computes it: sums wrap at 16 bits, and what
-/// it keeps between columns and rows saturates. (libjpeg's plain code, and that for ARM, give other samples here.)
+/// The inverse DCT of blocks that no picture has, as libjpeg-turbo's vector code computes it: sums wrap at 16 bits, and
+/// the numbers between columns and rows saturate. (libjpeg's plain code, and the code for ARM, give other samples
+/// here.)
 fn wrapping_dct(block: &Block, quantisation: &Quantisation, into: &mut [u8], stride: usize) {
     let mut rows = [[0i16; 8]; 8];
     for (i, row) in rows.as_flattened_mut().iter_mut().enumerate() {

@@ -1,4 +1,5 @@
-//! The judge is Pillow, in `tests/images/jpeg.rs`. Here are what needs more than files: other processors, and rules one by one.
+//! The reference is Pillow, in `tests/images/jpeg.rs`. These tests need more than files: other processors, and single
+//! rules.
 
 use super::huffman::Table;
 use super::*;
@@ -63,8 +64,9 @@ fn a_region_has_the_pixels_that_it_has_in_the_whole_image() {
     assert!(progressive >= 8, "{progressive} progressive files");
 }
 
-/// Pillow 13.0 loads 9 of the 69 fixtures that end with their marker if one zero stands in its place, and 46 with seven or more: all
-/// with these pixels. Whether it does depends on how far it happened to read ahead.
+/// Pillow 13.0 loads 9 of the 69 fixtures that end with their marker if the marker is replaced by one zero, and 46 if
+/// it is replaced by seven or more: all with these pixels. Whether it loads a file depends on how far it happened to
+/// read ahead.
 #[test]
 fn in_place_of_the_end_marker_any_number_of_zeros_may_stand() {
     let mut decoder = Decoder::default();

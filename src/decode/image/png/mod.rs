@@ -28,7 +28,7 @@ pub(super) struct Png {
     row: Vec<u8>,
 }
 
-/// Where the pixels of a stored row lie in the image.
+/// The positions of a stored row's pixels in the image.
 struct Places {
     x: usize,
     y: usize,

@@ -1,9 +1,10 @@
-//! A decoder for the PNG files that data sets are made of: 8 bits per sample, grey or RGB, with or without alpha, not
-//! interlaced. Every other file, and every doubt, goes to the library in [`super`], which also says what is wrong.
+//! A decoder for the usual PNG files of data sets: 8 bits per sample, grey or RGB, with or without alpha, not
+//! interlaced. Every other file, and every file in doubt, goes to the library in [`super`], which also reports the
+//! fault.
 //!
 //! It is faster than the library because it undoes filters only above and left of the end of the wanted region, with a
-//! pixel's samples side by side. The rest of the file is inflated and its checksums are compared all the same. Inflating,
-//! which takes most of the time, is the crate `fdeflate`'s, as it is in the library.
+//! pixel's samples side by side. The rest of the file is still inflated, and its checksums are compared. Inflating,
+//! which takes most of the time, is done by the crate `fdeflate`, as in the library.
 
 use fdeflate::Decompressor;
 
@@ -11,23 +12,24 @@ use super::unfilter::unfilter;
 use crate::decode::image::samples::spread;
 use crate::decode::image::stored::{Header, Region};
 
-/// How far back deflate refers to what was inflated before.
+/// How far back deflate refers to earlier output.
 const HISTORY: usize = 32 << 10;
-/// Bytes that are inflated into before what is older than the history is dropped, at least. Fits into a core's cache.
+/// Minimum number of bytes that are inflated before data older than the history is dropped. Fits into a core's cache.
 const ROOM: usize = 96 << 10;
 
-/// Buffers that stay from image to image.
+/// Buffers that are kept from image to image.
 #[derive(Default)]
 pub(super) struct Plain {
-    /// Inflated rows, each with its filter in front.
+    /// Inflated rows, each with its filter before it.
     inflated: Vec<u8>,
-    /// The last row without its filter, and the one that comes.
+    /// The last row without its filter, and the next one.
     above: Vec<u8>,
     row: Vec<u8>,
 }
 
 impl Plain {
-    /// Decodes `region` into `into` as RGB. None if the file is not for this decoder; what is in `into` then means nothing.
+    /// Decodes `region` into `into` as RGB. None if the file is not for this decoder; the content of `into` is then
+    /// undefined.
     pub(super) fn decode(&mut self, bytes: &[u8], header: &Header, region: Region, into: &mut [u8]) -> Option<()> {
         let (channels, chunks) = Chunks::of(bytes, header)?;
         match channels {
@@ -78,10 +80,10 @@ impl Plain {
     }
 }
 
-/// The chunks of a file behind its header.
+/// The chunks of a file after its header.
 struct Chunks<'a> {
     rest: &'a [u8],
-    /// Whether there was data of pixels, and whether something else followed it.
+    /// Whether there was pixel data, and whether something else followed it.
     begun: bool,
     ended: bool,
 }
@@ -116,7 +118,7 @@ impl<'a> Chunks<'a> {
         (crc32fast::hash(chunk) == u32::from_be_bytes(*checksum)).then_some((*kind, data))
     }
 
-    /// The next data of pixels; empty behind the last.
+    /// The next pixel data; empty after the last.
     fn pixels(&mut self) -> Option<&'a [u8]> {
         while !self.ended {
             match self.next()? {
@@ -135,7 +137,7 @@ impl<'a> Chunks<'a> {
     }
 }
 
-/// Whether a chunk says nothing about the values of pixels, and nothing in it can be wrong for the library.
+/// Whether a chunk does not affect the values of pixels, and can't be invalid for the library.
 fn says_nothing_of_pixels(kind: [u8; 4], data: &[u8]) -> bool {
     match &kind {
         b"tEXt" | b"zTXt" | b"iTXt" | b"iCCP" | b"tIME" | b"eXIf" => true,
@@ -177,7 +179,7 @@ impl<'a, 'b> Inflate<'a, 'b> {
         Some(&self.window[self.begin - stride..self.begin])
     }
 
-    /// Inflates as much as there is room for, or as the present chunk has. None if there is no more.
+    /// Inflates as much as there is room for, or as the current chunk has. None if there is no more.
     fn more(&mut self, chunks: &mut Chunks<'b>) -> Option<()> {
         if self.stream.is_done() {
             return None;

@@ -33,7 +33,7 @@ fn encode(
     bytes
 }
 
-/// What the plain decoder makes of a file, and what the library does.
+/// The result of the plain decoder for a file, and that of the library.
 fn both(bytes: &[u8], region: Option<Region>) -> Option<[Option<Vec<u8>>; 2]> {
     let header = header(bytes).ok()?;
     let region = region.unwrap_or(Region::whole(&header));
@@ -49,7 +49,7 @@ fn is_same(bytes: &[u8], region: Option<Region>) -> bool {
     plain.is_some() && plain == library
 }
 
-/// The same file with other chunks: `change` gets kind and data of each, and gives those that are to be written.
+/// The same file with other chunks: `change` gets kind and data of each chunk, and returns the chunks to write.
 fn rewritten(bytes: &[u8], mut change: impl FnMut([u8; 4], &[u8]) -> Vec<([u8; 4], Vec<u8>)>) -> Vec<u8> {
     let (signature, mut rest) = bytes.split_at(8);
     let mut all = signature.to_vec();

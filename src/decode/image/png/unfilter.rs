@@ -1,14 +1,15 @@
 //! Undoes the filters of PNG's rows.
 //!
-//! Each byte of a row was written as its difference to what is expected from its neighbours: the same sample of the pixel
-//! to the left, above, and above to the left. What is right of the wanted pixels needs not be undone, as nothing wanted
-//! depends on it.
+//! Each byte of a row was written as its difference from the value that is expected from its neighbours: the same
+//! sample of the pixel to the left, above, and above to the left. Pixels to the right of the wanted ones need not be
+//! undone, because no wanted pixel depends on them.
 
 /// A pixel's samples, with zeros behind them.
 type Pixel = [i16; 4];
 
-/// Undoes `filter` of the first pixels of a row, each of `CHANNELS` bytes: from `stored` into `row`, with `above`, the row
-/// above it, or zeros. All three have the same length, of whole pixels. False if there is no such filter.
+/// Undoes `filter` of the first pixels of a row, each of `CHANNELS` bytes: from `stored` into `row`, with `above`, the
+/// row above it, or zeros. All three have the same length, a multiple of whole pixels. False if there is no such
+/// filter.
 pub(super) fn unfilter<const CHANNELS: usize>(filter: u8, stored: &[u8], above: &[u8], row: &mut [u8]) -> bool {
     match filter {
         0 => row.copy_from_slice(stored),
@@ -32,7 +33,7 @@ pub(super) fn unfilter<const CHANNELS: usize>(filter: u8, stored: &[u8], above: 
     true
 }
 
-/// Adds what is `expected` of the pixels to the left, above, and above to the left.
+/// Adds the value that is `expected` from the pixels to the left, above, and above to the left.
 #[inline(always)]
 fn each<const CHANNELS: usize>(stored: &[u8], above: &[u8], row: &mut [u8], expected: impl Fn([Pixel; 3]) -> Pixel) {
     let (stored, above) = (stored.as_chunks::<CHANNELS>().0, above.as_chunks::<CHANNELS>().0);
@@ -48,9 +49,9 @@ fn each<const CHANNELS: usize>(stored: &[u8], above: &[u8], row: &mut [u8], expe
     }
 }
 
-/// Whichever of the three is nearest to left + above - corner, the first of them if several are. In another form than the
-/// specification's: that value is on the far side of left or above exactly if 3 corner - left - above, which is twice as
-/// far from them as the corner is, lies beyond both.
+/// The one of the three that is nearest to `left + above - corner`, or the first of them if several are. It is computed
+/// in another form than in the specification: that value is on the far side of left or above exactly if
+/// `3 corner - left - above`, which is twice as far from them as the corner is, lies beyond both.
 #[inline(always)]
 fn paeth([left, above, corner]: [Pixel; 3]) -> Pixel {
     std::array::from_fn(|sample| {
@@ -96,7 +97,8 @@ mod vectors {
         _mm_unpacklo_epi8(_mm_cvtsi32_si128(i32::from_le_bytes(bytes)), _mm_setzero_si128())
     }
 
-    /// As [`paeth`](super::paeth). What does not need `left` is no part of the way from one pixel to the next.
+    /// As [`paeth`](super::paeth). Computations that do not need `left` are kept off the chain from one pixel to the
+    /// next.
     #[inline]
     #[target_feature(enable = "sse2")]
     fn expected(left: __m128i, above: __m128i, corner: __m128i) -> __m128i {
@@ -119,7 +121,7 @@ mod tests {
     use super::*;
     use crate::random::RandomKey;
 
-    /// By the specification's words, a byte at a time.
+    /// As the specification defines it, a byte at a time.
     fn naive(filter: u8, channels: usize, stored: &[u8], above: &[u8]) -> Vec<u8> {
         let mut row: Vec<u8> = Vec::new();
         for (at, byte) in stored.iter().enumerate() {

@@ -36,7 +36,7 @@ impl Pages {
         Ok(())
     }
 
-    /// The last page that begins with a record, and not with one behind the first record of the part.
+    /// The last page that begins with a record, if that record is not after the first record of the part.
     fn seek(&mut self, part: &Part, first: Position) -> Result<Position> {
         let known = part.positions.before(part.key, part.records.start).filter(|known| known.at > first.at);
         if let Some(known) = known {
@@ -75,7 +75,7 @@ impl Pages {
         (self.header, self.contents) = (None, None);
     }
 
-    /// The records that begin in the page whose header was read, if that matters. Their position is kept.
+    /// The records that begin in the page whose header was read, if that is needed. Their position is kept.
     pub(super) fn noted_rows(&mut self) -> Result<Option<Rows>> {
         let (Some(here), Some(header)) = (self.here(), self.header.clone()) else { return Ok(None) };
         let values = header.values as u64;
@@ -109,7 +109,7 @@ impl Pages {
         Ok(rows)
     }
 
-    /// Goes behind the page whose header was read.
+    /// Moves to the position after the page whose header was read.
     pub(super) fn pass(&mut self, rows: Option<Rows>) {
         let Some(header) = self.header.take() else { return };
         self.contents = None;
