@@ -136,6 +136,25 @@ def test_texts_lists_dictionaries_structs_and_times() -> None:
         assert batch["price"].tolist() == [float(value) for value in table["price"].to_pylist()]
 
 
+def test_arrays_of_a_fixed_shape_keep_it(tmp_path: Path) -> None:
+    arrays = np.arange(24, dtype=np.float32).reshape(4, 2, 3)
+    table = pa.table({"a": pa.FixedShapeTensorArray.from_numpy_ndarray(arrays)})
+    pa.parquet.write_table(table, tmp_path / "a.parquet")
+    pa.feather.write_feather(table, tmp_path / "a.arrow")
+    for source in (table, tmp_path / "a.parquet", tmp_path / "a.arrow"):
+        batch = next(iter(ringfeed.open(source, fields={"a": Numbers("f32")}, batch_size=4)))
+        assert batch["a"].shape == (4, 2, 3) and (batch["a"].numpy() == arrays).all()
+        with pytest.raises(ringfeed.Error, match=r"\[2, 3\]"):
+            next(iter(ringfeed.open(source, fields={"a": Numbers("f32", shape=[3, 2])}, batch_size=4)))
+    kind = pa.fixed_shape_tensor(pa.float32(), [2, 3], permutation=[1, 0])
+    stored = pa.FixedSizeListArray.from_arrays(pa.array(arrays.ravel()), 6)
+    table = pa.table({"a": pa.ExtensionArray.from_storage(kind, stored)})
+    pa.parquet.write_table(table, tmp_path / "b.parquet")
+    for source in (table, tmp_path / "b.parquet"):
+        with pytest.raises(ringfeed.Error, match=r"permutation \[1, 0\]"):
+            ringfeed.open(source, fields={"a": Numbers("f32")})
+
+
 def test_files_in_a_column_are_decoded() -> None:
     table = pa.table({"image": [{"bytes": path.read_bytes(), "path": path.name} for path in PHOTOS]})
     loader = ringfeed.open(table, fields={"image": Image(16, 24, from_="image.bytes")}, batch_size=len(PHOTOS))

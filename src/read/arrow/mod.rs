@@ -1,7 +1,7 @@
 //! Arrow's files and streams: record batches as they lie in memory. <https://arrow.apache.org/docs/format/Columnar.html>
 //!
-//! A file (Feather version 2) begins with `ARROW1` and ends with a list of its batches; a stream, often called `.arrow` as well,
-//! has one message after another and an end marker. Both are read by the places of their messages.
+//! A file (Feather version 2) begins with `ARROW1` and ends with a list of its batches. A stream, often called `.arrow`
+//! as well, has one message after another and an end marker. Both are read by the positions of their messages.
 
 mod dictionaries;
 mod entry;
@@ -17,7 +17,7 @@ use arrow_schema::Schema;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, memory_of, open_all};
+use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, column, memory_of, open_all};
 use crate::storage::{Access, Files, Input, Needs};
 use crate::tree::no_faults;
 
@@ -53,8 +53,8 @@ struct ArrowFiles {
 }
 
 impl Columns {
-    /// The records of Arrow files and streams, one file after another. A stream must have its end marker: without it, nobody
-    /// knows whether it was cut off.
+    /// The records of Arrow files and streams, one file after another. A stream must have its end marker: without it,
+    /// nobody can tell whether the stream was cut off.
     ///
     /// # Errors
     ///
@@ -71,7 +71,7 @@ impl Columns {
         let open = |files: &Files, path: &Path| File::open(files, path, options.access, most, budget);
         let (opened, leaves, refused) = open_all(files, paths, open, |file| {
             let fields = file.schema.fields().iter();
-            fields.map(|field| (field.name().clone(), field.data_type().clone())).collect()
+            fields.map(|field| column(field, field.data_type().clone())).collect()
         })?;
         let source = ArrowFiles { paths: paths.to_vec(), files: opened, leaves, max_chunk_bytes: most };
         Ok(Self::new(source, refused, options, budget))

@@ -1,4 +1,4 @@
-//! Tables in memory, as other libraries hand them over by Arrow's C interfaces: read where they lie.
+//! Tables in memory that other libraries pass through Arrow's C interfaces, read in place.
 //! <https://arrow.apache.org/docs/format/CStreamInterface.html>
 
 use std::ffi::c_void;
@@ -18,13 +18,12 @@ use arrow_schema::{DataType, Schema, SchemaRef};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, fields_of};
+use crate::read::columns::{Cells, Columns, ColumnsOptions, Leaf, Source, Span, column, fields_of};
 use crate::storage::Needs;
 use crate::tree::no_faults;
 
-/// A table that another library holds in memory, such as pyarrow, polars, DuckDB or another version of Arrow for Rust.
-/// It is taken over through Arrow's C data interface, without a copy unless its numbers are not aligned. Clones share
-/// it.
+/// A table in the memory of another library, such as pyarrow, polars, DuckDB or another version of Arrow for Rust. It
+/// is imported through Arrow's C data interface, without a copy unless its numbers are not aligned. Clones share it.
 ///
 /// Its contents are checked when they are first read. It must not be changed in place while it is read.
 #[derive(Clone)]
@@ -47,7 +46,7 @@ fn not_taken(error: impl fmt::Display) -> Error {
     Error::new(ErrorKind::Format, format!("the table can't be taken over: {error}"))
 }
 
-/// The column itself, or the one inside it, whose type Arrow's interface does not have.
+/// The column itself, or a column inside it, if Arrow's interface does not have its type.
 fn foreign(column: &FFI_ArrowSchema) -> Option<&FFI_ArrowSchema> {
     let inside = column.children().find_map(foreign);
     inside.or_else(|| DataType::try_from(column).is_err().then_some(column))
@@ -64,7 +63,7 @@ fn check_types(table: &FFI_ArrowSchema) -> Result<()> {
     Err(Error::new(ErrorKind::Unsupported, message).at_column(name))
 }
 
-/// What a stream's records can't be taken over for.
+/// The error for a stream whose records can't be imported.
 #[cold]
 fn not_read(schema: &Schema, error: impl fmt::Display) -> Error {
     let error = not_taken(error);
@@ -197,7 +196,7 @@ impl Columns {
     pub fn of_table(table: &ArrowTable, options: &ColumnsOptions, budget: &MemoryBudget) -> Result<Self> {
         no_faults(options.faults())?;
         let fields = table.schema.fields().iter();
-        let columns: Vec<_> = fields.map(|field| (field.name().clone(), field.data_type().clone())).collect();
+        let columns: Vec<_> = fields.map(|field| column(field, field.data_type().clone())).collect();
         let (leaves, refused) = fields_of(&columns);
         let source = Table { paths: [table.name.clone()], batches: table.batches.clone(), leaves };
         Ok(Self::new(source, refused, options, budget).picked(table.picked.clone()))
@@ -220,7 +219,7 @@ impl Source for Table {
         &self.paths
     }
 
-    /// The same table may take another number of bytes next time.
+    /// The same table may have another number of bytes next time.
     fn stored_bytes(&self) -> u64 {
         0
     }

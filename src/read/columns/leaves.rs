@@ -1,6 +1,9 @@
 //! The fields of a table, those in structs included.
 
-use arrow_schema::DataType;
+use std::collections::BTreeMap;
+
+use arrow_schema::{DataType, Field};
+use serde::Deserialize;
 
 use crate::read::{FieldInfo, FieldKind, Meaning};
 
@@ -23,21 +26,68 @@ pub(crate) struct Leaf {
 const MAX_FIELDS: usize = 1 << 20;
 
 /// All fields: first the columns, then the fields of structs, named by their path with points.
-pub(crate) fn leaves(columns: &[(String, DataType)]) -> Vec<Leaf> {
-    let mut leaves: Vec<Leaf> =
-        columns.iter().enumerate().map(|(at, (name, kind))| Leaf::new(vec![name.clone()], kind, vec![at])).collect();
-    for (at, (name, kind)) in columns.iter().enumerate() {
-        inner_leaves(std::slice::from_ref(name), kind, &[at], &[], &mut leaves);
+pub(crate) fn leaves(columns: &[Field]) -> Vec<Leaf> {
+    let leaf = |(at, column): (usize, &Field)| Leaf::new(vec![column.name().clone()], column, vec![at]);
+    let mut leaves: Vec<Leaf> = columns.iter().enumerate().map(leaf).collect();
+    for (at, column) in columns.iter().enumerate() {
+        inner_leaves(std::slice::from_ref(column.name()), column.data_type(), &[at], &[], &mut leaves);
     }
     leaves
 }
 
 impl Leaf {
-    fn new(steps: Vec<String>, kind: &DataType, path: Vec<usize>) -> Self {
-        let (refusal, meaning) = (refusal(kind), meaning(kind));
-        let (kind, shape) = describe(kind);
+    fn new(steps: Vec<String>, field: &Field, path: Vec<usize>) -> Self {
+        let kind = field.data_type();
+        let (mut refusal, meaning) = (refusal(kind), meaning(kind));
+        let (kind, mut shape) = describe(kind);
+        match tensor_shape(field) {
+            Some(Ok(of_tensor)) => shape.splice(..1, of_tensor).for_each(drop),
+            Some(Err(message)) => refusal = refusal.or(Some(message)),
+            None => {}
+        }
         let info = FieldInfo::new(steps.join("."), kind).shape(&shape);
         Self { info, path, steps, meaning, is_text: kind == FieldKind::Text, refusal }
+    }
+}
+
+/// Notes of a column that say what its values are; all others may differ from file to file.
+const EXTENSION: [&str; 2] = ["ARROW:extension:name", "ARROW:extension:metadata"];
+
+/// A column as it must be in every file: `field`, decoded to this type.
+pub(crate) fn column(field: &Field, kind: DataType) -> Field {
+    let notes = EXTENSION.iter().filter_map(|key| Some(((*key).to_owned(), field.metadata().get(*key)?.clone())));
+    Field::new(field.name(), kind, true).with_metadata(notes.collect::<BTreeMap<_, _>>())
+}
+
+/// What Arrow notes of the arrays in a column of its type `fixed_shape_tensor`.
+#[derive(Deserialize)]
+struct FixedShape {
+    shape: Vec<usize>,
+    permutation: Option<Vec<usize>>,
+}
+
+/// The shape of the arrays that a column holds as lists of their numbers, if Arrow notes one, or why it can't be read.
+fn tensor_shape(field: &Field) -> Option<Result<Vec<usize>, String>> {
+    let [name, noted] = EXTENSION.map(|key| field.metadata().get(key).map_or("", String::as_str));
+    if name != "arrow.fixed_shape_tensor" {
+        return None;
+    }
+    let DataType::FixedSizeList(_, len) = field.data_type() else {
+        return Some(Err(format!("arrays of a fixed shape, but stored as {}", field.data_type())));
+    };
+    let Ok(FixedShape { shape, permutation }) = serde_json::from_str(noted) else {
+        return Some(Err(format!("arrays of a fixed shape that is not understood: {noted}")));
+    };
+    let count = shape.iter().try_fold(1usize, |count, len| count.checked_mul(*len));
+    if count != usize::try_from(*len).ok() {
+        return Some(Err(format!("arrays of shape {shape:?}, but in lists of {len} numbers")));
+    }
+    match permutation.filter(|order| !order.iter().copied().eq(0..shape.len())) {
+        Some(order) => Some(Err(format!(
+            "arrays whose dimensions are stored in another order (permutation {order:?}); write them in the order in which they \
+             are to be read, such as by pyarrow's to_numpy_ndarray and from_numpy_ndarray"
+        ))),
+        None => Some(Ok(shape)),
     }
 }
 
@@ -91,7 +141,7 @@ fn struct_leaves(
         }
         let steps = [steps, std::slice::from_ref(field.name())].concat();
         let path = [path, &[at]].concat();
-        let mut leaf = Leaf::new(steps.clone(), field.data_type(), path.clone());
+        let mut leaf = Leaf::new(steps.clone(), field, path.clone());
         leaf.info.shape = [shape, &leaf.info.shape].concat();
         leaves.push(leaf);
         inner_leaves(&steps, field.data_type(), &path, shape, leaves);

@@ -27,7 +27,7 @@ use super::{
 };
 
 pub(super) use cells::{Cells, memory_of};
-pub(super) use leaves::Leaf;
+pub(super) use leaves::{Leaf, column};
 pub(super) use open::{fields_of, foreseen, is_visible, open_all, part_of};
 
 use rows::by_record;

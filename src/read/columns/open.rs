@@ -5,6 +5,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use arrow_schema::Field;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::parallel;
 use crate::read::paths::is_hidden;
@@ -26,10 +28,10 @@ pub(in crate::read) fn open_all<T: Send>(
     files: &Files,
     paths: &[PathBuf],
     open: impl Fn(&Files, &Path) -> Result<T> + Sync,
-    columns: impl Fn(&T) -> Vec<(String, arrow_schema::DataType)>,
+    columns: impl Fn(&T) -> Vec<Field>,
 ) -> Result<(Vec<T>, Vec<Leaf>, Vec<Leaf>)> {
     let mut opened: Vec<T> = Vec::new();
-    let mut first: Option<Vec<(String, arrow_schema::DataType)>> = None;
+    let mut first: Option<Vec<Field>> = None;
     let open = |(): &mut (), nth: u64| {
         let path = &paths[nth as usize];
         foreseen(|| open(files, path)).map_err(|error| error.at_path(path))
@@ -50,22 +52,23 @@ pub(in crate::read) fn open_all<T: Send>(
 }
 
 /// The fields that are read, and those that are not.
-pub(in crate::read) fn fields_of(columns: &[(String, arrow_schema::DataType)]) -> (Vec<Leaf>, Vec<Leaf>) {
+pub(in crate::read) fn fields_of(columns: &[Field]) -> (Vec<Leaf>, Vec<Leaf>) {
     leaves(columns).into_iter().partition(|leaf| leaf.refusal.is_none())
 }
 
 #[cold]
-fn other_columns(
-    first: &[(String, arrow_schema::DataType)],
-    own: &[(String, arrow_schema::DataType)],
-    path: &Path,
-) -> Error {
+fn other_columns(first: &[Field], own: &[Field], path: &Path) -> Error {
     let different = first.iter().zip(own).find(|(first, own)| first != own);
     let what = match different {
-        Some(((name, kind), (own_name, own_kind))) if name == own_name => {
-            format!("column {name:?} is of type {own_kind}, but of {kind}")
+        Some((first, own)) if first.name() != own.name() => {
+            format!("a column is called {:?}, but {:?}", own.name(), first.name())
         }
-        Some(((name, _), (own, _))) => format!("a column is called {own:?}, but {name:?}"),
+        Some((first, own)) if first.data_type() != own.data_type() => {
+            format!("column {:?} is of type {}, but of {}", own.name(), own.data_type(), first.data_type())
+        }
+        Some((first, own)) => {
+            format!("column {:?} has Arrow's notes {:?}, but {:?}", own.name(), own.metadata(), first.metadata())
+        }
         None => format!("there are {} columns, but {}", own.len(), first.len()),
     };
     Error::new(

@@ -44,7 +44,7 @@ const MAGIC_ENCRYPTED: [u8; 4] = *b"PARE";
 /// Bytes of the footer's length and the magic number.
 const TAIL: u64 = 8;
 
-/// Most records per file: enough for any file, and few enough that a footer can't make us plan for ever.
+/// Most records per file: enough for any file, and few enough that planning a footer's records ends.
 const MAX_RECORDS: u64 = 1 << 36;
 /// Most records that may exist without taking any byte.
 const MOST_UNSEEN: u64 = 1 << 24;
@@ -95,9 +95,9 @@ impl Columns {
         let columns = &opened[0].columns.columns;
         let firsts: Vec<usize> = columns
             .iter()
-            .scan(0, |next, (_, kind)| {
+            .scan(0, |next, column| {
                 let first = *next;
-                *next += leaf_count(kind);
+                *next += leaf_count(column.data_type());
                 Some(first)
             })
             .collect();
@@ -105,7 +105,7 @@ impl Columns {
             .iter()
             .map(|leaf| {
                 let (column, path) = (leaf.path[0], &leaf.path[1..]);
-                project(&columns[column].1, path, firsts[column])
+                project(columns[column].data_type(), path, firsts[column])
             })
             .collect();
         let source = ParquetFiles {
@@ -168,7 +168,7 @@ impl File {
             return Err(encrypted("columns of the file are"));
         }
         let columns = schema::Columns::new(&metadata)?;
-        let leaf_columns: usize = columns.columns.iter().map(|(_, kind)| leaf_count(kind)).sum();
+        let leaf_columns: usize = columns.columns.iter().map(|column| leaf_count(column.data_type())).sum();
         if leaf_columns != columns.schema.num_columns() {
             return Err(schema::not_understood("its columns can't be told apart"));
         }
@@ -466,13 +466,13 @@ struct Group<'a> {
     part: Option<std::ops::Range<u64>>,
     /// The lengths of its lists that are fixed, if these are known.
     lens: Option<FixedLens>,
-    /// What is wrong with the pages. The crate passes on only the text of an error.
+    /// The error of the pages. The crate passes on only the text of an error.
     fault: Arc<Mutex<Option<Error>>>,
     max_bytes: u64,
 }
 
 impl Group<'_> {
-    /// The part of a column that is read, and what its missing lists take.
+    /// The part of a column that is read, with the memory that its missing lists take.
     fn limited(&self, chunk: Chunk, leaf: usize) -> Chunk {
         let (positions, key) = (self.file.positions.clone(), (self.group, leaf));
         let part = self.part.clone().map(|records| Part { records, positions, key });

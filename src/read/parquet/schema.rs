@@ -10,11 +10,12 @@ use parquet::file::metadata::ParquetMetaData;
 use parquet::schema::types::{SchemaDescPtr, SchemaDescriptor, Type, TypePtr};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::columns::column;
 
-/// What is known of a file's columns.
+/// What is known about a file's columns.
 pub(super) struct Columns {
     /// Their names and types, which do not depend on the program that wrote the file.
-    pub(super) columns: Vec<(String, DataType)>,
+    pub(super) columns: Vec<Field>,
     /// The file's own schema, with text as bytes: text that is not UTF-8 is then an error of one record, not of all
     /// records that are decoded with it.
     pub(super) schema: SchemaDescPtr,
@@ -38,12 +39,14 @@ impl Columns {
         let plain = |text: &DataType| {
             let fields = arrow.fields().iter().zip(stored.fields());
             let plain = |(field, stored): (&FieldRef, &FieldRef)| {
-                (field.name().clone(), normal(field.data_type(), stored.data_type(), text))
+                column(field, normal(field.data_type(), stored.data_type(), text))
             };
             fields.map(plain).collect::<Vec<_>>()
         };
         let types = arrow.fields().iter().zip(plain(&DataType::BinaryView));
-        let types = types.map(|(field, (name, kind))| Field::new(name, kind, field.is_nullable())).collect();
+        let types =
+            types.map(|(field, plain)| Field::new(plain.name(), plain.data_type().clone(), field.is_nullable()));
+        let types = types.collect();
         let schema = without_text(&own.root_schema_ptr()).map_err(not_understood)?;
         Ok(Self { columns: plain(&DataType::Utf8), schema: Arc::new(SchemaDescriptor::new(schema)), types })
     }
@@ -140,12 +143,12 @@ pub(super) struct FixedLens {
     pub(super) of_record: u64,
     /// For a list in a list of any length, if there is one.
     pub(super) of_item: Option<u64>,
-    /// How many lists of a fixed length are around the outermost list of any length.
+    /// How many lists of a fixed length contain the outermost list of any length.
     pub(super) around: usize,
 }
 
 impl FixedLens {
-    /// Those of the field at `path` in a type.
+    /// The fixed lengths of the field at `path` in a type.
     pub(super) fn of(kind: &DataType, path: &[usize]) -> Self {
         match kind {
             DataType::FixedSizeList(field, len) => {
@@ -181,7 +184,7 @@ impl FixedLens {
     }
 }
 
-/// The definition level of an item in the list of `column` that so many other lists are `around`; 0 if there is none.
+/// The definition level of an item in the list of `column` that is inside `around` other lists; 0 if there is none.
 pub(super) fn level_of_item(schema: &SchemaDescriptor, column: usize, around: usize) -> i16 {
     let (mut at, mut level, mut around) = (schema.root_schema(), 0, around);
     for name in schema.column(column).path().parts() {
