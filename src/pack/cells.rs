@@ -55,7 +55,7 @@ impl Cell {
         })
     }
 
-    /// What it is, in the words of messages.
+    /// Its description in messages.
     pub(super) fn describe(&self) -> String {
         match self {
             Self::Missing => Value::Missing.describe(),
@@ -72,7 +72,17 @@ impl Cell {
         }
     }
 
-    /// Bytes that it counts for when shards are cut.
+    /// Whether it is a value in lists that are exactly so deep. A missing value fits anywhere.
+    fn has_depth(&self, depth: usize) -> bool {
+        match self {
+            Self::Missing => true,
+            Self::List(items) => depth > 0 && items.iter().all(|item| item.has_depth(depth - 1)),
+            Self::Numbers(..) => depth > 0,
+            _ => depth == 0,
+        }
+    }
+
+    /// Number of bytes for which it counts when shards are cut.
     pub(super) fn bytes(&self) -> u64 {
         match self {
             Self::Missing | Self::Bool(_) => 1,
@@ -162,7 +172,7 @@ pub(super) struct Column {
 }
 
 impl Column {
-    /// Its name in the packed data, made of its path.
+    /// Its name in the packed data, built from its path.
     pub(super) fn packed_name(&self) -> String {
         self.path.join(".")
     }
@@ -175,8 +185,8 @@ const LEAVE_OUT: &str = "name the fields to be packed (--fields), or leave it ou
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] for a name that there is not, [`ErrorKind::Unsupported`] for what can't be read, or holds no values of
-/// one kind.
+/// [`ErrorKind::NotFound`] for a name that does not exist, [`ErrorKind::Unsupported`] for a field that can't be read,
+/// or holds values of different kinds.
 pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: &[String]) -> Result<Vec<Column>> {
     let is_packed = |name: &String| !skipped.contains(name);
     if named.is_empty()
@@ -212,7 +222,7 @@ pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: 
                 format!("holds no values, or values of several kinds, so that it can't be packed; {LEAVE_OUT}");
             return Err(Error::new(ErrorKind::Unsupported, message).at_column(&name));
         }
-        let path = container.steps(number).unwrap_or_else(|| path_of(&name));
+        let path = container.steps(number).unwrap_or_else(|| vec![name.clone()]);
         take_path(&mut taken, &path, &name)?;
         let meaning = container.meaning(number);
         columns.push(Column { number, name, path, kind, shape, meaning });
@@ -223,7 +233,7 @@ pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: 
     Ok(columns)
 }
 
-/// Notes the path of a field and of the structs around it. No other field may have the same place.
+/// Records the path of a field and of the structs around it. No other field may have the same path.
 fn take_path(taken: &mut HashMap<Vec<String>, Option<String>>, path: &[String], name: &str) -> Result<()> {
     let same = |other: &str| {
         let message = format!("has the same name as {other:?}, or lies in it; name one of both");
@@ -241,14 +251,6 @@ fn take_path(taken: &mut HashMap<Vec<String>, Option<String>>, path: &[String], 
     match taken.insert(path.to_vec(), Some(name.to_owned())) {
         None => Ok(()),
         Some(other) => same(other.as_deref().unwrap_or("a field within it")),
-    }
-}
-
-/// A JSON pointer leads through objects.
-fn path_of(name: &str) -> Vec<String> {
-    match name.strip_prefix('/') {
-        Some(steps) => steps.split('/').map(|step| step.replace("~1", "/").replace("~0", "~")).collect(),
-        None => vec![name.to_owned()],
     }
 }
 
@@ -283,7 +285,17 @@ impl<'a> Records<'a> {
         self.container.fetch(records, nth, scratch)?;
         self.container.read(records[nth], nth, scratch, &mut |number, value| {
             if let Some(place) = self.place_of(number) {
-                cells[place] = Cell::of(value).map_err(|error| error.at_column(&self.columns[place].name))?;
+                let column = &self.columns[place];
+                let cell = Cell::of(value).map_err(|error| error.at_column(&column.name))?;
+                if self.container.tells_lists_from_values() && !cell.has_depth(column.shape.len()) {
+                    let message = format!(
+                        "{}, but the field holds values in lists of depth {} elsewhere; {LEAVE_OUT}",
+                        cell.describe(),
+                        column.shape.len()
+                    );
+                    return Err(Error::new(ErrorKind::Data, message).at_column(&column.name));
+                }
+                cells[place] = cell;
             }
             Ok(())
         })?;
@@ -312,8 +324,8 @@ pub(super) fn integer_of(text: &str) -> Option<i128> {
     text.trim().parse().ok()
 }
 
-/// Whether a text is a number in its normal form. A sign or zeros before it, as in codes and telephone numbers, would
-/// be lost.
+/// Whether a text is a number in its normal form. Otherwise a sign or zeros before it, as in codes and telephone
+/// numbers, would be lost.
 pub(super) fn is_plain(text: &str) -> bool {
     let text = text.trim();
     let digits = text.strip_prefix('-').unwrap_or(text).as_bytes();

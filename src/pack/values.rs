@@ -178,7 +178,6 @@ impl Values {
 
     fn push_stored(&mut self, cell: &Cell) -> Result<()> {
         let number = || match cell {
-            Cell::Bool(flag) => Some(Number::Integer((*flag).into())),
             Cell::I64(number) => Some(Number::Integer((*number).into())),
             Cell::U64(number) => Some(Number::Integer((*number).into())),
             Cell::F64(number) => Some(Number::Float(*number)),
@@ -281,7 +280,7 @@ pub(super) fn unexpected(wanted: &str, found: &Cell) -> Error {
     Error::new(ErrorKind::Data, message)
 }
 
-/// A type of numbers that a table can hold.
+/// A numeric type that a table can hold.
 trait Storable: Sized {
     fn of(number: Number<'_>) -> Option<Self>;
 }

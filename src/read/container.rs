@@ -34,6 +34,12 @@ pub trait Container: Send + Sync {
         false
     }
 
+    /// Whether a list of one value is not the same as the value, as in JSON. In other formats, such as TFRecord, one value may
+    /// stand for a list. By default `false`.
+    fn tells_lists_from_values(&self) -> bool {
+        false
+    }
+
     /// The field that holds a class index, and the names of the classes, if the container knows them.
     fn classes(&self) -> Option<(&str, &[String])> {
         None

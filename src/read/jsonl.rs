@@ -17,11 +17,12 @@ use super::names::plain_name;
 use super::paths::is_hidden;
 use super::{ColumnRef, Fingerprint, Scratch, parallel};
 
-/// What is read to find the fields: this many records, but not more than so many bytes.
+/// How much is read to find the fields: this many records, but not more than this many bytes.
 const SAMPLE_RECORDS: u64 = 1000;
 const SAMPLE_BYTES: u64 = 8 << 20;
 
-/// Most fields that are listed: more than may be read, so that none is left out in silence. Others can still be found by name.
+/// Most fields that are listed: more than may be read, so that none is left out without an error. Others can still be
+/// found by name.
 const MAX_FIELDS: usize = MAX_SOURCES + 1;
 
 /// The format of JSON Lines. Files are recognised if each line is an object.
@@ -194,6 +195,10 @@ impl Container for JsonLines {
         true
     }
 
+    fn tells_lists_from_values(&self) -> bool {
+        true
+    }
+
     fn fields(&self) -> &[FieldInfo] {
         &self.fields
     }
@@ -247,6 +252,12 @@ impl Container for JsonLines {
 
     fn meaning(&self, number: usize) -> Option<Meaning> {
         self.are_bools.get(number).is_some_and(|is_bool| *is_bool).then_some(Meaning::Bool)
+    }
+
+    /// A pointer leads through objects.
+    fn steps(&self, number: usize) -> Option<Vec<String>> {
+        let name = &self.fields.get(number)?.name;
+        Some(steps_to(name)).filter(|steps| !steps.is_empty())
     }
 
     fn each_name(&self, _: u64, nth: usize, scratch: &mut Scratch, visit: &mut dyn FnMut(&str)) {

@@ -209,6 +209,10 @@ impl Container for Many {
         self.parts.iter().any(|part| part.container.fields_vary())
     }
 
+    fn tells_lists_from_values(&self) -> bool {
+        self.parts.iter().all(|part| part.container.tells_lists_from_values())
+    }
+
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {
         self.find_by(field, |container, field| container.find(field))
     }

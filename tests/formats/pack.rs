@@ -461,6 +461,20 @@ fn what_can_not_be_packed_is_said_by_name() {
     let mixed = lines("mixed.jsonl", "{\"a\": 1}\n{\"a\": \"x\"}\n");
     let of_mixed = error(mixed.clone(), PackInto::Tar, "1");
     assert!(of_mixed.to_string().contains("mixed.jsonl") && of_mixed.message().contains("several kinds"), "{of_mixed}");
+    // A list of one would take the place of the value, or the other way round.
+    for (nth, (name, text)) in [
+        ("some.jsonl", "{\"a\": 1}\n{\"a\": [2]}\n"),
+        ("text.jsonl", "{\"a\": [\"x\"]}\n{\"a\": \"y\"}\n"),
+        ("deep.jsonl", "{\"a\": [[2]]}\n{\"a\": [1, [2]]}\n"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let uneven = error(lines(name, text), PackInto::Tar, &format!("uneven {nth}"));
+        let place = (uneven.kind(), uneven.location().column.clone());
+        assert_eq!(place, (ErrorKind::Data, Some("a".to_owned())), "{uneven}");
+        assert!(uneven.location().record.is_some() && uneven.message().contains("in lists of depth"), "{uneven}");
+    }
     let bad = lines("bad.jsonl", "{\"a\": 1}\n{\"a\": }\n{\"a\": 3}\n");
     let of_bad = error(bad.clone(), PackInto::Tar, "2");
     assert_eq!((of_bad.kind(), of_bad.location().record), (ErrorKind::Data, Some(1)), "{of_bad}");
@@ -479,5 +493,14 @@ fn what_can_not_be_packed_is_said_by_name() {
             (0..1200).map(|n| format!("{{\"a\": {}}}\n", if n == 1100 { "1.5".to_owned() } else { n.to_string() }));
         let of_later = error(lines("later.jsonl", &later.collect::<String>()), PackInto::Parquet, "6");
         assert_eq!((of_later.kind(), of_later.location().record), (ErrorKind::Data, Some(1100)), "{of_later}");
+        for text in ["{\"a\": 2}\n{\"a\": true}\n", "{\"a\": [2, true]}\n"] {
+            let flags = error(lines("flags.jsonl", text), PackInto::Parquet, &format!("flags {}", text.len()));
+            assert!(flags.kind() == ErrorKind::Data && flags.message().contains("true"), "{flags}");
+        }
+        // A name is a pointer in JSON alone.
+        fs::write(at("slashes.csv"), "/x/y,a\n1,2\n").unwrap();
+        Pack::new(source(at("slashes.csv")), PackInto::Parquet).run(out("7")).unwrap();
+        let packed = Formats::new().inspect(out("7")).unwrap();
+        assert!(format!("{packed:?}").contains("\"/x/y\""), "{packed:?}");
     }
 }
