@@ -69,10 +69,7 @@ def main() -> None:
             )
 
     loss = torch.zeros(())
-    # Where it stands is what `state_dict` says: after a whole epoch, too.
-    done = train.state_dict()
-    begun = done["epoch"] + (done["position"] >= 60_000)
-    for epoch in range(begun, args.epochs):
+    for epoch in range(train.epoch, args.epochs):
         try:
             for pictures, labels in ringfeed.progress(train.torch(), desc=f"epoch {epoch}"):
                 loss = nn.functional.cross_entropy(model(pictures), labels)

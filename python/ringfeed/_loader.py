@@ -1,4 +1,4 @@
-"""The loader: settings of Python's in, batches out."""
+"""The loader: Python settings in, batches out."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Shard = Literal["auto"] | tuple[int, int] | Mapping[str, int] | None
 Yields = Literal["dict", "tuple"] | Callable[[_ringfeed.Batch], Any]
 ViewYields = Literal["dict", "tuple"] | Callable[[dict[str, Any]], Any]
 
-# What PyTorch and others call it.
+# Names of settings in PyTorch and other libraries, and their counterparts here.
 _ELSEWHERE = {
     "num_workers": "workers, which are threads",
     "drop_last": 'last_batch="drop"',
@@ -46,7 +46,7 @@ _ELSEWHERE = {
     "epochs": "a loop of yours; each loop over the loader is one epoch",
 }
 
-# Threads end before the interpreter does.
+# The threads must end before the interpreter does.
 _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 
@@ -56,7 +56,7 @@ def _close_all() -> None:
 
 
 def _still_open() -> list[Engine]:
-    """The engines that are open, while threads that nobody waits for may open others."""
+    """The engines that are open. Daemon threads may open others in the meantime."""
     while True:
         try:
             return list(_open)
@@ -65,7 +65,7 @@ def _still_open() -> list[Engine]:
 
 
 def _plain(value: object) -> object:
-    """What JSON has no word for, as what it has one for."""
+    """Converts a value that JSON does not know to one that it knows."""
     said = getattr(value, "settings", None)
     if callable(said):
         return said()
@@ -94,7 +94,7 @@ def _shard_of(shard: Shard) -> dict[str, int] | None:
     if shard != "auto" and not (isinstance(shard, Sequence) and len(shard) == 2):
         raise config_error(f'shard: expected (index, count), such as (0, 4), or "auto", found {shard!r}')
     index, count = _ringfeed.shard_from_env() if shard == "auto" else shard
-    # A worker of PyTorch's DataLoader is a process of its own, with a part of its rank's part.
+    # A worker of PyTorch's DataLoader is a separate process, with a part of its rank's shard.
     worker = sys.modules.get("torch.utils.data")
     info = worker.get_worker_info() if shard == "auto" and worker is not None else None
     if info is not None:
@@ -103,44 +103,44 @@ def _shard_of(shard: Shard) -> dict[str, int] | None:
 
 
 class Loader:
-    """Batches of a data set, made ahead by threads of the library.
+    """Batches of a data set, made ahead of the trainer by the library's threads.
 
-    ``config`` is a table of settings, or the path of a file of them (TOML or JSON); ``**settings`` are further ones
-    by the same names, and stand in for those of ``config``: ``batch_size``, ``shuffle`` (the seed), ``source``,
+    ``config`` is a table of settings, or the path of a settings file (TOML or JSON). ``**settings`` are further
+    settings by the same names, which override those of ``config``: ``batch_size``, ``shuffle`` (the seed), ``source``,
     ``sources``, ``mix``, ``fields``, ``filter``, ``split``, ``folds``, ``bad_records``, ``last_batch``, ``normalise``,
     ``augment``, ``transforms``, ``workers``, ``worker_cores``, ``worker_nice``, ``worker_share``, ``prefetch``,
-    ``shield``, ``memory`` and all others that the library has. A wrong one is a :class:`ConfigError` that says what may
-    be meant.
+    ``shield``, ``memory`` and all others of the library. An invalid setting raises a :class:`ConfigError` that suggests
+    a correction.
 
-    ``for batch in loader`` goes through one epoch, and through the next one the next time. Nothing is opened before
-    something is asked for, so that a loader may be made before a process forks.
+    Each ``for batch in loader`` runs one epoch; the next loop runs the next epoch. The loader opens nothing until it is
+    first used, so you may create it before a process forks.
 
-    ``shard``: ``"auto"`` takes this process's part from its launcher (torchrun, MPI, SLURM) and, inside a worker of
-    PyTorch's ``DataLoader``, that worker's part of it; or ``(index, count)``.
-    ``hold``: how many batches may be kept beside the one in hand without a copy. ``on_hold``: what becomes of
-    further ones: ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises
+    ``shard``: ``"auto"`` takes this process's shard from its launcher (torchrun, MPI, SLURM). Inside a worker of
+    PyTorch's ``DataLoader``, it takes that worker's part of the shard. Or give ``(index, count)``.
+    ``hold``: how many batches you may keep without a copy, in addition to the current one. ``on_hold``: what to do with
+    more batches: ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises
     :class:`ExhaustedError`.
-    ``yields``: what a loop gives: ``"dict"`` a :class:`Batch`, a mapping of names to tensors; ``"tuple"`` the tensors
-    in the order of the fields, as ``for x, y in loader`` needs them; a function what that makes of a batch.
-    ``transform``: a function of a sample (or a list of them) that changes its arrays, in the loader's threads; see
+    ``yields``: what a loop yields: with ``"dict"`` a :class:`Batch`, a mapping of names to tensors; with ``"tuple"``
+    the tensors in the order of the fields, for ``for x, y in loader``; with a function its result for each batch.
+    ``transform``: a function of a sample (or a list of functions) that changes its arrays, in the loader's threads. See
     :class:`Map`, and :meth:`map` for new tensors.
-    ``device``: ``"cuda:0"`` and so on uploads batches ahead of the trainer, and gives tensors there. PyTorch's current
-    stream goes on after their copy, and their memory is used again after what that stream was given until the last of
-    them died; if you use one in another stream, let the current one wait for that. Batches beyond ``hold`` keep
-    memory of their own there, within the budget. ``"host"`` does the same in memory of the host, to try it without a
-    GPU. Of ``transforms`` as much of the end as the device can do is done there.
-    ``convert``: what is computed on the device, by tensor. ``{"image": "f16"}`` makes numbers of images of bytes
-    (fields with ``dtype="u8"``), and so does ``{"image": {"image": "f16", "normalise": "imagenet"}}``; other tables are
-    ``{"scale": 0.001, "bias": 0}`` for small integers, ``{"one_hot": 10}`` for classes, and ``{"dense": 2000,
-    "indices": "columns"}`` for sparse rows, each with ``"to"``, the element type. A label that is no class makes its
-    sample a bad record; the padding of shorter samples is computed like data.
+    ``device``: ``"cuda:0"`` and so on uploads batches ahead of the trainer, and gives tensors on that device. PyTorch's
+    current stream waits for their copy. Their memory is reused only after all work that this stream was given until the
+    last of the tensors was deleted. If you use a tensor in another stream, let the current stream wait for that stream.
+    Batches beyond ``hold`` get separate device memory, within the budget. ``"host"`` does the same in host memory, for
+    tests without a GPU. The device runs as many of the last ``transforms`` as it supports.
+    ``convert``: what the device computes, by tensor. ``{"image": "f16"}`` converts images of bytes (fields with
+    ``dtype="u8"``) to numbers, and so does ``{"image": {"image": "f16", "normalise": "imagenet"}}``. Other tables are
+    ``{"scale": 0.001, "bias": 0}`` for small integers, ``{"one_hot": 10}`` for classes, and
+    ``{"dense": 2000, "indices": "columns"}`` for sparse rows, each with ``"to"``, the element type. A label that is not
+    a valid class makes its sample a bad record. The padding of shorter samples is computed like data.
     ``reader``: an object of your own instead of a source; see :func:`from_reader`. ``iterable``: see
     :func:`from_iterable`. ``table``: see :func:`from_table`.
-    ``workspace``: another loader, in whose ring and by whose threads batches are made, such as those of validation in
-    the memory of training. They take turns: what was ready for the one and not given is made again later. ``workers``,
-    ``prefetch``, ``memory``, ``hold`` and ``on_hold`` are those of the other loader, for both together.
-    ``mapping=True`` promises that files whose settings say ``access = "map"`` do not change while they are read: a
-    mapped file that is cut off ends the process.
+    ``workspace``: another loader, whose ring and threads make this loader's batches, for example to validate in the
+    memory of training. The two take turns: batches of one loader that were ready but not delivered are made again
+    later. ``workers``, ``prefetch``, ``memory``, ``hold`` and ``on_hold`` are those of the other loader, for both
+    together. ``mapping=True`` promises that files with ``access = "map"`` in their settings do not change while they
+    are read: if a mapped file is truncated, the process ends.
     """
 
     def __init__(
@@ -209,7 +209,7 @@ class Loader:
         self._terms["device"] = None if device is None else str(device)
         self._terms["convert"] = None if convert is None else _text(convert)
         self._yields = yields
-        # What is wrong is said here, not where the first batch is asked for.
+        # Faults are reported here, not when the first batch is requested.
         self._unopened = Engine(self._said(), **self._terms)
         self._unopened.check(yields)
 
@@ -222,21 +222,21 @@ class Loader:
         dtype: str = "f32",
         role: str = "feature",
     ) -> Loader:
-        """Adds a tensor that ``fn(sample)`` or ``fn(sample, rng)`` makes for each sample, in the loader's threads;
-        see :class:`Map`. Gives the loader itself. For loaders of which nothing was asked yet."""
+        """Adds a tensor that ``fn(sample)`` or ``fn(sample, rng)`` computes for each sample, in the loader's threads;
+        see :class:`Map`. Returns the loader itself. Call it before the loader is first used."""
         return self._and(Map(name, fn, shape=shape, dtype=dtype, role=role))
 
     def remove(self, name: str) -> Loader:
-        """Removes a tensor that functions needed, but the trainer does not. Gives the loader itself."""
+        """Removes a tensor that functions need, but the trainer does not. Returns the loader itself."""
         return self._and(Map(None, None, remove=name))
 
     def filter_by(self, fields: str | Sequence[str], fn: Callable[[dict[str, Any]], object]) -> Loader:
-        """Takes only samples for which ``fn(row)`` is true, where the conditions of ``filter`` say too little.
+        """Keeps only samples for which ``fn(row)`` is true, if the conditions of ``filter`` can't express this.
 
-        ``row`` is a dict of these fields of the record: numbers, texts, or ``None`` for what is missing. In CSV and
-        JSON files numbers are texts as well, as they are written there. It is called once for each record, when the
-        loader is opened; an exception is that of opening. Several functions must all agree. Gives the loader itself.
-        For loaders of which nothing was asked yet::
+        ``row`` is a dict of these fields of the record: numbers, texts, or ``None`` for a missing value. In CSV and
+        JSON files, numbers are texts, too, as the file has them. The function is called once for each record, when the
+        loader is opened; if it raises an exception, opening fails. If there are several functions, all must return
+        true. Returns the loader itself. Call it before the loader is first used::
 
             ringfeed.open("rows.csv").filter_by(["x", "y"], lambda row: float(row["x"]) < float(row["y"]))
         """
@@ -257,7 +257,7 @@ class Loader:
 
     @property
     def _engine(self) -> Engine:
-        # The shard is that of the process which asks first.
+        # The shard is that of the process that uses the loader first.
         opened: Engine | None = self.__dict__.get("_opened")
         if opened is None:
             engine = Engine(self._said(auto=True), **self._terms) if self._shard == "auto" else self._unopened
@@ -268,26 +268,27 @@ class Loader:
         return opened
 
     def __iter__(self) -> Iterator[Any]:
-        """The batches of the epoch that has not begun, or else of the next."""
+        """The batches of the current epoch if it has not begun, otherwise of the next epoch."""
         return self._engine.iterate(self._yields)
 
     def numpy(self, yields: ViewYields = "tuple") -> View:
-        """Loops that give NumPy arrays on the loader's memory: tuples in the order of the fields, dicts by name
-        (``"dict"``), or what a function makes of such a dict."""
+        """Loops that yield NumPy arrays on the loader's memory: tuples in the order of the fields, dicts by name
+        (``"dict"``), or the result of a function of such a dict."""
         return View(self, "numpy", yields)
 
     def torch(self, yields: ViewYields = "tuple") -> View:
-        """Loops that give PyTorch tensors on the loader's memory: tuples in the order of the fields, dicts by name
-        (``"dict"``), or what a function makes of such a dict."""
+        """Loops that yield PyTorch tensors on the loader's memory: tuples in the order of the fields, dicts by name
+        (``"dict"``), or the result of a function of such a dict."""
         return View(self, "torch", yields)
 
     def jax(self, yields: ViewYields = "tuple") -> View:
-        """Loops that give JAX arrays on the loader's memory: tuples in the order of the fields, dicts by name
-        (``"dict"``), or what a function makes of such a dict."""
+        """Loops that yield JAX arrays on the loader's memory: tuples in the order of the fields, dicts by name
+        (``"dict"``), or the result of a function of such a dict."""
         return View(self, "jax", yields)
 
     def __len__(self) -> int:
-        """Number of batches of an epoch, the same on every rank. A ``TypeError`` where only reading tells."""
+        """Number of batches of an epoch, the same on every rank. Raises a ``TypeError`` if it is only known after
+        reading."""
         batches = self._engine.batches_per_epoch()
         if batches is None:
             raise TypeError(
@@ -296,31 +297,31 @@ class Loader:
         return batches
 
     def __bool__(self) -> bool:
-        """True, also where only reading tells how many batches there are."""
+        """True, even if the number of batches is only known after reading."""
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """The place after the last batch that a loop gave: small plain data, for a checkpoint.
+        """The position after the last batch that a loop yielded, as small plain data, for a checkpoint.
 
-        Of several ranks any state serves all, if they stopped at the same step, and the one with the smallest
-        position otherwise.
+        With several ranks, the state of any rank resumes all ranks if they stopped at the same step. Otherwise use the
+        state with the smallest position.
         """
         return self._engine.state()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """Goes on behind ``state``, perhaps with other workers, batches ahead or ranks. The next loop gives what is
-        left of its epoch, or the next one if nothing is."""
+        """Resumes after ``state``, perhaps with another number of workers, batches ahead or ranks. The next loop yields
+        the rest of its epoch, or the next epoch if nothing is left."""
         self._engine.load_state(_text(state))
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the one that the next loop is over. Does nothing where it is, so that a loaded state
-        stays."""
+        """Makes ``epoch`` the epoch of the next loop. Does nothing if it already is, so that a loaded state is kept."""
         self._engine.set_epoch(epoch)
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last batch, or of the next one if none was given since."""
-        return int(self._engine.state()["epoch"])
+        """The epoch of the last batch, or of the next one if none was given since. After :meth:`load_state_dict`, this
+        waits for that batch."""
+        return self._engine.epoch()
 
     @property
     def tensors(self) -> list[dict[str, Any]]:
@@ -334,7 +335,7 @@ class Loader:
         return json.loads(_text(self._settings))  # type: ignore[no-any-return]
 
     def tuned(self) -> dict[str, Any]:
-        """The settings, with the numbers that were found so far where ``workers`` or ``prefetch`` are ``"auto"``."""
+        """The settings, with the numbers found so far for ``workers`` and ``prefetch`` if they are ``"auto"``."""
         stats = self.stats()
         found = {"workers": stats["workers"]["threads"] or 1, "prefetch": stats["queue"]["prefetch"]}
         tuning = stats["tuning"] or {}
@@ -342,9 +343,9 @@ class Loader:
         return {**self.settings, **{key: found[key] for key in is_tuned}}
 
     def stats(self) -> Stats:
-        """The figures so far: who worked, who waited and for how long; ``copied`` counts batches that were copied
-        because others were held, ``held`` those that are held now. ``verdict`` says what limits the run. For a part of
-        it, such as one epoch, subtract an earlier call's: ``later - earlier``."""
+        """The statistics so far: which threads worked, which waited, and for how long. ``copied`` counts batches that
+        were copied because others were held, ``held`` those that are held now. ``verdict`` says what limits the run.
+        For a part of the run, such as one epoch, subtract the statistics of an earlier call: ``later - earlier``."""
         return Stats(self._engine.stats())
 
     def verdict(self) -> str:
@@ -353,24 +354,25 @@ class Loader:
         return self._engine.stats().verdict()
 
     def bad_records(self) -> list[dict[str, Any]]:
-        """The first bad records that were left out or replaced, with their places."""
+        """The first bad records that were skipped or replaced, with their locations."""
         return self._engine.bad_records()
 
     def plan(self) -> dict[str, Any]:
-        """What a run will do: samples, batches, tensors, memory. With ``device``, tensors are as they are there, and
-        the ring's bytes those that travel; the device is not opened. No data is decoded."""
+        """What a run will do: samples, batches, tensors, memory. With ``device``, tensors are described as on the
+        device, and the ring's bytes as they are copied there; the device is not opened. No data is decoded."""
         return self._engine.plan()
 
     def report(self, **about: object) -> RunReport:
-        """Everything that is known of the run so far: the verdict, how it went over time, stages, waits, slow and bad
-        samples. ``save("run.html")`` writes one page that needs nothing else, ``save("run.json")`` data, and a
-        notebook shows it. ``about`` is what else belongs to the run, such as ``learning_rate=0.1``."""
+        """Everything known about the run so far: the verdict, its course over time, stages, waits, slow and bad
+        samples. ``save("run.html")`` writes one self-contained page, ``save("run.json")`` data, and a notebook displays
+        it. ``about`` adds your own information about the run, such as ``learning_rate=0.1``."""
         said = {"settings": _text(self._settings), **about}
         return self._engine.report([(name, str(value)) for name, value in said.items()])
 
     def verify(self, on_progress: OnProgress = None) -> Report:
-        """Reads and decodes every sample as the settings say, and lists the bad ones. ``on_progress`` is told
-        samples read, bad ones among them, and samples in all where that is known; ``"bar"`` shows a bar of tqdm."""
+        """Reads and decodes every sample according to the settings, and lists the bad ones. ``on_progress`` is called
+        with the number of samples read, the number of bad ones among them, and the total number of samples if it is
+        known. ``"bar"`` shows a progress bar of tqdm."""
         tell, end = teller(on_progress)
         try:
             return Report(self._engine.verify(tell))
@@ -378,8 +380,8 @@ class Loader:
             end()
 
     def serve(self) -> Served:
-        """What makes tensors of single records in memory by this loader's fields and transforms: the bytes that it
-        gives. See :func:`ringfeed.serve`, which does the same where the data is not."""
+        """Turns single records in memory into tensors, by this loader's fields and transforms, with the same bytes as
+        the loader gives. See :func:`ringfeed.serve`, which does the same without the data set."""
         from ._serve import Served
 
         return Served(self._engine.serve())
@@ -391,8 +393,8 @@ class Loader:
         self._engine.count(counted)
 
     def close(self) -> None:
-        """Ends the loader's threads. Batches that are held stay as they are; so it is when nothing refers to the
-        loader any more."""
+        """Ends the loader's threads. Batches that you hold stay as they are. The same happens when the last reference
+        to the loader is gone."""
         self._engine.close()
 
     def __enter__(self) -> Loader:
@@ -433,7 +435,7 @@ def _restore(loader: type[Loader], settings: Settings, terms: Mapping[str, Any],
 
 
 class View:
-    """A loader's loops in another form. Epochs, places and all else are the loader's own."""
+    """A loader's loops in another form. Epochs, positions and everything else are the loader's own."""
 
     def __init__(self, loader: Loader, framework: str, yields: ViewYields) -> None:
         loader._unopened.check(yields)
@@ -449,18 +451,18 @@ class View:
     def __bool__(self) -> bool:
         return True
 
-    # Those who save a run's place ask the class for these three, which tells nothing of what `__getattr__` finds.
+    # Libraries that save a run's position look for these three in the class, where `__getattr__` is not used.
 
     def state_dict(self) -> dict[str, Any]:
-        """As :meth:`Loader.state_dict`."""
+        """Like :meth:`Loader.state_dict`."""
         return self.loader.state_dict()
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
-        """As :meth:`Loader.load_state_dict`."""
+        """Like :meth:`Loader.load_state_dict`."""
         self.loader.load_state_dict(state)
 
     def set_epoch(self, epoch: int) -> None:
-        """As :meth:`Loader.set_epoch`."""
+        """Like :meth:`Loader.set_epoch`."""
         self.loader.set_epoch(epoch)
 
     def __getattr__(self, name: str) -> Any:
@@ -470,10 +472,10 @@ class View:
 
 
 class Report(dict[str, Any]):
-    """What a verification found: ``samples``, ``bad_samples``, ``bad`` (exceptions, with their places), ``damaged``,
-    ``damage``, and ``ended_by``, what made it impossible to read on. ``checked`` is ``"values"``, or ``"form"`` for a
-    table without settings, whose columns may hold anything: only the number of fields and their text were looked at.
-    True if nothing is bad."""
+    """The result of a verification: ``samples``, ``bad_samples``, ``bad`` (exceptions, with their locations),
+    ``damaged``, ``damage``, and ``ended_by``, the error that stopped reading. ``checked`` is ``"values"``, or
+    ``"form"`` for a table without settings: its columns may hold anything, so only the number of fields and their text
+    were checked. True if nothing is bad."""
 
     def __bool__(self) -> bool:
         return not self["bad_samples"] and self["ended_by"] is None
@@ -492,10 +494,10 @@ def open(
     options: Settings | None = None,
     **settings: Any,
 ) -> Loader:
-    """A :class:`Loader` of whatever lies at ``path``: a file, a folder, a pattern such as ``train-*.parquet``, or a
-    list of those. Its format is detected, unless ``format`` names it, with ``options`` of its own. ``fields`` says what
-    tensors are made of; without it, samples have what the source gives. All other settings are those of
-    :class:`Loader`. A table in memory may stand for a path; see :func:`from_table`."""
+    """A :class:`Loader` of the data at ``path``: a file, a folder, a pattern such as ``train-*.parquet``, or a list of
+    those. The format is detected, unless ``format`` names it, with the format's own ``options``. ``fields`` defines the
+    tensors; without it, samples have the source's default tensors. All other settings are those of :class:`Loader`.
+    ``path`` may also be a table in memory; see :func:`from_table`."""
     if is_table(path):
         if format is not None or options is not None:
             raise TypeError("a table in memory has no format, and no options of one")
@@ -523,9 +525,9 @@ def mix(
     **settings: Any,
 ) -> Loader:
     """A :class:`Loader` of several paths, whose samples are drawn in proportion to weights:
-    ``mix({"web": 0.7, "books": 0.3}, seed=42)``. All give the same tensors, by one list of ``fields``; where names of
-    classes are found in the data, ``Class`` names them. An epoch has as many samples as there are, unless
-    ``samples_per_epoch`` says otherwise, and each source is gone through evenly, across epochs. ``seed`` is that of
+    ``mix({"web": 0.7, "books": 0.3}, seed=42)``. All paths give the same tensors, by one list of ``fields``. If class
+    names would be found in the data, list them in ``Class``. An epoch has as many samples as all sources together,
+    unless ``samples_per_epoch`` is set. Each source is read through evenly, across epochs. ``seed`` is that of
     ``shuffle``."""
     weights = list(sources.items() if isinstance(sources, Mapping) else sources)
     found: list[dict[str, Any]] = []
@@ -542,40 +544,40 @@ def mix(
 
 
 def from_table(table: Any, **settings: Any) -> Loader:
-    """A :class:`Loader` of a table in memory: of pyarrow, pandas or polars, of whatever else has ``__arrow_c_stream__``
-    (Arrow's interface between libraries), or a ``Dataset`` of Hugging Face, in the order that it was shuffled or
-    selected in.
+    """A :class:`Loader` of a table in memory: of pyarrow, pandas or polars, of any other object with
+    ``__arrow_c_stream__`` (Arrow's interface between libraries), or a ``Dataset`` of Hugging Face, in its shuffled or
+    selected order.
 
-    Columns are read where they lie, without a copy where the library keeps them as Arrow does; pandas converts what it
-    keeps otherwise, once. ``fields`` names them as those of Arrow and Parquet files: ``image.bytes`` is field ``bytes``
-    of column ``image``. Without ``fields``, tensors are made of the columns of numbers, without an unnamed index of
-    pandas. A missing value is what the library hands over as one, such as NaN of pandas. Formats and transforms of a
-    data set of Hugging Face are not asked. A table must not be changed in place as long as a loader reads it."""
+    Columns are read in place, without a copy if the library stores them as Arrow does; pandas converts other columns
+    once. ``fields`` names columns as in Arrow and Parquet files: ``image.bytes`` is field ``bytes`` of column
+    ``image``. Without ``fields``, the columns of numbers become tensors, except an unnamed index of pandas. A missing
+    value is one that the library exports as missing, such as NaN of pandas. Formats and transforms of a data set of
+    Hugging Face are ignored. Do not change a table in place while a loader reads it."""
     return Loader(table=table, **settings)
 
 
 def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: Any) -> Loader:
-    """A :class:`Loader` of an object of your own that has a length and ``read(i)`` (or ``[i]``), such as a ``Dataset``
-    of PyTorch.
+    """A :class:`Loader` of your own object that has a length and ``read(i)`` (or ``[i]``), such as a ``Dataset`` of
+    PyTorch.
 
-    A record is a dict of values by name; or a tuple of them, or a single one, for which ``names`` has the names. Values
-    are numbers, arrays, text, and bytes of files, which are decoded by threads of the library, without the
-    interpreter's lock, as ``fields`` say. Without ``fields``, tensors are made of the numbers and arrays of the first
-    record. ``read`` is called in those threads, for several records under one hold of the lock; it may be called by two
-    of them at once where it lets go of the lock itself, and at any time on a free-threaded Python. An exception makes
-    the record a bad one; what is no ``Exception``, such as ``KeyboardInterrupt``, comes out of the loop as it is, as
-    for :class:`Map`."""
+    A record is a dict of values by name. It may also be a tuple of values or a single value; ``names`` then gives their
+    names. Values are numbers, arrays, text, and bytes of files, which the library's threads decode without the
+    interpreter lock, according to ``fields``. Without ``fields``, the numbers and arrays of the first record become
+    tensors. ``read`` is called in those threads, for several records each time the lock is taken. Two threads may call
+    it at the same time if it releases the lock itself, and at any time on a free-threaded Python. An exception makes
+    the record bad. An exception that is not an ``Exception``, such as ``KeyboardInterrupt``, is raised by the loop
+    unchanged, as for :class:`Map`."""
     return Loader(reader=reader, names=names, **settings)
 
 
 def from_iterable(iterable: Any, *, names: Sequence[str] | None = None, **settings: Any) -> Loader:
-    """A :class:`Loader` of an iterable of samples, or of a function that gives one anew for each epoch.
+    """A :class:`Loader` of an iterable of samples, or of a function that returns a new one for each epoch.
 
-    A sample is a dict of arrays and numbers by name; or a tuple of them, or a single one, for which ``names`` has the
-    names. All are like the first one in types and shapes. They are taken by one thread, ahead of the trainer, and
-    come in their own order: nothing can be shuffled or dealt to ranks. An iterator (such as a generator) serves one
-    epoch. An exception ends the epoch, after the batch of what came before it; what is no ``Exception``, such as
-    ``KeyboardInterrupt``, comes out as it is."""
+    A sample is a dict of arrays and numbers by name. It may also be a tuple of values or a single value; ``names`` then
+    gives their names. All samples have the types and shapes of the first one. One thread takes them, ahead of the
+    trainer, and keeps their order: they can't be shuffled or distributed to ranks. An iterator (such as a generator) is
+    enough for one epoch only. An exception ends the epoch, after a batch of the samples before it. An exception that is
+    not an ``Exception``, such as ``KeyboardInterrupt``, is raised unchanged."""
     return Loader(iterable=iterable, names=names, **settings)
 
 
@@ -585,9 +587,9 @@ def verify(
     workers: int | None = None,
     on_progress: OnProgress = None,
 ) -> Report:
-    """Reads every sample of whatever lies at ``path``, and lists the bad ones; ``on_progress`` as in
-    :meth:`Loader.verify`. Of a CSV file, only the form is looked at: which values are good, a loader's fields say, and
-    its :meth:`Loader.verify` checks them."""
+    """Reads every sample of the data at ``path``, and lists the bad ones. ``on_progress`` is as in
+    :meth:`Loader.verify`. Of a CSV file, only the form is checked: which values are valid depends on a loader's fields,
+    so use its :meth:`Loader.verify` to check them."""
     tell, end = teller(on_progress)
     try:
         return Report(_ringfeed.verify(os.fspath(path), workers or os.cpu_count() or 1, tell))
@@ -596,7 +598,7 @@ def verify(
 
 
 def inspect(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> dict[str, Any]:
-    """What lies at ``path``: its format, how many records it has, its fields with figures of each, the first record
-    and the last. ``format`` and its ``options`` are those of settings; without them the format is detected."""
+    """Describes the data at ``path``: its format, the number of records, its fields with statistics of each, the first
+    and the last record. ``format`` and its ``options`` are as in settings; without them the format is detected."""
     source = {"path": path, "format": format, "options": options}
     return _ringfeed.inspect(os.fspath(path), _text({"source": source}) if format is not None or options else None)

@@ -108,7 +108,7 @@ class Epoch:
 
 @final
 class Engine:
-    """The part of a loader that is not Python."""
+    """The part of a loader that is not written in Python."""
 
     def __new__(
         cls,
@@ -128,6 +128,7 @@ class Engine:
     def batches_per_epoch(self) -> int | None: ...
     def state(self) -> dict[str, Any]: ...
     def load_state(self, state: str) -> None: ...
+    def epoch(self) -> int: ...
     def set_epoch(self, epoch: int) -> None: ...
     def tensors(self) -> list[dict[str, Any]]: ...
     def stats(self) -> Snapshot: ...
@@ -142,7 +143,7 @@ class Engine:
 
 @final
 class Snapshot:
-    """The figures of a loader at one time, or of the time between two."""
+    """The statistics of a loader at one time, or of the time between two."""
 
     def data(self) -> dict[str, Any]: ...
     def verdict(self) -> str: ...
@@ -150,7 +151,7 @@ class Snapshot:
 
 @final
 class RunReport:
-    """Everything that is known of a run."""
+    """Everything known about a run."""
 
     @property
     def verdict(self) -> str: ...
@@ -161,7 +162,7 @@ class RunReport:
 
 @final
 class Table:
-    """A table in memory, taken over by Arrow's C interfaces."""
+    """A table in memory, imported through Arrow's C interfaces."""
 
     @staticmethod
     def from_stream(stream: object, name: str) -> Table: ...
@@ -173,7 +174,7 @@ class Table:
 
 @final
 class Counted:
-    """What a recipe counted of some of the data."""
+    """The counts of a recipe for a part of the data."""
 
     def __new__(cls, recipe: str) -> Self: ...
     @staticmethod
@@ -229,7 +230,7 @@ class Window:
 
 @final
 class Served:
-    """What makes tensors of single records."""
+    """Turns single records into tensors."""
 
     def apply(self, record: list[tuple[str, Any]]) -> list[tuple[str, str, list[int], bytearray]]: ...
     def window(self) -> Window: ...

@@ -1,4 +1,4 @@
-//! The part of a loader that is not Python: settings, its iterator, and what is asked of both.
+//! The part of a loader that is not Python: its settings, its iterator, and the calls to both.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, OnceLock};
@@ -27,19 +27,19 @@ use crate::turn::{Course, Place, Turn, check_generation};
 use crate::wait::{AtWork, LOOK_UP, closed, drop_in_time, ends, patiently};
 use crate::{fork, loads, prepare, reader, samples, serve, transform, verify};
 
-/// The part of a loader that is not Python: settings, and the iterator once something of it is needed.
+/// The part of a loader that is not Python: its settings, and the iterator once it is needed.
 #[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
 pub(crate) struct Engine {
     loader: Loader,
     target: Option<Target>,
     hold: Hold,
     place: Arc<Place>,
-    /// The loader in whose workspace its batches are made.
+    /// The loader whose workspace makes this loader's batches.
     host: OnceLock<Py<Self>>,
 }
 
 impl Engine {
-    /// The iterator, as soon as no other thread works with it; opened if it is not yet.
+    /// The iterator, as soon as no other thread uses it. Opens it if necessary.
     fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
         let _at_work = AtWork::begin();
         let mut turn = self.place.take(py)?;
@@ -67,12 +67,12 @@ impl Engine {
         Ok(turn.running().map_err(|error| exception(py, &error))?.workspace.clone())
     }
 
-    /// What counts the batches of its ring that are kept.
+    /// Counts the batches of its ring that are kept.
     fn hold(&self) -> &Hold {
         self.host.get().map_or(&self.hold, |host| host.get().hold())
     }
 
-    /// Does what may take its time with the iterator; see [`patiently`].
+    /// Runs work on the iterator that may take long; see [`patiently`].
     fn with<R: Send + 'static>(
         &self,
         py: Python<'_>,
@@ -96,40 +96,47 @@ impl Engine {
             return Ok(None);
         }
         self.hold().check(py)?;
-        loop {
-            match self.wait(py, &mut turn)? {
-                Some(Ok(batch)) => {
-                    self.place.here().course.begun = true;
-                    return self.hold().admit(py, turn, batch).map(Some);
-                }
-                Some(Err(error)) => {
-                    let mut here = self.place.here();
-                    here.course.begun = true;
-                    here.course.over = !matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Interrupted);
-                    drop(here);
-                    return Err(exception(py, &error));
-                }
-                None => {
-                    let course = self.place.here().course;
-                    if course.resumed && !course.begun {
-                        // The state was that of an epoch's end: what comes behind it is the next epoch.
-                        self.place.here().course.resumed = false;
-                        turn = turn.with(py, Running::reset)?.0;
-                        continue;
-                    }
-                    let mut here = self.place.here();
-                    (here.course.begun, here.course.over) = (true, true);
-                    return Ok(None);
-                }
+        turn = self.leave_ended_epoch(py, turn)?;
+        match self.wait(py, &mut turn)? {
+            Some(Ok(batch)) => {
+                self.place.here().course.begun = true;
+                self.hold().admit(py, turn, batch).map(Some)
+            }
+            Some(Err(error)) => {
+                let mut here = self.place.here();
+                here.course.begun = true;
+                here.course.over = !matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Interrupted);
+                drop(here);
+                Err(exception(py, &error))
+            }
+            None => {
+                let mut here = self.place.here();
+                (here.course.begun, here.course.over) = (true, true);
+                Ok(None)
             }
         }
     }
 
-    /// What the iterator answers, waited for with an eye on signals. A signal loses nothing.
+    /// Begins the next epoch if a state was loaded behind which nothing is left of its own. Only the next batch shows that, so
+    /// this waits for it.
+    fn leave_ended_epoch(&self, py: Python<'_>, mut turn: Turn) -> PyResult<Turn> {
+        let course = self.place.here().course;
+        if !course.resumed || course.begun {
+            return Ok(turn);
+        }
+        match self.wait(py, &mut turn)? {
+            None => turn = turn.with(py, Running::reset)?.0,
+            next => turn.running().map_err(|error| exception(py, &error))?.spare = next,
+        }
+        self.place.here().course.resumed = false;
+        Ok(turn)
+    }
+
+    /// Waits for the iterator's answer, and checks for signals meanwhile. A signal loses nothing.
     fn wait(&self, py: Python<'_>, turn: &mut Turn) -> PyResult<Option<Result<Made>>> {
         let running = turn.running().map_err(|error| exception(py, &error))?;
         if let Some(spare) = running.spare.take() {
-            return Ok(Some(Ok(spare)));
+            return Ok(Some(spare));
         }
         loop {
             let answer = py.detach(|| {
@@ -146,7 +153,7 @@ impl Engine {
         }
     }
 
-    /// What a run will do, in the ring where its batches are made.
+    /// What a run will do, in the ring where the batches are made.
     fn planned(&self, py: Python<'_>) -> PyResult<RunPlan> {
         let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
         let plan = patiently(py, move || match target {
@@ -160,23 +167,23 @@ impl Engine {
         }
     }
 
-    /// Closes it, and waits for nobody.
+    /// Closes it, without waiting.
     pub(crate) fn leave(&self) {
         self.place.leave();
     }
 
-    /// Whether a thread of this process works with the iterator.
+    /// Whether a thread of this process uses the iterator.
     pub(crate) fn is_out(&self) -> bool {
         self.place.here().is_out()
     }
 }
 
-/// What is wrong with a text of one line, which says nothing.
+/// The message without the line number, which is useless for a text of one line.
 fn in_a_line(error: &serde_json::Error) -> String {
     error.to_string().split(" at line ").next().unwrap_or_default().to_owned()
 }
 
-/// Where batches go, by a device's name and a text of JSON with a conversion for each tensor that has one.
+/// Where batches go: a device's name, and a JSON text with the conversions of tensors.
 fn target(device: Option<&str>, convert: Option<&str>, hold: usize) -> Result<Option<Target>> {
     let fault = |message: String| Err(Error::new(ErrorKind::Config, message));
     let conversions = match convert.map(serde_json::from_str::<BTreeMap<String, Conversion>>).transpose() {
@@ -191,7 +198,7 @@ fn target(device: Option<&str>, convert: Option<&str>, hold: usize) -> Result<Op
     }
 }
 
-/// A field of the settings as JSON.
+/// A value as a Python object, by way of JSON.
 pub(crate) fn json<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny>> {
     let text = serde_json::to_string(value).map_err(|error| raise(py, ErrorKind::Format, error.to_string()))?;
     loads(py, &text)
@@ -199,7 +206,7 @@ pub(crate) fn json<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny
 
 #[pymethods]
 impl Engine {
-    /// Checks the settings, a text of JSON, and looks for what they name. No thread begins here.
+    /// Checks the settings, a JSON text, and looks up what they name. No thread is started here.
     #[new]
     #[pyo3(signature = (settings, *, hold, copies, mapping, transforms, source, device, convert))]
     #[expect(clippy::too_many_arguments, reason = "named ones, which the package's own Python gives")]
@@ -259,17 +266,17 @@ impl Engine {
         })
     }
 
-    /// Has its batches made in the workspace of another one, unless it has one already.
+    /// Makes its batches in the workspace of another loader, unless it has a workspace already.
     fn share(&self, host: Py<Self>) {
         let _ = self.host.set(host);
     }
 
-    /// An error if loops can't be asked for in this form.
+    /// An error if loops can't have this form.
     fn check(&self, yields: Bound<'_, PyAny>) -> PyResult<()> {
         Form::new(&yields, None).map(drop)
     }
 
-    /// A loop over the batches of an epoch: of the one that has not begun, or else of the next.
+    /// A loop over the batches of the current epoch if it has not begun, otherwise of the next epoch.
     #[pyo3(signature = (yields, framework=None))]
     fn iterate(slf: Bound<'_, Self>, yields: Bound<'_, PyAny>, framework: Option<&str>) -> PyResult<Epoch> {
         let form = Form::new(&yields, framework)?;
@@ -283,7 +290,7 @@ impl Engine {
         Ok(turn.running().map_err(|error| exception(py, &error))?.batches.batches_per_epoch())
     }
 
-    /// The place after the last batch that was delivered.
+    /// The position after the last batch that was delivered.
     fn state(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
         let mut turn = self.turn(py)?;
         let state = turn.running().map_err(|error| exception(py, &error))?.state;
@@ -291,7 +298,7 @@ impl Engine {
         json(py, &state)
     }
 
-    /// Goes on behind a state, given as a text of JSON.
+    /// Resumes after a state, given as a JSON text.
     fn load_state(&self, py: Python<'_>, state: &str) -> PyResult<()> {
         let state: State = serde_json::from_str(state).map_err(|error| {
             raise(py, ErrorKind::Config, format!("this is no state of a loader: {}", in_a_line(&error)))
@@ -303,9 +310,15 @@ impl Engine {
         Ok(())
     }
 
-    /// Makes `epoch` the one that the next loop is over; does nothing where it is.
+    /// The epoch of the last batch, or of the next one if none was given since a state was loaded.
+    fn epoch(&self, py: Python<'_>) -> PyResult<u64> {
+        let mut turn = self.leave_ended_epoch(py, self.turn(py)?)?;
+        Ok(turn.running().map_err(|error| exception(py, &error))?.state.epoch)
+    }
+
+    /// Makes `epoch` the epoch of the next loop; does nothing if it already is.
     fn set_epoch(&self, py: Python<'_>, epoch: u64) -> PyResult<()> {
-        let mut turn = self.turn(py)?;
+        let mut turn = self.leave_ended_epoch(py, self.turn(py)?)?;
         let now = turn.running().map_err(|error| exception(py, &error))?.state;
         let begun = self.place.here().course.begun;
         if now.epoch.wrapping_add(u64::from(begun)) == epoch {
@@ -349,7 +362,7 @@ impl Engine {
         json(py, &tensors)
     }
 
-    /// The figures since the loader was opened.
+    /// The statistics since the loader was opened.
     fn stats(&self, py: Python<'_>) -> PyResult<Snapshot> {
         let mut turn = self.turn(py)?;
         let running = turn.running().map_err(|error| exception(py, &error))?;
@@ -357,13 +370,13 @@ impl Engine {
         Ok(Snapshot { stats, held: self.hold().held(), copied: self.hold().copied() })
     }
 
-    /// Everything that is known of the run, with what `about` adds to it.
+    /// Everything known about the run, with the additions in `about`.
     fn report(&self, py: Python<'_>, about: Vec<(String, String)>) -> PyResult<RunReport> {
         let report = self.with(py, |running| Ok(running.batches.report()))?;
         Ok(RunReport(about.into_iter().fold(report, |report, (name, value)| report.about(name, value))))
     }
 
-    /// The first bad records that were left out or replaced: exceptions, with their places.
+    /// The first bad records that were skipped or replaced, as exceptions with their locations.
     fn bad_records(&self, py: Python<'_>) -> PyResult<Vec<Py<PyAny>>> {
         let mut turn = self.turn(py)?;
         let running = turn.running().map_err(|error| exception(py, &error))?;
@@ -377,28 +390,28 @@ impl Engine {
         json(py, &self.planned(py)?)
     }
 
-    /// Reads every sample, and says which are bad.
+    /// Reads every sample, and lists the bad ones.
     #[pyo3(signature = (on_progress=None))]
     fn verify(&self, py: Python<'_>, on_progress: Option<Bound<'_, PyAny>>) -> PyResult<Py<PyDict>> {
         verify::loader(py, self.loader.clone(), on_progress)
     }
 
-    /// Fits a recipe, given as a text of JSON, to its samples.
+    /// Fits a recipe, given as a JSON text, to its samples.
     fn fit(&self, py: Python<'_>, recipe: &str) -> PyResult<prepare::Fitted> {
         prepare::fit(py, self.loader.clone(), recipe)
     }
 
-    /// Has its samples counted for a recipe.
+    /// Counts its samples for a recipe.
     fn count(&self, py: Python<'_>, counted: &Bound<'_, prepare::Counted>) -> PyResult<()> {
         counted.get().observe(py, self.loader.clone())
     }
 
-    /// What makes tensors of single records as this loader does.
+    /// Turns single records into tensors like this loader.
     fn serve(&self, py: Python<'_>) -> PyResult<serve::Served> {
         serve::of_loader(py, &self.loader)
     }
 
-    /// Ends its threads. Batches that are held stay as they are.
+    /// Ends its threads. Batches that the user holds stay as they are.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         self.place.here().is_closed = true;
         let mut turn = self.place.take(py)?;

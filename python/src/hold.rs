@@ -1,4 +1,4 @@
-//! What becomes of batches that the user keeps: places for a few, and copies of those beyond.
+//! What happens to batches that the user keeps: slots for a few, and copies of those beyond.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -13,18 +13,18 @@ use crate::running::{Made, Running};
 use crate::transform;
 use crate::turn::Turn;
 
-/// How many batches may be kept, and how many are.
+/// How many batches the user may keep, and how many are kept.
 pub(crate) struct Hold {
-    /// How many may be kept beside the one in hand.
+    /// How many may be kept in addition to the current one.
     pub(crate) batches: usize,
-    /// Whether further ones get memory of their own; otherwise they are an error.
+    /// Whether more batches get separate memory; otherwise they are an error.
     copies: bool,
-    /// Whether every batch is copied: page-locked memory may be read by a device long after the tensor on it is gone, as
-    /// PyTorch's copies that are not waited for do.
+    /// Whether every batch is copied: a device may read page-locked memory long after the tensor on it is gone, as
+    /// PyTorch's asynchronous copies do.
     always: bool,
-    /// Where batches go, unless that is the ring.
+    /// The device that batches are uploaded to; `None` if they stay in the ring.
     device: Option<DeviceName>,
-    /// Batches in the user's hands that lie in the ring, or in one of the upload's places.
+    /// Batches in the user's hands that are in the ring, or in one of the upload's buffers.
     held: Arc<AtomicUsize>,
     copied: AtomicU64,
     warned: AtomicBool,
@@ -48,7 +48,7 @@ impl Hold {
         self.held() > self.batches
     }
 
-    /// An error if another batch can't be had while so many are kept.
+    /// An error if the user keeps too many batches to get another one.
     pub(crate) fn check(&self, py: Python<'_>) -> PyResult<()> {
         if self.copies || !self.is_full() {
             return Ok(());
@@ -56,8 +56,8 @@ impl Hold {
         Err(raise(py, ErrorKind::Exhausted, self.text("let one go, or raise `hold`")))
     }
 
-    /// Hands a batch out, in memory of its own if the user holds more than there are places for. What can't be handed out is
-    /// the next one's answer.
+    /// Hands out a batch, with separate memory if the user holds more batches than there are slots. If that fails, the
+    /// batch is kept and is the next answer.
     pub(crate) fn admit(&self, py: Python<'_>, mut turn: Turn, batch: Made) -> PyResult<Arc<Shared>> {
         let running = turn.running().map_err(|error| exception(py, &error))?;
         let copies = self.always || self.is_full();
@@ -65,7 +65,7 @@ impl Hold {
             && !self.warned.swap(true, Ordering::Relaxed)
             && let Err(raised) = self.warn(py)
         {
-            running.spare = Some(batch);
+            running.spare = Some(Ok(batch));
             return Err(raised);
         }
         let state = batch.state_after();
@@ -88,7 +88,7 @@ impl Hold {
         let (reservation, own) = match copied {
             Ok((reservation, own)) => (Some(reservation), own),
             Err(error) => {
-                running.spare = Some(batch);
+                running.spare = Some(Ok(batch));
                 return Err(error);
             }
         };

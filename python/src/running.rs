@@ -1,4 +1,4 @@
-//! What runs while a loader is open: its iterator, on the host or behind an upload to a device.
+//! What runs while a loader is open: its iterator, on the host or with an upload to a device.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,17 +15,18 @@ use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, Result, Works
 use crate::device::{Lends, OnDevice};
 use crate::fork;
 
-/// Where batches go, and what becomes of their tensors on the way.
+/// Where batches go, and how their tensors are converted.
 #[derive(Clone)]
 pub(crate) struct Target {
     pub(crate) device: DeviceName,
     pub(crate) conversions: Vec<(String, Conversion)>,
 }
 
-/// Places on a device beside those of batches that are kept: one in the trainer's hand, one ready, one being copied to.
+/// Buffers on a device in addition to those of kept batches: one for the current batch, one that is ready, one that is
+/// being copied to.
 const OTHER_PLACES: usize = 3;
 
-/// Most batches that may be kept on a device.
+/// Maximum number of batches that may be kept on a device.
 pub(crate) const MOST_HELD: usize = 64 - OTHER_PLACES;
 
 pub(crate) struct Running {
@@ -33,19 +34,19 @@ pub(crate) struct Running {
     pub(crate) workspace: Workspace,
     /// After the last batch that was delivered.
     pub(crate) state: State,
-    /// A batch that could not be delivered yet.
-    pub(crate) spare: Option<Made>,
+    /// What comes next, if it is known already: it could not be delivered, or nobody has asked for it yet.
+    pub(crate) spare: Option<Result<Made>>,
     pub(crate) generation: u64,
 }
 
-/// A batch, wherever it lies.
+/// A batch, on the host or on a device.
 pub(crate) enum Made {
     Host(DataSet),
     Device(Box<dyn OnDevice>),
 }
 
 impl Made {
-    /// Where the loader stood after it.
+    /// The loader's position after it.
     pub(crate) fn state_after(&self) -> State {
         match self {
             Self::Host(batch) => batch.state_after(),
@@ -53,7 +54,8 @@ impl Made {
         }
     }
 
-    /// The batch in memory of its own; `None` if it is itself that now. After an error it is as it was.
+    /// The batch in separate memory; `None` if the batch itself has separate memory now. After an error it is
+    /// unchanged.
     pub(crate) fn copied(&mut self) -> Result<Option<Self>> {
         match self {
             Self::Host(batch) => Ok(Some(Self::Host(batch.copy()?))),
@@ -70,13 +72,13 @@ impl Made {
     }
 }
 
-/// An iterator, wherever its batches lie.
+/// An iterator, for batches on the host or on a device.
 pub(crate) trait Batches: Send {
     fn ready_within(&mut self, time: Duration) -> bool;
     fn next(&mut self) -> Option<Result<Made>>;
     fn reset(&mut self) -> Result<()>;
     fn seek(&mut self, state: &State) -> Result<()>;
-    /// What a batch is made of, where it lies.
+    /// The schema of a batch, where it is.
     fn schema(&self) -> &Arc<Schema>;
     fn state(&self) -> State;
     fn batches_per_epoch(&self) -> Option<u64>;
@@ -146,8 +148,8 @@ impl<D: Lends> Batches for OfDevice<D> {
 }
 
 impl Running {
-    /// Opens the device and the loader; `hold` batches may be kept beside the one in hand, unless that is said by the workspace
-    /// of another.
+    /// Opens the device and the loader. `hold` batches may be kept in addition to the current one, unless the batches
+    /// are made in another loader's workspace, which sets this number.
     pub(crate) fn open(
         loader: &Loader,
         hold: usize,

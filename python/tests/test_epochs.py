@@ -182,6 +182,41 @@ def test_set_epoch_is_for_the_next_loop(numbers: Make) -> None:
     assert values(loader) == expected[0][10:], "what a state left of the epoch stays"
 
 
+@pytest.mark.parametrize("device", [None, "host"])
+def test_the_state_of_an_epochs_end_is_before_the_next_epoch(numbers: Make, device: str | None) -> None:
+    expected = numbers(shuffle=3, device=device)
+    expected = [values(expected) for _ in range(4)]
+    loader = numbers(shuffle=3, device=device)
+    values(loader)
+    ended = loader.state_dict()
+    for epochs in (range(1, 4), range(4)):
+        loader = numbers(shuffle=3, device=device)
+        loader.load_state_dict(ended)
+        assert loader.epoch == 1
+        for epoch in epochs:
+            loader.set_epoch(epoch)
+            assert values(loader) == expected[epoch]
+            assert loader.epoch == epoch
+    # In the middle of an epoch, the answer costs no batch.
+    loader.load_state_dict(ended | {"position": 10})
+    assert loader.epoch == 0 and values(loader) == expected[0][10:]
+
+
+@pytest.mark.parametrize("device", [None, "host"])
+@pytest.mark.parametrize("shield", [False, True])
+def test_a_refused_state_changes_nothing(numbers: Make, device: str | None, shield: bool) -> None:
+    foreign = numbers(shuffle=9).state_dict()
+    loader = numbers(shuffle=3, device=device, shield=shield)
+    expected = values(numbers(shuffle=3))
+    for taken in (0, 2):
+        loop = iter(loader)
+        first = [value for _ in range(taken) for value in next(loop)["x"].tolist()]
+        with pytest.raises(ringfeed.ConfigError):
+            loader.load_state_dict(foreign)
+        assert first + [value for batch in loop for value in batch["x"].tolist()] == expected
+        loader.set_epoch(0)
+
+
 def test_a_pickled_loader_has_settings_and_place(numbers: Make) -> None:
     loader = numbers(shuffle=3, hold=5, yields="tuple")
     untouched = pickle.loads(pickle.dumps(loader))

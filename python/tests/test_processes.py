@@ -577,12 +577,14 @@ def test_the_end_of_a_forked_child_waits_for_its_own_threads() -> None:
 child = os.fork()
 if child == 0:
     loader = make()
+    has_opened = threading.Event()
     def open_late():
         for _ in range(20):
             values(make())
+            has_opened.set()
     thread = threading.Thread(target=open_late, daemon=True)
     thread.start()
-    time.sleep(0.05)
+    has_opened.wait()
     sys.exit(0)
 assert os.waitpid(child, 0)[1] == 0
 """

@@ -23,13 +23,13 @@ use super::stats::{UploadFigures, UploadStats};
 /// Batches of any [`DataSetIterator`] on a device, uploaded ahead of the trainer, in the same order.
 ///
 /// Two threads work for it: one calls the iterator's `next`, the other starts copies and frees host slots when their
-/// copies are done. If the iterator's ring has no spare slot for copies (`prefetch` below 2), batches are made and
-/// copied in turn.
+/// copies are done. If the iterator's ring has no spare slot for copies (`prefetch` below 2), making batches and
+/// copying them alternate.
 ///
 /// `next` returns a batch as soon as its copy is queued; the trainer's stream waits for the copy, the trainer does not.
 /// Errors, the end of an epoch, [`reset`](Self::reset), [`seek`](Self::seek) and [`state`](Self::state) are those of
 /// the inner iterator, as if it were called directly. If you keep as many batches as there are device slots, `next`
-/// gives [`ErrorKind::Exhausted`]: drop one and continue.
+/// returns [`ErrorKind::Exhausted`]: drop a batch and continue.
 pub struct DeviceDataSetIterator<D: Device> {
     /// Disconnected when the thread that feeds the lanes has ended, at the end of the epoch or because its run is not
     /// wanted any more.
@@ -83,7 +83,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Ok(iterator)
     }
 
-    /// Begins a run, unless there is one.
+    /// Begins a run, unless a run has begun.
     fn feed(&mut self) -> Result<()> {
         if self.feeder.is_some() {
             return Ok(());
@@ -109,10 +109,11 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Ok(())
     }
 
-    /// Ends the run: what it has uploaded or loaded is dropped.
+    /// Ends the run, and drops all batches that it has loaded or uploaded.
     fn stop(&mut self) -> Result<()> {
         self.has_ended = true;
-        self.is_silent = false;
+        // If no run begins, the next answer is an error.
+        self.is_silent = true;
         let Some(ended) = self.feeder.clone() else { return Ok(()) };
         self.begin_run();
         if ended.recv_timeout(self.close_wait).is_err_and(|error| error.is_timeout()) {
@@ -142,7 +143,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         Epochs::new(self, count)
     }
 
-    /// Waits at most `time` until `next` can return without waiting, and says whether it can; see
+    /// Waits at most `time` until `next` can return without waiting, and returns whether it can; see
     /// [`DataSetIterator::ready_within`].
     pub fn ready_within(&mut self, time: Duration) -> bool {
         if self.has_ended {
@@ -153,7 +154,8 @@ impl<D: Device> DeviceDataSetIterator<D> {
         is_ready
     }
 
-    /// Begins the next epoch; does nothing before the first batch of one. Batches that are still held stay as they are.
+    /// Begins the next epoch; does nothing before the first batch of an epoch. Batches that the caller still holds do
+    /// not change.
     ///
     /// # Errors
     ///
@@ -172,14 +174,22 @@ impl<D: Device> DeviceDataSetIterator<D> {
     ///
     /// # Errors
     ///
-    /// Those of [`DataSetIterator::seek`] of the inner iterator. After an error, no more batches come before a
-    /// successful seek or reset.
+    /// Those of [`DataSetIterator::seek`] of the inner iterator. If it refuses the state, this iterator resumes where it
+    /// was. If it fails otherwise, `next` returns an error until a seek or reset succeeds.
     pub fn seek(&mut self, state: &State) -> Result<()> {
+        let (had_ended, was_silent, before) = (self.has_ended, self.is_silent, self.state);
         self.stop()?;
-        self.go_on(|batches| batches.seek(state))
+        self.go_on(|batches| batches.seek(state)).inspect_err(|_| {
+            if had_ended {
+                self.is_silent = was_silent;
+            } else if let Err(error) = self.go_on(|batches| batches.seek(&before)) {
+                // The caller gets the first error.
+                tracing::debug!(%error, "no batches after a seek that failed");
+            }
+        })
     }
 
-    /// Moves the inner iterator and begins a run there. Until all of that has succeeded, this iterator has ended.
+    /// Moves the inner iterator and begins a run there. Until both have succeeded, this iterator has ended.
     fn go_on(&mut self, go: impl FnOnce(&mut dyn DataSetIterator) -> Result<()>) -> Result<()> {
         let mut batches = self.inside.take(self.close_wait).ok_or_else(|| self.stuck())?;
         go(batches.get())?;
@@ -218,7 +228,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
 
     /// Statistics of the inner iterator, of the upload, and of the trainer that takes batches here: its waiting in
     /// `next` and in [`DeviceDataSet::wait`]. If the inner iterator has no [handle](DataSetIterator::stats_handle) and
-    /// is in `next`, this waits for it at most a second, and then returns those of the last call.
+    /// is in `next`, this waits for it for at most a second, and then returns its statistics from the last call.
     pub fn stats(&self) -> Stats {
         if self.figures.inside.stats().is_none() {
             self.read_inside();
@@ -226,7 +236,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.figures.stats()
     }
 
-    /// A handle with which any thread can read the statistics while this one works.
+    /// A handle with which any thread can read the statistics while this thread works.
     pub fn stats_handle(&self) -> StatsHandle {
         StatsHandle::new(&self.figures)
     }
@@ -237,13 +247,13 @@ impl<D: Device> DeviceDataSetIterator<D> {
     }
 
     /// The first bad records that were left out or replaced, by name. If the feeding thread is in `next` of the inner
-    /// iterator, this waits for it at most a second, and then returns those of the last call.
+    /// iterator, this waits for it for at most a second, and then returns the bad records of the last call.
     pub fn bad_records(&self) -> Vec<BadRecord> {
         self.read_inside();
         self.bad_records.lock().clone()
     }
 
-    /// Everything that is known of the run, to be saved as a page or as data.
+    /// A report with all information about the run, to be saved as a page or as data.
     pub fn report(&self) -> Report {
         Report::new(self.stats(), Vec::new(), self.bad_records())
     }
@@ -260,8 +270,8 @@ impl<D: Device> DeviceDataSetIterator<D> {
 /// How long reading statistics waits for the inner iterator.
 const FIGURES_WAIT: Duration = Duration::from_secs(1);
 
-/// Where the inner iterator is kept while nobody uses it. Whoever uses it takes it out and holds no lock meanwhile,
-/// because it runs user code.
+/// Where the inner iterator is kept while no thread uses it. A thread that uses it takes it out and holds no lock
+/// meanwhile, because the iterator runs user code.
 #[derive(Clone)]
 struct Inside(Sender<Box<dyn DataSetIterator>>, Receiver<Box<dyn DataSetIterator>>);
 

@@ -20,23 +20,24 @@ pub(super) struct Delivery {
     /// When the trainer asked, and when it got which batch.
     entered: Option<Tick>,
     given: Option<(Tick, u64)>,
-    /// What had been waited before the trainer waited for the first batch of an epoch, which has not come yet, in nanoseconds.
+    /// While the first batch of an epoch has not come yet: how long the trainer had waited in total before it waited
+    /// for this batch, in nanoseconds.
     edge: Option<u64>,
     batches_per_epoch: Option<u64>,
     repeatable: bool,
     fingerprint: Fingerprint,
     state: State,
-    /// The epoch has ended or failed: nothing more comes until a reset.
+    /// The epoch has ended or failed: no batch comes until a reset.
     done: bool,
     /// The epoch was taken to its end, so that the next batch belongs to the next epoch.
     ended: bool,
-    /// A batch of this epoch was asked for, perhaps before the state where it was resumed.
+    /// The trainer asked for a batch of this epoch, perhaps before the state at which it was resumed.
     begun: bool,
-    /// A batch was asked for since the last reset or seek.
+    /// The trainer asked for a batch since the last reset or seek.
     asked: bool,
     /// The last answer was `None`.
     silent: bool,
-    /// A seek or reset failed halfway: nothing comes until one succeeds.
+    /// A seek or reset failed halfway: no batch comes until one succeeds.
     lost: bool,
 }
 
@@ -67,7 +68,7 @@ impl Delivery {
         self.done
     }
 
-    /// The answer of `next` if nothing is left of the epoch: `None` ends a loop, and later calls get an error.
+    /// The answer of `next` if the epoch has no more batches: `None` ends a loop, and later calls get an error.
     pub(super) fn next_after_end(&mut self) -> Option<Result<DataSet>> {
         self.silent = !self.silent;
         (!self.silent).then(|| Err(Error::epoch_ended()))
@@ -80,7 +81,7 @@ impl Delivery {
         }
     }
 
-    /// The trainer asks for a batch: when that is.
+    /// The trainer asks for a batch; returns the time.
     pub(super) fn asked(&mut self) -> Tick {
         let now = self.clock.enter(&self.counters.trainer);
         self.entered = Some(now);
@@ -151,7 +152,7 @@ impl Delivery {
         Ok(DataSet::new(draft.freeze(taken_at), self.schema.clone(), self.counters.clone()))
     }
 
-    /// Whether nothing was asked for since the last reset or seek, so that an epoch begins here.
+    /// Whether the trainer has asked for nothing since the last reset or seek, so that an epoch begins here.
     pub(super) fn is_at_beginning(&self) -> bool {
         !self.asked && !self.lost
     }
@@ -200,10 +201,11 @@ impl Delivery {
         self.lost = false;
     }
 
-    /// Nothing more comes until a seek or reset succeeds.
+    /// Nothing more comes until a seek or reset succeeds: the next answer is an error, so that no loop takes it for an
+    /// epoch without batches.
     pub(super) fn fuse(&mut self) {
         self.done = true;
-        self.silent = false;
+        self.silent = true;
         self.lost = true;
     }
 
