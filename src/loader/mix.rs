@@ -21,11 +21,11 @@ pub(super) struct Readers {
 }
 
 impl Loader {
-    /// Loads several paths, detects the format of each, and draws their samples in proportion to weights;
-    /// [`ReaderSource::mix`](crate::source::ReaderSource::mix) says how. All sources must give the same tensors, by one list of
-    /// fields. If class names would be found in the data, list them in the field. Filters, splits and folds choose from
+    /// Loads several paths, detects the format of each, and draws their samples in proportion to weights; see
+    /// [`ReaderSource::mix`](crate::source::ReaderSource::mix). All sources must give the same tensors, from one list
+    /// of fields. If class names would be found in the data, list them in the field. Filters, splits and folds apply to
     /// each source. An epoch has as many samples as all sources together, unless
-    /// [`samples_per_epoch`](Self::samples_per_epoch) says otherwise; each source is read to its end across epochs.
+    /// [`samples_per_epoch`](Self::samples_per_epoch) is set; each source is read to its end across epochs.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -77,7 +77,8 @@ impl Loader {
                 return Err(Error::new(ErrorKind::Schema, message).at_path(sources[source].path()));
             }
         }
-        let all = all.into_iter().map(|reader| Arc::new(reader) as Arc<dyn RecordReader>).collect();
+        let paths: Vec<PathBuf> = sources.iter().map(|source| source.path().to_owned()).collect();
+        let all = all.into_iter().map(|reader| Arc::new(reader.of_sources(&paths)) as Arc<dyn RecordReader>).collect();
         Ok(Readers { all, parts })
     }
 
@@ -116,7 +117,7 @@ pub(super) fn parts_of(records: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
 }
 
 impl LoaderConfig {
-    /// What is wrong with the weights by themselves.
+    /// The fault of the weights by themselves.
     pub(super) fn mix_value_fault(&self) -> Option<String> {
         let is_weight = |weight: f64| weight.is_finite() && weight >= 0.0;
         if let Some((at, weight)) = self.mix.weights().enumerate().find(|(_, weight)| !is_weight(*weight)) {

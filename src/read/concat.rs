@@ -39,6 +39,8 @@ pub struct Concat {
     starts: Vec<u64>,
     /// The file of each part, if the parts are files of one data set.
     paths: Option<Arc<[PathBuf]>>,
+    /// A hash of the parts' file names, if they are sources that are mixed.
+    sources: Option<u64>,
 }
 
 impl fmt::Debug for Concat {
@@ -51,7 +53,7 @@ impl Concat {
     /// The records of `reader`.
     pub fn new(reader: impl RecordReader + 'static) -> Self {
         let starts = vec![0, reader.len()];
-        Self { parts: vec![Arc::new(reader)], starts, paths: None }
+        Self { parts: vec![Arc::new(reader)], starts, paths: None, sources: None }
     }
 
     /// The records of files, each read by one of `readers`. A record's name begins with that of its file, so that it keeps its
@@ -68,6 +70,11 @@ impl Concat {
         let all = readers
             .try_fold(Self::new(first), |all, (reader, path)| all.and(reader).map_err(|error| error.at_path(path)))?;
         Ok(Self { paths: Some(paths.into()), ..all })
+    }
+
+    /// The same records, from sources with these paths. Their file names tell sources in another order from these.
+    pub(crate) fn of_sources(self, paths: &[PathBuf]) -> Self {
+        Self { sources: Some(hash_names(paths)), ..self }
     }
 
     /// Adds the records of a further reader.
@@ -286,7 +293,8 @@ impl RecordReader for Concat {
             let count = part.count.unwrap_or(0);
             (names.with(part.names).with(count), sizes.with(part.sizes).with(count))
         });
-        let names = self.paths.as_ref().map_or(names, |paths| names.with(hash_names(paths)));
+        let files = self.paths.as_deref().map(hash_names).into_iter().chain(self.sources);
+        let names = files.fold(names, RandomKey::with);
         Fingerprint { count: Some(self.len()), names: names.bits(0), sizes: sizes.bits(0) }
     }
 }

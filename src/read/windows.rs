@@ -127,12 +127,12 @@ impl Windows {
         faults
     }
 
-    /// Whether its windows hold the same as those of `other`. `stride` and `part` only say which windows there are.
+    /// Whether its windows have the same content as those of `other`. `stride` and `part` only select windows.
     fn are_like(&self, other: &Self) -> bool {
         (self.length, self.horizon, &self.series) == (other.length, other.horizon, &other.series)
     }
 
-    /// What is wrong if a loader has these windows, and its fitted recipe was made for `fitted`.
+    /// The fault if a loader has these windows, and its fitted recipe was made for `fitted`.
     pub(crate) fn fault_with(&self, fitted: &Self) -> Option<String> {
         (!self.are_like(fitted)).then(|| {
             format!(
@@ -147,11 +147,11 @@ impl Windows {
         Self { length: 1, horizon: 0, stride: 1, ..self.clone() }
     }
 
-    /// Where windows begin among so many records. `groups` says which series each record belongs to.
+    /// The positions of windows among so many records. `groups` gives the series of each record.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for a series whose records do not follow one another, or where no series is as long as a window.
+    /// [`ErrorKind::Data`] for a series whose records are not adjacent, or if no series is as long as a window.
     pub(crate) fn placed(&self, records: u64, groups: Option<&[u64]>) -> Result<Placed> {
         let mut ends = Vec::new();
         if let Some(groups) = groups {
@@ -201,7 +201,7 @@ impl fmt::Display for Windows {
     }
 }
 
-/// A tensor of one record as it is in a window of so many records.
+/// A tensor of one record, as part of a window of so many records.
 ///
 /// # Errors
 ///
@@ -218,7 +218,7 @@ pub(crate) fn windowed_spec(spec: &TensorSpec, records: usize) -> Result<TensorS
     Ok(windowed)
 }
 
-/// Windows at their places.
+/// Windows with their positions.
 pub(crate) struct Placed {
     windows: Windows,
     /// The first window of each series that has windows, and the record where it begins.
@@ -260,7 +260,7 @@ pub(crate) struct Windowed {
     parts: Vec<Range<usize>>,
     /// One record's tensors.
     layout: Layout,
-    /// Whether a record may have other values in each window.
+    /// Whether a record may have different values in each window.
     is_random: bool,
     budget: MemoryBudget,
 }
@@ -268,22 +268,22 @@ pub(crate) struct Windowed {
 /// What a worker keeps of a job.
 #[derive(Default)]
 struct Worker {
-    /// The records of its windows. A record that two neighbouring windows share is there once.
+    /// The records of its windows. A record that two neighbouring windows share is in it once.
     records: Vec<u64>,
-    /// For each window, the place of its first record among them; the others follow.
+    /// For each window, the position of its first record among them; the others follow.
     starts: Vec<usize>,
-    /// The first place that was not read yet.
+    /// The first position that was not read yet.
     unread: usize,
-    /// The records that were decoded last. Each lies at its place modulo the number that is kept.
+    /// The records that were decoded last. Each is at its position modulo the number of records that are kept.
     rows: Vec<u64>,
-    /// The places of the records in `rows`: as many as a window has if windows share records, otherwise one.
+    /// The positions of the records in `rows`: as many as a window has if windows share records, otherwise one.
     held: Vec<usize>,
     /// The memory of `rows`.
     reservation: Option<Reservation>,
     scratch: Scratch,
 }
 
-/// The place of no record.
+/// A position that no record has.
 const NOWHERE: usize = usize::MAX;
 
 impl Worker {
@@ -328,7 +328,7 @@ impl Worker {
         true
     }
 
-    /// Makes room for one record of this layout; waits if necessary until others give memory back.
+    /// Makes room for one record of this layout; if necessary, waits until other users release memory.
     fn hold_one(&mut self, one: &Layout, budget: &MemoryBudget) -> Result<()> {
         let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
         reservation.grow_to(one.bytes().next_multiple_of(8) as u64, "a record of a window")?;
@@ -453,7 +453,11 @@ impl RecordReader for Windowed {
         let Fingerprint { count, names, sizes } = self.reader.fingerprint();
         let Windows { length, horizon, stride, part: (from, to), .. } = self.placed.windows;
         let key = RandomKey::new(names).with(count.unwrap_or(0)).with(length as u64).with(horizon as u64);
-        let key = key.with(stride as u64).with(from.to_bits()).with(to.to_bits());
+        let mut key = key.with(stride as u64).with(from.to_bits()).with(to.to_bits());
+        // Without a series, all windows follow from the numbers above.
+        if self.placed.windows.series.is_some() {
+            key = self.placed.runs.iter().fold(key, |key, (window, record)| key.with(*window).with(*record));
+        }
         Fingerprint { count: Some(self.len()), names: key.bits(0), sizes }
     }
 }
@@ -511,7 +515,7 @@ mod tests {
         assert_eq!((placed.count, placed.records(6)), (7, 6..10));
     }
 
-    /// Notes damage of each record, and panics behind the first.
+    /// Records damage for each record, and panics after the first one.
     struct PanicsOnce([TensorSpec; 1], AtomicBool);
 
     impl RecordReader for PanicsOnce {

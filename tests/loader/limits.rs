@@ -11,7 +11,7 @@ use ringfeed::error::Location;
 use ringfeed::field::{Category, Image, Numbers, Text};
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch};
+use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch, Windows};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::BadRecords;
 use ringfeed::source::{ReaderSource, StreamSource};
@@ -303,4 +303,34 @@ fn a_plan_refuses_the_fields_that_a_run_refuses() {
 fn a_wrong_address_of_metrics_is_told_what_is_allowed() {
     let error = ringfeed::LoaderConfig::from_json(r#"{"source": "fixtures/iris.csv", "metrics": true}"#).unwrap_err();
     assert!(error.message().contains("expected a port, such as 9184"), "{error}");
+}
+
+/// Each pair differs in one thing that decides what is at a position, though all counts are equal.
+#[test]
+fn a_state_of_other_sources_or_series_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let write = |name: &str, rows: Vec<String>| {
+        let path = folder.path().join(name);
+        std::fs::write(&path, rows.join("\n")).unwrap();
+        path
+    };
+    let header = || std::iter::once("id,a,b".to_owned());
+    let row = |first: u32| move |id: u32| format!("{},{},{}", first + id, u32::from(id >= 10), u32::from(id >= 20));
+    let [one, two] = [("one.csv", 0), ("two.csv", 100)]
+        .map(|(name, first)| write(name, header().chain((0..30).map(row(first))).collect()));
+    let id = |loader: Loader| loader.field("id", Numbers::i64()).shuffle(1).batch_size(5);
+    let mixed = |first: &PathBuf, second: &PathBuf| id(Loader::mix([(first, 1.0), (second, 3.0)]).unwrap());
+    let series = |name: &str| id(Loader::csv(&one)).windows(Windows::new(3, 0).series(name));
+    let pairs = [[mixed(&one, &two), mixed(&two, &one)], [series("a"), series("b")]];
+    for [ours, theirs] in pairs {
+        let state = ours.build().unwrap().next().unwrap().unwrap().state_after();
+        let batches = |loader: &Loader| {
+            let mut iterator = loader.build().unwrap();
+            iterator
+                .seek(&state)
+                .map(|()| iterator.map(|batch| batch.unwrap().sample_ids().to_vec()).collect::<Vec<_>>())
+        };
+        assert_eq!(batches(&theirs).unwrap_err().kind(), ErrorKind::Config);
+        assert!(!batches(&ours).unwrap().is_empty());
+    }
 }
