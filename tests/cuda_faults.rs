@@ -166,7 +166,7 @@ fn a_call_that_fails_once_is_an_error_in_its_place_at_most() {
         ("cuEventSynchronize", false),
         ("cuMemAllocAsync", true),
         ("cuMemFreeAsync", false),
-        ("cuMemAlloc_v2", true),
+        ("cuMemAlloc_v2", false),
         ("cuMemFree_v2", false),
         ("cuMemHostAlloc", false),
         ("cuMemFreeHost", false),
@@ -241,6 +241,27 @@ fn a_device_that_breaks_ends_every_wait_and_leaves_nothing() {
         }
     }
     fail(simulated, "", 0, 0);
+}
+
+#[test]
+fn what_is_kept_for_later_makes_room_where_the_driver_has_no_more() {
+    let Some((simulated, _one)) = driver() else { return };
+    simulated.configure("pools=0");
+    let device = CudaDevice::open(0).unwrap();
+    for call in ["cuMemHostAlloc", "cuMemHostRegister_v2"] {
+        drop(device.pages().allocate(4096).unwrap());
+        // It is kept as soon as another thread has taken it back. Until then, a refusal is one.
+        until(&format!("{call} is tried again"), || {
+            let pages = if call == "cuMemHostAlloc" { device.pages() } else { device.registered_pages() };
+            fail(simulated, call, 1, OUT_OF_MEMORY);
+            drop(pages.allocate(1 << 20).unwrap());
+            assert!(has_failed(simulated), "{call} was asked");
+            !pages.was_refused()
+        });
+    }
+    fail(simulated, "", 0, 0);
+    drop(device);
+    until("nothing is left", || alive(simulated) == 0);
 }
 
 /// Breaks a rule of CUDA, by the words that the simulated driver has for it.

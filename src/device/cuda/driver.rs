@@ -55,10 +55,10 @@ const CALLS: [&str; 33] = [
     "cuStreamWaitEvent",
 ];
 
-/// How many objects may wait to be given back.
+/// Maximum number of objects that wait to be given back.
 const GIVEN_BACK_LATER: usize = 64;
 
-/// How much memory is kept for later, at most.
+/// Maximum amount of memory that is kept for later.
 const KEPT: usize = 256 << 20;
 
 /// How long dropping a device's last handle waits for the device.
@@ -66,7 +66,7 @@ const CLOSE_WAIT: Duration = Duration::from_secs(10);
 
 /// Checks that the driver exists and answers.
 ///
-/// The bindings panic where a library or a function is missing, so that each is looked for here first.
+/// The bindings panic if a library or a function is missing, so this looks for each of them first.
 fn initialise() -> Result<()> {
     // SAFETY: the driver's library has no conditions for being loaded; the bindings load the same one.
     let load = |name: &&str| unsafe { libloading::Library::new(*name) }.ok();
@@ -123,16 +123,16 @@ pub struct Context {
     kernels: Vec<sys::CUfunction>,
     /// Whether memory can be allocated and freed in the order of a stream.
     has_pools: bool,
-    /// Objects for the thread that gives back what the driver may wait for, and at last the context. `None` while it
-    /// drops.
+    /// Sends objects to the thread that gives back what the driver may wait for, and finally the context. `None` while
+    /// it drops.
     loans: Option<Sender<Loan>>,
-    /// What that thread keeps.
+    /// The memory that this thread keeps.
     kept: Arc<Kept<Loan>>,
     /// Disconnected when that thread has ended.
     ended: Receiver<()>,
 }
 
-/// What the thread that gives objects back needs; it ends with the context.
+/// The state of the thread that gives objects back; it ends with the context.
 #[derive(Clone, Copy)]
 struct Primary {
     device: sys::CUdevice,
@@ -215,8 +215,8 @@ impl Context {
     ///
     /// # Safety
     ///
-    /// `params` must be laid out as the kernel's parameter, and what it points to must be the kernel's to use until it has
-    /// run.
+    /// `params` must be laid out as the kernel's parameter, and the memory that it points to must belong to the kernel
+    /// until it has run.
     pub(super) unsafe fn launch<P: Copy>(
         &self,
         index: usize,
@@ -237,24 +237,38 @@ impl Context {
 
     pub(super) fn allocate(self: &Arc<Self>, bytes: usize, stream: &Stream) -> Result<Memory> {
         let _current = self.enter()?;
-        let mut address = 0;
         // The driver can't allocate zero bytes.
         let bytes = bytes.max(1);
         if let Some(Loan::Device(memory)) = self.kept.take(Kind::Device, bytes) {
             return Ok(memory);
         }
-        let (taken, call) = if self.has_pools {
-            // SAFETY: the stream belongs to the current context; writes one address.
-            (unsafe { sys::cuMemAllocAsync(&raw mut address, bytes, stream.raw) }, "cuMemAllocAsync")
-        } else {
-            // SAFETY: writes one address.
-            (unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) }, "cuMemAlloc")
-        };
-        check(taken, call).map_err(|error| {
+        let allocated = self.with_room(|| {
+            let mut address = 0;
+            let (taken, call) = if self.has_pools {
+                // SAFETY: the stream belongs to the current context; writes one address.
+                (unsafe { sys::cuMemAllocAsync(&raw mut address, bytes, stream.raw) }, "cuMemAllocAsync")
+            } else {
+                // SAFETY: writes one address.
+                (unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) }, "cuMemAlloc")
+            };
+            check(taken, call).map(|()| Memory { address, bytes })
+        });
+        allocated.map_err(|error| {
             let message = format!("{bytes} bytes on cuda:{}: {}", self.ordinal, error.message());
             Error::new(ErrorKind::Device, message).with_source(error)
-        })?;
-        Ok(Memory { address, bytes })
+        })
+    }
+
+    /// Asks the driver for memory; if it refuses, asks again after freeing the memory that is kept for later.
+    fn with_room<T>(&self, ask: impl Fn() -> Result<T>) -> Result<T> {
+        ask().or_else(|refused| {
+            let kept = self.kept.take_all();
+            if kept.is_empty() {
+                return Err(refused);
+            }
+            kept.into_iter().for_each(|loan| self.primary.free(loan));
+            ask()
+        })
     }
 
     /// Frees the memory after the stream's work, or without memory pools after all work of the device. Does not wait.
@@ -277,7 +291,7 @@ impl Context {
         self.give_back(if self.has_pools { Loan::Pooled(memory) } else { Loan::Device(memory) });
     }
 
-    /// Gives an object back on a separate thread, so that whoever drops a batch or a ring does not wait for the device.
+    /// Gives an object back on a separate thread, so that dropping a batch or a ring does not wait for the device.
     fn give_back(&self, loan: Loan) {
         let left = match &self.loans {
             Some(loans) => loans.try_send(loan).err().map(TrySendError::into_inner),
@@ -296,9 +310,13 @@ impl Context {
             _ => {
                 let _current = self.enter()?;
                 let combined = if write_combined { sys::CU_MEMHOSTALLOC_WRITECOMBINED } else { 0 };
-                let (mut start, flags): (*mut c_void, _) = (null_mut(), sys::CU_MEMHOSTALLOC_PORTABLE | combined);
-                // SAFETY: writes one address.
-                check(unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, flags) }, "cuMemHostAlloc")?;
+                let flags = sys::CU_MEMHOSTALLOC_PORTABLE | combined;
+                let start = self.with_room(|| {
+                    let mut start: *mut c_void = null_mut();
+                    // SAFETY: writes one address.
+                    check(unsafe { sys::cuMemHostAlloc(&raw mut start, bytes, flags) }, "cuMemHostAlloc")?;
+                    Ok(start)
+                })?;
                 (start, Loan::Locked(Locked { address: start.expose_provenance(), bytes, write_combined }))
             }
         };
@@ -322,10 +340,12 @@ impl Context {
         let block = AnonymousPages.allocate(bytes)?;
         let (start, bytes) = (block.start(), block.len());
         let _current = self.enter()?;
-        // SAFETY: the range is whole pages of ours, which `registered` unlocks before it frees them.
-        let locked =
-            unsafe { sys::cuMemHostRegister_v2(start.as_ptr().cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE) };
-        check(locked, "cuMemHostRegister")?;
+        self.with_room(|| {
+            // SAFETY: the range is whole pages of ours, which `registered` unlocks before it frees them.
+            let locked =
+                unsafe { sys::cuMemHostRegister_v2(start.as_ptr().cast(), bytes, sys::CU_MEMHOSTREGISTER_PORTABLE) };
+            check(locked, "cuMemHostRegister")
+        })?;
         Ok(self.registered(block, bytes))
     }
 
@@ -369,7 +389,8 @@ impl Primary {
         names.iter().map(find).collect()
     }
 
-    /// Keeps what was given back until somebody needs as much, or frees it; both when all work of the device is done.
+    /// Keeps returned memory for the next request of a similar size, or frees it; both when all work of the device is
+    /// done.
     fn take_back(&self, loan: Loan, kept: &Kept<Loan>) {
         let freed = match self.settle() {
             Ok(()) if matches!(loan, Loan::Pooled(_)) => Some(loan),
@@ -392,8 +413,8 @@ impl Primary {
         check(unsafe { sys::cuCtxSynchronize() }, "cuCtxSynchronize")
     }
 
-    /// Frees memory that no work uses any more. Except for pooled memory, the driver first waits for all work of the device,
-    /// and every thread that makes an event or a copy meanwhile waits, too.
+    /// Frees memory that no work uses any more. Except for pooled memory, the driver first waits for all work of the
+    /// device. Meanwhile, every thread that makes an event or a copy waits, too.
     fn free(&self, loan: Loan) {
         let given = self.enter().and_then(|_current| match &loan {
             // SAFETY: allocated once, freed once; whoever used it gave it away, and that work is done.
@@ -432,7 +453,7 @@ impl Primary {
     }
 }
 
-/// A piece of device memory. Whoever has it gives it back with [`Context::free`].
+/// A piece of device memory. Its holder returns it with [`Context::free`].
 pub struct Memory {
     pub(super) address: sys::CUdeviceptr,
     pub(super) bytes: usize,
@@ -447,7 +468,7 @@ enum Loan {
     Registered(Block),
 }
 
-/// Page-locked memory of the driver's.
+/// Page-locked memory that the driver allocated.
 struct Locked {
     address: usize,
     bytes: usize,
@@ -519,7 +540,7 @@ impl Stream {
         Ok(Self { raw, context: context.clone(), is_ours: true })
     }
 
-    /// A stream that belongs to somebody else.
+    /// A stream that belongs to other code.
     pub(super) fn borrowed(context: &Arc<Context>, raw: *mut c_void) -> Self {
         Self { raw: raw.cast(), context: context.clone(), is_ours: false }
     }
@@ -553,7 +574,7 @@ impl Stream {
     ///
     /// # Safety
     ///
-    /// There are as many bytes at `to`; both must stay until the stream has done it, `from` unchanged.
+    /// There must be as many bytes at `to`. Both must stay in place until the stream has copied them, `from` unchanged.
     pub(super) unsafe fn copy_in(&self, from: &[u8], to: sys::CUdeviceptr) -> Result<()> {
         let _current = self.context.enter()?;
         // SAFETY: the caller's contract.
