@@ -151,33 +151,11 @@ pub mod inspect {
 
 /// File formats: those of Ringfeed, and the trait for a format of your own.
 pub mod formats {
-    pub use crate::read::TextLines;
-    pub use crate::read::csv::Csv;
     pub use crate::read::format::{
-        Check, Checks, Fields, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed,
+        Check, Checks, Fields, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed, types::*,
     };
-    #[cfg(feature = "parquet")]
-    pub use crate::read::{arrow::Arrow, parquet::Parquet};
     #[cfg(feature = "formats")]
-    pub use crate::read::{
-        audio::AudioFolder,
-        idx::Idx,
-        images::{FolderOptions, Images},
-        jsonl::Jsonl,
-        libsvm::Libsvm,
-        litdata::LitData,
-        mds::Mds,
-        npy::Npy,
-        npz::Npz,
-        raw::Raw,
-        safetensors::Safetensors,
-        sequence::CsvSequences,
-        sharded::ShardedOptions,
-        tar::Tar,
-        text_files::TextFiles,
-        tfrecord::TfRecord,
-        tokens::{TextTokens, Tokens},
-    };
+    pub use crate::read::{images::FolderOptions, sharded::ShardedOptions};
 }
 
 /// Guides: each page answers one question. Their examples are tests.

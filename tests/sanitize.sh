@@ -39,7 +39,7 @@ thread() {
         echo "ThreadSanitizer needs the standard library's source: rustup component add rust-src" >&2
         return 1
     fi
-    RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=0 exitcode=66" \
+    RUSTC_BOOTSTRAP=1 RUSTFLAGS="-Zsanitizer=thread" TSAN_OPTIONS="halt_on_error=0 exitcode=66 allocator_may_return_null=1" \
         cargo test -Zbuild-std --target "$(rustc -vV | sed -n 's/^host: //p')" --features "$features" \
         --target-dir target/thread --no-fail-fast "${threads[@]}"
 }

@@ -14,7 +14,7 @@ use crate::args::PackArgs;
 use crate::ending::Ending;
 use crate::output::{Report, lossy};
 use crate::progress::style;
-use crate::table::{count, figure, one_line, things};
+use crate::table::{count, duration, one_line, things};
 use crate::verify::INTERRUPTED;
 
 /// What was packed, or how far it came.
@@ -129,10 +129,10 @@ impl Report for Packed {
         let Manifest { records, skipped, bytes, shards, .. } = manifest;
         let shards = things(shards.len() as u64, "shard");
         let mut text = format!(
-            "{path}: {} in {shards} of {} bytes, {out} ({} s)\n",
+            "{path}: {} in {shards} of {} bytes, {out} ({})\n",
             things(*records, "record"),
             count(*bytes),
-            figure(self.seconds)
+            duration(self.seconds)
         );
         if *skipped > 0 {
             text += &format!("  {} left out, which verify names\n", things(*skipped, "bad record"));

@@ -98,6 +98,15 @@ pub(crate) fn count(number: u64) -> String {
     grouped
 }
 
+/// A time that a person waited for.
+pub(crate) fn duration(seconds: f64) -> String {
+    match seconds {
+        s if s >= 100.0 => format!("{s:.0} s"),
+        s if s >= 1.0 => format!("{s:.1} s"),
+        s => format!("{:.1} ms", 1e3 * s),
+    }
+}
+
 /// How many things of a name: `1 sample`, `2 samples`.
 pub(crate) fn things(number: u64, name: &str) -> String {
     let plural = match number {
@@ -138,6 +147,11 @@ mod tests {
         let expected = ["876.5", "5.84333", "150", "-0.000123457", "1.50000e300", "123456789", "inf", "0"];
         assert_eq!(shown.map(figure), expected);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn durations_have_a_unit_that_fits() {
+        assert_eq!([0.00792037, 0.5, 12.345, 1234.5].map(duration), ["7.9 ms", "500.0 ms", "12.3 s", "1234 s"]);
     }
 
     #[test]

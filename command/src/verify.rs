@@ -18,7 +18,7 @@ use crate::ending::Ending;
 use crate::loader::loader;
 use crate::output::{ErrorParts, Report, lossy};
 use crate::progress::style;
-use crate::table::{count, damages, figure, one_line, things};
+use crate::table::{count, damages, duration, one_line, things};
 
 /// The exit status of what a person stopped (Ctrl-C), as shells have it: 128 and the signal's number.
 pub(crate) const INTERRUPTED: u8 = 130;
@@ -126,13 +126,15 @@ impl Report for Verification {
     fn text(&self, _: usize) -> String {
         let path = one_line(&self.path);
         let Self { format, samples, bad_samples, .. } = self;
-        let mut text = match bad_samples {
-            0 => format!("{path}: {format}, {} read, none bad", things(*samples, "sample")),
-            bad => format!("{path}: {format}, {} read, {} bad", things(*samples, "sample"), count(*bad)),
+        let mut text = match (bad_samples, self.checked) {
+            (0, VerifiedPart::Form) => format!("{path}: {format}, {} read, none malformed", things(*samples, "sample")),
+            (0, _) => format!("{path}: {format}, {} read, none bad", things(*samples, "sample")),
+            (bad, _) => format!("{path}: {format}, {} read, {} bad", things(*samples, "sample"), count(*bad)),
         };
-        text += &format!(" ({} s)\n", figure(self.seconds));
+        text += &format!(" ({})\n", duration(self.seconds));
         if self.checked == VerifiedPart::Form && self.ok {
-            text += "  of each record, the number of fields and the text; what values a loader takes, a --config file says\n";
+            text += "  checked: the number of fields and the encoding of each record\n  not checked: whether a loader accepts the \
+                     values (`verify --config SETTINGS` checks that)\n";
         }
         for error in &self.bad {
             text += &format!("  {}\n", one_line(&error.to_string()));

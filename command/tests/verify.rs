@@ -387,7 +387,11 @@ fn a_person_reads_one_line_for_each_bad_sample() {
     assert!(output.stderr.is_empty());
     let output = run(&["verify", &fixture("iris.csv")]);
     let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains("150 samples read, none bad") && text.contains("what values a loader takes"), "{text}");
+    assert!(
+        text.contains("150 samples read, none malformed")
+            && text.contains("not checked: whether a loader accepts the values"),
+        "{text}"
+    );
     let empty = scratch.write("e.csv", "label,height\n3,1.5\n,1.6\n1,1.7\n");
     assert_eq!(good(&[&empty])["checked"], json!("form"));
     let settings = scratch.write("e.toml", "[[sources]]\nformat = \"csv\"\npath = \"e.csv\"\n");

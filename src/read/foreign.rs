@@ -1,8 +1,6 @@
 //! Recognises files of other formats by their first bytes, by their lines, and by their names. Otherwise other text
 //! could be read as CSV without a message.
 
-use std::path::Path;
-
 /// What a file is, and what to do with it.
 pub(super) struct Foreign {
     pub(super) what: &'static str,
@@ -11,6 +9,7 @@ pub(super) struct Foreign {
 
 const TABLE: &str = "write it as CSV, or as NPY if it holds numbers alone (pandas and pyarrow do), or feed its records from \
                      an iterator of your own";
+const COLUMNS: &str = "this program was built without Ringfeed's feature `parquet`, which reads it";
 const UNPACK: &str = "unpack it, and name what was in it";
 const OBJECTS: &str = "write it as CSV (pandas.read_json and to_csv), or feed its records from an iterator of your own";
 const JSON: &str = "write each record on a line of its own, as JSON Lines (`jq -c '.[]' old.json > new.jsonl`, or pandas.read_json and \
@@ -41,8 +40,8 @@ pub(super) fn utf_16(head: &[u8]) -> Option<&'static str> {
 
 /// How a file begins, whether text may begin so too, what the file is, and what to do with it.
 const BEGINNINGS: [(&[u8], bool, &str, &str); 20] = [
-    (b"PAR1", true, "a Parquet file", TABLE),
-    (b"ARROW1", true, "an Arrow file", TABLE),
+    (b"PAR1", true, "a Parquet file", COLUMNS),
+    (b"ARROW1", true, "an Arrow file", COLUMNS),
     (b"FEA1", true, "a Feather file", TABLE),
     (b"ORC", true, "an ORC file", TABLE),
     (b"Obj\x01", false, "an Avro file", TABLE),
@@ -64,9 +63,7 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 20] = [
 ];
 
 /// Endings of names, separated by blanks, what a file of such a name is, and what to do with it.
-const NAMES: [(&str, &str, &str); 14] = [
-    ("parquet pq", "a Parquet file", TABLE),
-    ("arrow arrows feather ipc", "an Arrow file", TABLE),
+const NAMES: [(&str, &str, &str); 12] = [
     ("orc", "an ORC file", TABLE),
     ("avro", "an Avro file", TABLE),
     ("h5 hdf5 hdf nc", "an HDF5 file", TENSORS),
@@ -74,7 +71,7 @@ const NAMES: [(&str, &str, &str); 14] = [
     ("db sqlite sqlite3", "a database", TABLE),
     ("xls xlsx ods", "a spreadsheet", TABLE),
     ("zip 7z rar bz2 xz lz4 tgz", "an archive or a compressed file", UNPACK),
-    ("json jsonl ndjson ipynb", "JSON, but not JSON Lines", JSON),
+    ("json ipynb", "JSON, but not JSON Lines", JSON),
     ("xml html htm svg", "XML or HTML", OBJECTS),
     (
         "yaml yml toml ini cfg",
@@ -84,10 +81,6 @@ const NAMES: [(&str, &str, &str); 14] = [
     ("md rst tex pdf log py rs c h cpp js sh", "text that is no table", TEXT),
     ("m4a aac opus aiff wma mp4 avi mov mkv webm", "a sound or video file", MEDIA),
 ];
-
-/// Endings of the names of files whose formats are left out of a build without the feature `formats`.
-const OF_FORMATS: &str = "npy npz safetensors idx tar jsonl ndjson tfrecord tfrecords svm libsvm mds bin raw jpg jpeg png gif bmp webp \
-                          tif tiff wav flac mp3 ogg";
 
 /// Number of lines that are looked at to recognise a text.
 const LINES: usize = 100;
@@ -127,17 +120,8 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
     None
 }
 
-/// What a file is by its name, if its format is left out of this build.
-pub(super) fn left_out(name: &str) -> Option<Foreign> {
-    let ending = Path::new(name).extension()?.to_str()?;
-    let is_left_out = !cfg!(feature = "formats") && OF_FORMATS.split_ascii_whitespace().any(|other| other == ending);
-    let advice = "its format needs Ringfeed's feature `formats`, with which this program was not built";
-    is_left_out.then_some(Foreign { what: "a file of arrays, archives, images or records", advice })
-}
-
-/// What a file is by its name, compressed or not.
-pub(super) fn by_name(name: &str) -> Option<Foreign> {
-    let ending = Path::new(name).extension()?.to_str()?;
+/// What a file is by the ending of its name.
+pub(super) fn by_name(ending: &str) -> Option<Foreign> {
     let (_, what, advice) = NAMES.iter().find(|(endings, ..)| endings.split(' ').any(|other| other == ending))?;
     Some(Foreign { what, advice })
 }

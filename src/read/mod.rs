@@ -107,8 +107,6 @@ pub use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{Extents, TensorSpec};
 use crate::storage::Needs;
 
-#[cfg(feature = "formats")]
-pub(crate) use audio::AudioFolder;
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, List, Meaning, Value, Visit, VisitColumn, find_field};
 pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};
@@ -132,29 +130,17 @@ pub(crate) use job::{caught_each, decode_each};
 #[cfg(feature = "formats")]
 pub use jsonl::JsonLines;
 #[cfg(feature = "formats")]
-pub(crate) use jsonl::Jsonl;
-#[cfg(feature = "formats")]
-pub(crate) use libsvm::Libsvm;
-#[cfg(feature = "formats")]
 pub use libsvm::{LibsvmOptions, SparseLines};
 pub use lines::{LineOptions, Lines, TextLines};
-#[cfg(feature = "formats")]
-pub(crate) use litdata::LitData;
-#[cfg(feature = "formats")]
-pub(crate) use mds::Mds;
 pub use memory::MemoryReader;
 #[cfg(feature = "formats")]
 pub(crate) use npy::{Npy, NpyOptions};
-#[cfg(feature = "formats")]
-pub(crate) use npz::Npz;
 pub(crate) use one::{CsvMemory, JsonMemory, OneJson, StructMemory};
 pub(crate) use outside::{Outside, OutsideCodec};
 pub(crate) use paths::{Paths, is_at, is_below, is_pattern, places};
 #[cfg(feature = "formats")]
 pub(crate) use raw::{Raw, RawOptions};
 pub(crate) use rolling::Rolling;
-#[cfg(feature = "formats")]
-pub(crate) use safetensors::Safetensors;
 pub use samples::{Array, SampleStream};
 pub(crate) use saved::SavedIndex;
 #[cfg(feature = "formats")]
@@ -165,17 +151,11 @@ pub(crate) use summary::FieldSummary;
 #[cfg(feature = "formats")]
 pub(crate) use tar::{MemberCount, Tar, TarOptions};
 #[cfg(feature = "formats")]
-pub(crate) use text_files::TextFiles;
-#[cfg(feature = "formats")]
-pub(crate) use tfrecord::TfRecord;
-#[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordOptions, TfRecords};
 #[cfg(feature = "formats")]
-pub(crate) use tokens::{TextTokens, TokenOptions, Tokens};
+pub(crate) use tokens::{TokenOptions, Tokens};
 pub use windows::Windows;
 pub(crate) use windows::{NO_GAPS, Windowed};
-#[cfg(feature = "parquet")]
-pub(crate) use {arrow::Arrow, parquet::Parquet};
 
 /// The memory of decoded records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -214,14 +194,14 @@ pub trait RecordReader: Send + Sync {
     fn tensors(&self) -> &[TensorSpec];
 
     /// Names the bytes that `samples` will be read from, if they can be requested before they are needed. By default
-    /// none: they are then read when they are needed. The planning thread calls this once for each batch, long before
-    /// its samples are read.
+    /// none; the bytes are then read when they are needed. The planning thread calls this once for each batch, long
+    /// before its samples are read.
     fn need(&self, samples: &[u64], needs: &mut Needs) {
         let _ = (samples, needs);
     }
 
     /// The lengths of record `sample` that vary from record to record. Called only if a tensor has such a dimension,
-    /// from several threads. Take them from an index or a header.
+    /// from several threads. Take the lengths from an index or a header.
     ///
     /// # Errors
     ///
@@ -261,7 +241,8 @@ pub trait RecordReader: Send + Sync {
     }
 
     /// Decodes all records of a job into their `rows`, one after another with `decode`. Workers call this. A reader
-    /// that wraps another one should call that one's method. A record that the job does not [pass](Job::advance) is a bad one.
+    /// that wraps another one should call that one's method. A record that the job does not [pass](Job::advance) is
+    /// bad.
     fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
         while let Some(nth) = job.advance() {
             job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
@@ -302,7 +283,7 @@ pub trait RecordReader: Send + Sync {
         None
     }
 
-    /// What tells this source from another or a changed one.
+    /// Identifies this source, so that another or a changed one is noticed.
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint { count: Some(self.len()), names: 0, sizes: 0 }
     }
@@ -316,7 +297,7 @@ pub trait RecordStream: Send {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] makes only this record bad: the next call reads the one after it. Any other kind ends the
+    /// [`ErrorKind::Data`] makes only this record bad: the next call reads the record after it. Any other kind ends the
     /// epoch.
     fn read(&mut self, record: &mut Record) -> Result<bool>;
 
@@ -324,10 +305,10 @@ pub trait RecordStream: Send {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if the source serves a single epoch.
+    /// [`ErrorKind::Unsupported`] if the source can be read for a single epoch only.
     fn rewind(&mut self) -> Result<()>;
 
-    /// Whether it can begin again. If not, the source serves a single epoch.
+    /// Whether it can begin again. If not, it can be read for a single epoch only.
     fn repeatable(&self) -> bool {
         true
     }
@@ -337,7 +318,7 @@ pub trait RecordStream: Send {
         None
     }
 
-    /// What tells this source from another or a changed one.
+    /// Identifies this source, so that another or a changed one is noticed.
     fn fingerprint(&self) -> Fingerprint {
         Fingerprint { count: self.known_len(), names: 0, sizes: 0 }
     }
@@ -397,7 +378,7 @@ pub struct Record {
 pub struct Sample {
     /// Index of the record in its source.
     pub id: u64,
-    /// Key of (seed, epoch, sample), and of the draw where an epoch draws a sample several times.
+    /// Key of (seed, epoch, sample), and of the draw if an epoch draws a sample several times.
     pub key: RandomKey,
 }
 
@@ -476,16 +457,15 @@ pub struct Scratch {
     buffers: Option<(TypeId, Box<dyn Any + Send>)>,
     /// The record's values, for each codec that needs all of them at once.
     staged: Vec<Staged>,
-    /// Damaged images that were loaded since the last look.
+    /// Damaged images that were loaded since the last call of `take_damage`.
     damage: DamageTally,
-    /// Scopes' arrays that had to spill since the last look.
+    /// Number of spilled arrays of scopes since the last call of `take_spilled`.
     spilled: u64,
     /// Time worked since the processor time was last read.
     worked: Duration,
 }
 
-/// Time that a thread works from one reading of its processor time to the next. The readings of a job cost less than 1
-/// us.
+/// Working time of a thread between two readings of its processor time. The readings of a job cost less than 1 us.
 const CPU_LOOK: Duration = Duration::from_micros(200);
 
 impl fmt::Debug for Scratch {
@@ -504,7 +484,7 @@ impl Scratch {
         self.buffers.as_mut().and_then(|(_, kept)| kept.downcast_mut()).expect("the type was checked or set above")
     }
 
-    /// Takes what is kept of a record out, to be given [back](Self::keep_staged) when the record is read.
+    /// Takes out what is kept of a record. [Give it back](Self::keep_staged) when the record is read.
     fn take_staged(&mut self) -> Vec<Staged> {
         std::mem::take(&mut self.staged)
     }
@@ -513,17 +493,17 @@ impl Scratch {
         self.staged = staged;
     }
 
-    /// Notes what was wrong with a loaded image.
+    /// Records the damage of a loaded image.
     pub(crate) fn note(&mut self, damages: Damages) {
         self.damage.add(damages);
     }
 
-    /// Adds what was noted in another scratch.
+    /// Adds the damage recorded in another scratch.
     pub(crate) fn note_all(&mut self, tally: DamageTally) {
         self.damage.add_all(tally);
     }
 
-    /// Notes how many arrays of scopes had to spill.
+    /// Counts arrays of scopes that had to spill.
     pub(crate) fn note_spilled(&mut self, arrays: u64) {
         self.spilled += arrays;
     }
@@ -552,7 +532,7 @@ impl Scratch {
         self.worked += time;
     }
 
-    /// Drops what a sample has noted whose decoding panicked, so that nobody took it. Called before a sample is decoded alone.
+    /// Drops the damage recorded for a sample whose decoding panicked. Called before a sample is decoded alone.
     pub(crate) fn forget_damage(&mut self) {
         self.damage = DamageTally::default();
     }

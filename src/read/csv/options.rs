@@ -39,7 +39,7 @@ pub struct CsvOptions {
     pub delimiter: Option<char>,
     /// Whether the first record holds the names of the columns.
     pub header: Header,
-    /// Records that begin with this character are skipped. Blank lines always are.
+    /// Records that begin with this character are skipped. Empty lines always are; a line of blanks is a record.
     pub comment: Option<char>,
     /// The character that quotes a field; doubled, it stands for itself (RFC 4180).
     pub quote: char,

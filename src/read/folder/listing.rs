@@ -50,7 +50,7 @@ impl PathList {
         (&self.bytes, self.ends.iter().map(len))
     }
 
-    /// Whether no file lies in a folder below the root.
+    /// Whether every file is directly in the root, not in a folder below it.
     pub(super) fn lie_in_root(&self) -> bool {
         !self.bytes.iter().any(|byte| std::path::is_separator(char::from(*byte)))
     }
@@ -207,7 +207,7 @@ impl Names {
     }
 }
 
-/// A folder, and when it was last changed before it was listed.
+/// A folder, and its last change before it was listed.
 #[derive(Debug, PartialEq)]
 pub(in crate::read) struct Stamp {
     pub(super) folder: PathBuf,
@@ -215,7 +215,7 @@ pub(in crate::read) struct Stamp {
 }
 
 impl Stamp {
-    /// Whether the folder was not changed since then. `path` is a buffer.
+    /// Whether the folder has not changed since then. `path` is a buffer.
     pub(super) fn is_current(&self, root: &Path, path: &mut PathBuf) -> bool {
         root.clone_into(path);
         path.push(&self.folder);
@@ -299,8 +299,7 @@ pub(super) fn by_class(root: &Path, wanted: Wanted) -> Result<Found> {
     for entry in entries(root, wanted)? {
         let (name, kind) = entry?;
         match kind {
-            // Without the class, those after it would silently get other numbers. Listing it says what it is.
-            Kind::Folder | Kind::DeadLink => classes.push(name),
+            Kind::Folder => classes.push(name),
             Kind::Wanted | Kind::Other => {
                 found.ignored += 1;
                 found.ignored_names.add(name);
@@ -378,8 +377,6 @@ pub(super) enum Kind {
     Wanted,
     Folder,
     HiddenFolder,
-    /// To nothing, from a name like those of folders.
-    DeadLink,
     Other,
 }
 
@@ -401,7 +398,6 @@ impl Kind {
             (EntryKind::File, false) if is_wanted => Self::Wanted,
             // Reading it says what it is: a pipe, or a link that leads nowhere.
             (EntryKind::Special | EntryKind::Nothing, false) if is_wanted => Self::Wanted,
-            (EntryKind::Nothing, false) if Path::new(&entry.name).extension().is_none() => Self::DeadLink,
             _ => Self::Other,
         }
     }
@@ -435,8 +431,8 @@ impl Folder {
         found
     }
 
-    /// Adds what lies in one folder. Returns the folders in it, sorted, so that of several links to a folder always the
-    /// same one is followed first.
+    /// Adds the content of one folder. Returns the folders in it, sorted, so that of several links to a folder always
+    /// the same one is followed first.
     fn add(&mut self, root: &Path, below: &Path, seen: &mut HashSet<Identity>, wanted: Wanted) -> Result<Vec<PathBuf>> {
         let mut folders = Vec::new();
         // Read before the listing: what changes meanwhile is listed again by the next run.
@@ -450,7 +446,7 @@ impl Folder {
             match kind {
                 Kind::Wanted => self.files.push(below.join(name)),
                 Kind::Folder => folders.push(below.join(name)),
-                Kind::DeadLink | Kind::Other => {
+                Kind::Other => {
                     self.ignored += 1;
                     self.ignored_names.add(below.join(name));
                 }

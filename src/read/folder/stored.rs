@@ -8,7 +8,7 @@ use crate::storage::Files;
 use super::Wanted;
 use super::listing::{self, Found, Kind, unicode_name};
 
-/// Deepest folders that are listed: deeper ones mean that the storage leads in circles.
+/// Deepest folders that are listed: if there are deeper ones, the storage has a cycle.
 const MOST_LEVELS: usize = 64;
 
 /// The files below `root`, and whether they have classes: if a subfolder contains files, each subfolder is a class. The
@@ -21,7 +21,7 @@ pub(in crate::read) fn list(files: &Files, root: &Path, wanted: Wanted) -> Resul
         match Kind::of(&entry, wanted) {
             Kind::Wanted => loose.push(PathBuf::from(entry.name)),
             Kind::Folder => classes.push(PathBuf::from(entry.name)),
-            Kind::DeadLink | Kind::Other => found.ignored += 1,
+            Kind::Other => found.ignored += 1,
             Kind::HiddenFolder => {}
         }
     }
@@ -67,7 +67,7 @@ fn files_below(files: &Files, root: &Path, class: &Path, wanted: Wanted, ignored
             match Kind::of(&entry, wanted) {
                 Kind::Wanted => own.push(folder.join(entry.name)),
                 Kind::Folder => open.push((folder.join(entry.name), level + 1)),
-                Kind::DeadLink | Kind::Other => *ignored += 1,
+                Kind::Other => *ignored += 1,
                 Kind::HiddenFolder => {}
             }
         }

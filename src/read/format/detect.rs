@@ -1,6 +1,7 @@
 //! Detects the format of a path: by content first, then by name.
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
@@ -14,11 +15,13 @@ use crate::read::paths::{files_at, is_pattern};
 use crate::storage::{EntryKind, Files, inflate_error, metadata};
 
 use super::any::AnyFormat;
+use super::table::missing_feature;
 
-/// How many files are opened at most: those of a folder whose names tell nothing, or those of a pattern until one can be read.
+/// How many files are opened at most: those of a folder whose names do not tell the format, or those of a pattern until
+/// one can be read.
 const OPENED_FILES: usize = 16;
 
-/// Finds out what lies at `path`; see [`Formats::detect`](super::Formats::detect).
+/// Detects the data at `path`; see [`Formats::detect`](super::Formats::detect).
 pub(super) fn detect(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
     if is_pattern(files, path) {
         return pattern(formats, files, path);
@@ -26,7 +29,7 @@ pub(super) fn detect(formats: &[AnyFormat], files: &Files, path: &Path) -> Resul
     known(formats, files, path, look(files, path)?)
 }
 
-/// The format of the first file of a pattern that can be read. Whether all of its files exist is seen when they are opened.
+/// The format of the first file of a pattern that can be read. Missing files are noticed when they are opened.
 fn pattern(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
     let found = files_at(files, path, &|_| true)?.files;
     let first = found.first().map_or(path, PathBuf::as_path);
@@ -41,10 +44,10 @@ fn pattern(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyForma
     known(formats, files, path, seen)
 }
 
-/// What is seen at a path before its format is known.
+/// What is found at a path before its format is known.
 enum Seen {
     Folder,
-    /// Its beginning, decompressed if it is compressed, and whether it is.
+    /// The beginning of the file, decompressed if it is compressed, and whether it is.
     File(Vec<u8>, bool),
 }
 
@@ -95,9 +98,14 @@ fn file(formats: &[AnyFormat], path: &Path, head: &[u8], is_packed: bool) -> Res
     let binary = binary_byte(head).filter(|_| !is_utf16);
     let is_text =
         binary.is_none() && std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
-    if let Some(Foreign { what, advice }) =
-        foreign::left_out(&name).or_else(|| foreign::by_content(head, is_text)).or_else(|| foreign::by_name(&name))
-    {
+    let ending = Path::new(&name).extension().and_then(OsStr::to_str).unwrap_or_default();
+    if let Some(feature) = missing_feature(ending) {
+        let message = format!(
+            "a file named .{ending} needs Ringfeed's feature `{feature}`, which this program was built without"
+        );
+        return Err(Error::new(ErrorKind::Format, message).at_path(path));
+    }
+    if let Some(Foreign { what, advice }) = foreign::by_content(head, is_text).or_else(|| foreign::by_name(ending)) {
         let message = format!("{what}, which Ringfeed does not read: {advice}");
         return Err(Error::new(ErrorKind::Format, message).at_path(path));
     }
@@ -132,7 +140,7 @@ fn file(formats: &[AnyFormat], path: &Path, head: &[u8], is_packed: bool) -> Res
     Err(Error::new(ErrorKind::Format, message).at_path(path))
 }
 
-/// What there is to choose from, for messages.
+/// The available formats, for messages.
 fn known_formats(formats: &[AnyFormat]) -> String {
     let titles: Vec<&str> = formats.iter().filter_map(|format| format.title()).collect();
     format!(
@@ -141,7 +149,7 @@ fn known_formats(formats: &[AnyFormat]) -> String {
     )
 }
 
-/// The first byte that no text holds: a NUL, and where the whole is not UTF-8 any other control character too.
+/// The first byte that can't be in a text: a NUL, or, if the whole is not UTF-8, any other control character.
 fn binary_byte(head: &[u8]) -> Option<usize> {
     // What is cut off at the end is no fault.
     let is_utf8 = std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
@@ -181,6 +189,18 @@ fn folder(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat
     match counts.iter().zip(formats).rev().max_by_key(|(count, _)| **count) {
         Some((count, format)) if *count > 0 => Ok(format.clone()),
         _ => {
+            let of_name = |name: &str| formats.iter().find(|format| format.has_name(&name.to_lowercase()));
+            if let Some((name, format)) = others.iter().find_map(|name| Some((name, of_name(name)?))) {
+                let ending = Path::new(name).extension().map(|ending| path.join("*").with_extension(ending));
+                let pattern =
+                    ending.map_or(String::new(), |pattern| format!(", or give a pattern such as {pattern:?}"));
+                let message = format!(
+                    "the folder holds files such as {name:?}, of which each may be a data set of its own; name one of them, or, \
+                     to read all as one, set format = {:?}{pattern}",
+                    format.name()
+                );
+                return Err(Error::new(ErrorKind::Config, message).at_path(path));
+            }
             let found = match others.len() {
                 0 => "the folder is empty".to_owned(),
                 count => {
@@ -222,6 +242,8 @@ mod tests {
         assert_eq!(detected("table", b"BMI,age\n1,2\n").unwrap(), "csv");
         assert_eq!(detected("a1a.csv", b"-1 3:1 11:1 14:0.5 # x\n+1 5:1 7:1\n0 1:1\n").unwrap(), "libsvm");
         assert_eq!(detected("a1a", b"1,3 qid:7 3:1 11:1\n2 qid:7 5:1e-3\nrubbish\n").unwrap(), "libsvm");
+        assert_eq!(detected("unlabelled.csv", b"1:0.5 3:2\n2:1 4:7\n").unwrap(), "libsvm");
+        assert_eq!(detected("hours.csv", b"opens\n8:30\n12:00\n").unwrap(), "csv");
     }
 
     #[test]
@@ -261,7 +283,7 @@ mod tests {
         assert!(message.contains("as JSON Lines") && !message.contains("CSV (pandas"), "{message}");
     }
 
-    /// A word of what the error says that a file is.
+    /// The word in the error that says what a file is.
     fn refused(name: &str, bytes: &[u8]) -> String {
         let error = detected(name, bytes).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Format);

@@ -36,6 +36,7 @@ pub(in crate::read) use opened::OpenOthers;
 pub use opened::{Open, Opened};
 pub use source::SourceConfig;
 pub use table::Formats;
+pub(crate) use table::types;
 
 pub(in crate::read) use default_fields::default_fields;
 pub(in crate::read) use many::open as open_parts;
@@ -288,8 +289,8 @@ pub trait Format: Send + Sync + 'static {
     }
 }
 
-/// What several formats say in the same words: that many samples should be taken at a time, that options of the same names
-/// say how files are reached and where what opening finds out is kept, and that one file is opened as a list of one.
+/// Common methods of several formats: many samples are taken at a time, options of the same names say how files are
+/// accessed and where the result of opening is saved, and one file is opened as a list of one.
 macro_rules! format_has {
     (small_samples) => {
         fn has_small_samples(&self) -> bool {
@@ -382,7 +383,7 @@ pub struct Foretold {
 }
 
 impl Foretold {
-    /// What an open source tells.
+    /// What an open source knows.
     pub(crate) fn of_opened(opened: Opened, at: &Open<'_>) -> Result<Self> {
         let readers = opened.readers("the format", at)?;
         let tensors = readers.iter().flat_map(|reader| reader.tensors().iter().cloned()).collect();
@@ -396,7 +397,7 @@ impl Foretold {
         })
     }
 
-    /// What an open reader tells.
+    /// What an open reader knows.
     pub(crate) fn of_reader(reader: Arc<dyn RecordReader>, held_bytes: u64) -> Self {
         Self {
             records: Some(reader.len()),
@@ -407,7 +408,7 @@ impl Foretold {
         }
     }
 
-    /// Records that are known by their numbers alone, and need not be opened.
+    /// Records that are known by their numbers alone, and do not need to be opened.
     pub(crate) fn numbered(records: u64, tensors: Vec<TensorSpec>, held_bytes: u64) -> Self {
         let reader: Arc<dyn RecordReader> = Arc::new(Numbered { records, tensors: tensors.clone() });
         Self {
@@ -419,13 +420,13 @@ impl Foretold {
         }
     }
 
-    /// What only reading tells.
+    /// What is only known after reading.
     pub(crate) fn unknown(tensors: Option<Vec<TensorSpec>>, why: String) -> Self {
         Self { tensors, unknown: Some(why), ..Self::default() }
     }
 }
 
-/// Stands for a reader that need not be opened: its records are known by their numbers.
+/// Replaces a reader that does not need to be opened: its records are known by their numbers.
 struct Numbered {
     records: u64,
     tensors: Vec<TensorSpec>,

@@ -2,90 +2,68 @@
 
 use std::sync::Arc;
 
-#[cfg(feature = "formats")]
-use crate::read::{
-    AudioFolder, CsvSequences, Idx, Images, Jsonl, Libsvm, LitData, Mds, Npy, Npz, Raw, Safetensors, Tar, TextFiles,
-    TextTokens, TfRecord, Tokens,
-};
-use crate::read::{Csv, TextLines};
-
 use crate::tree::not_allowed;
 
 use super::Format;
 use super::any::AnyFormat;
 
-/// The formats that each feature brings, by their names, and whether this build has it.
-const OF_FEATURES: [(&str, bool, &[&str]); 2] = [
-    (
-        "formats",
-        cfg!(feature = "formats"),
-        &[
-            "images",
-            "audio",
-            "tar",
-            "csv_sequences",
-            "idx",
-            "npy",
-            "npz",
-            "safetensors",
-            "tfrecord",
-            "mds",
-            "litdata",
-            "jsonl",
-            "libsvm",
-            "raw",
-            "tokens",
-            "text_files",
-            "text_tokens",
-        ],
-    ),
-    ("parquet", cfg!(feature = "parquet"), &["parquet", "arrow"]),
-];
-
-/// The formats that are asked before CSV whether a file is theirs.
-#[cfg(feature = "formats")]
-fn before_csv() -> Vec<AnyFormat> {
-    vec![
-        AnyFormat::new(Images),
-        AnyFormat::new(AudioFolder),
-        AnyFormat::new(Tar),
-        AnyFormat::new(CsvSequences),
-        AnyFormat::new(Idx),
-        AnyFormat::new(Npy),
-        AnyFormat::new(Npz),
-        AnyFormat::new(Safetensors),
-        #[cfg(feature = "parquet")]
-        AnyFormat::new(crate::read::Parquet),
-        #[cfg(feature = "parquet")]
-        AnyFormat::new(crate::read::Arrow),
-        AnyFormat::new(TfRecord),
-        AnyFormat::new(Mds),
-        AnyFormat::new(LitData),
-        AnyFormat::new(Jsonl),
-        AnyFormat::new(Libsvm),
-    ]
+/// A line of the table, in every build.
+struct BuiltIn {
+    name: &'static str,
+    /// The feature that includes the format, and whether this build has it.
+    feature: Option<(&'static str, bool)>,
+    /// Endings of the names of its files, separated by blanks.
+    endings: &'static str,
 }
 
-/// The formats after CSV.
-#[cfg(feature = "formats")]
-fn after_csv() -> Vec<AnyFormat> {
-    vec![
-        AnyFormat::new(Raw),
-        AnyFormat::new(Tokens),
-        AnyFormat::new(TextLines),
-        AnyFormat::new(TextFiles),
-        AnyFormat::new(TextTokens),
-    ]
+macro_rules! table {
+    ($($name:literal $(of $feature:literal)?: $endings:literal, $($type:ident)::+;)+) => {
+        const TABLE: &[BuiltIn] = &[$(BuiltIn {
+            name: $name,
+            feature: [$(Some(($feature, cfg!(feature = $feature))),)? None][0],
+            endings: $endings,
+        }),+];
+
+        fn built_in() -> Vec<AnyFormat> {
+            vec![$(#[cfg(all($(feature = $feature)?))] AnyFormat::new(crate::read::$($type)::+)),+]
+        }
+
+        /// Their types.
+        pub(crate) mod types {
+            $(#[cfg(all($(feature = $feature)?))] pub use crate::read::$($type)::+;)+
+        }
+    };
 }
 
-#[cfg(not(feature = "formats"))]
-fn before_csv() -> Vec<AnyFormat> {
-    Vec::new()
+// In the order in which they are asked whether a file is theirs; CSV last.
+table! {
+    "images" of "formats": "jpg jpeg png gif bmp webp tif tiff", images::Images;
+    "audio" of "formats": "wav flac mp3 ogg", audio::AudioFolder;
+    "tar" of "formats": "tar", tar::Tar;
+    "csv_sequences" of "formats": "", sequence::CsvSequences;
+    "idx" of "formats": "idx", idx::Idx;
+    "npy" of "formats": "npy", npy::Npy;
+    "npz" of "formats": "npz", npz::Npz;
+    "safetensors" of "formats": "safetensors", safetensors::Safetensors;
+    "parquet" of "parquet": "parquet pq", parquet::Parquet;
+    "arrow" of "parquet": "arrow arrows feather ipc", arrow::Arrow;
+    "tfrecord" of "formats": "tfrecord tfrecords", tfrecord::TfRecord;
+    "mds" of "formats": "mds", mds::Mds;
+    "litdata" of "formats": "", litdata::LitData;
+    "jsonl" of "formats": "jsonl ndjson", jsonl::Jsonl;
+    "libsvm" of "formats": "svm svmlight libsvm", libsvm::Libsvm;
+    "csv": "csv tsv", csv::Csv;
+    "raw" of "formats": "raw", raw::Raw;
+    "tokens" of "formats": "bin", tokens::Tokens;
+    "text": "txt", lines::TextLines;
+    "text_files" of "formats": "", text_files::TextFiles;
+    "text_tokens" of "formats": "", tokens::TextTokens;
 }
 
-#[cfg(not(feature = "formats"))]
-fn after_csv() -> Vec<AnyFormat> {
-    vec![AnyFormat::new(TextLines)]
+/// The feature that includes the format of files with this ending, if this build lacks it.
+pub(in crate::read) fn missing_feature(ending: &str) -> Option<&'static str> {
+    let mut formats = TABLE.iter().filter(|format| format.endings.split(' ').any(|other| other == ending));
+    formats.find_map(|format| format.feature.filter(|(_, is_there)| !is_there)).map(|(feature, _)| feature)
 }
 
 /// The known formats: the built-in ones and your own. A clone is cheap.
@@ -101,10 +79,11 @@ impl Default for Formats {
 impl Formats {
     /// The built-in formats. Files are recognised in this order.
     pub fn new() -> Self {
-        Self([before_csv(), vec![AnyFormat::new(Csv)], after_csv()].concat().into())
+        Self(built_in().into())
     }
 
-    /// Adds a format, which is asked first whether a file is its own. It replaces a format with the same name.
+    /// Adds a format. It is asked before all others whether a file is its own, and replaces a format with the same
+    /// name.
     #[must_use]
     pub fn with<F: Format>(self, format: F) -> Self {
         let others = self.0.iter().filter(|other| other.name() != F::NAME).cloned();
@@ -121,12 +100,12 @@ impl Formats {
         self.all().iter().filter_map(|format| format.title())
     }
 
-    /// What is wrong with a name that no format has.
+    /// The error for a name that no format has.
     pub(super) fn unknown(&self, name: &str) -> String {
-        let mut features = OF_FEATURES.iter().filter(|(_, is_there, names)| !is_there && names.contains(&name));
-        match features.next() {
-            Some((feature, ..)) => format!("the format `{name}` needs Ringfeed's feature `{feature}`"),
-            None => not_allowed(name, &self.names()),
+        let built_in = TABLE.iter().find(|format| format.name == name);
+        match built_in.and_then(|format| format.feature) {
+            Some((feature, false)) => format!("the format `{name}` needs Ringfeed's feature `{feature}`"),
+            _ => not_allowed(name, &self.names()),
         }
     }
 
@@ -144,12 +123,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn each_format_is_in_every_build_or_brought_by_a_feature() {
-        let brought = OF_FEATURES.iter().filter(|(_, is_there, _)| *is_there).flat_map(|(.., names)| names.iter());
-        let mut expected: Vec<&str> = brought.copied().chain(["csv", "text"]).collect();
-        let mut names = Formats::new().names();
-        expected.sort_unstable();
-        names.sort_unstable();
-        assert_eq!(names, expected);
+    fn the_table_has_the_names_of_the_formats() {
+        let is_there = |format: &&BuiltIn| format.feature.is_none_or(|(_, is_there)| is_there);
+        let expected: Vec<&str> = TABLE.iter().filter(is_there).map(|format| format.name).collect();
+        assert_eq!(Formats::new().names(), expected);
     }
 }
