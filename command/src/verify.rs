@@ -93,7 +93,7 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats, ending: &Ending) -> Resu
     };
     bar.finish_and_clear();
     let ok = report.is_ok();
-    let VerifyReport { checked, samples, bad_samples, bad, damaged, damage, ended_by } = report;
+    let VerifyReport { checked, samples, bad_samples, bad, damaged, damage, ended_by, .. } = report;
     let seconds = begin.elapsed().as_secs_f64();
     let path = lossy(&path);
     Ok(Verification { path, format, checked, samples, bad_samples, bad, damaged, damage, ended_by, ok, seconds })

@@ -38,7 +38,9 @@ fn run(
     let tell = |_: Python<'_>| {
         let progress = said.progress.lock().unwrap_or_else(PoisonError::into_inner).take();
         match (progress, &on_progress) {
-            (Some(VerifyProgress { samples, bad, total }), Some(tell)) => tell.call1((samples, bad, total)).map(drop),
+            (Some(VerifyProgress { samples, bad, total, .. }), Some(tell)) => {
+                tell.call1((samples, bad, total)).map(drop)
+            }
             _ => Ok(()),
         }
     };

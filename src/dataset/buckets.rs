@@ -45,6 +45,7 @@ pub struct Buckets {
 /// What to do with samples that are longer than the last bucket's bound.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Beyond {
     /// The first longer sample is an error when the source is opened.
     #[default]

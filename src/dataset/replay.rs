@@ -190,6 +190,7 @@ impl DataSetIterator for Replay {
 /// The speed of the trainer, and its speed if it never waited and had the machine to itself. `Display` prints a
 /// sentence.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Headspace {
     /// Samples per second with the loader.
     pub samples_per_second: f64,

@@ -10,6 +10,7 @@ use super::policy::BadRecords;
 
 /// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct BadRecord {
     /// The epoch in which it was first found, from 0.
     pub epoch: u64,

@@ -39,6 +39,7 @@ pub enum VerifiedPart {
 /// Every bad sample of a source. If the source has several files, a file that can't be opened counts as one bad sample,
 /// but not as a sample that was read.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct VerifyReport {
     /// The part of each sample that was checked.
     pub checked: VerifiedPart,
@@ -82,6 +83,7 @@ impl VerifyReport {
 
 /// Progress of a verification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct VerifyProgress {
     /// Samples read so far.
     pub samples: u64,

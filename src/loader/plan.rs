@@ -24,6 +24,7 @@ use super::own::Own;
 /// The plan of a run of a [`Loader`], as far as it is known without decoding data. Unknown values are `None`, and
 /// `unknown` says why.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct RunPlan {
     /// The sources.
     pub sources: Vec<PlannedSource>,
@@ -144,6 +145,7 @@ impl RunPlan {
 
 /// One source of a [`RunPlan`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PlannedSource {
     /// Name of its format in settings.
     pub format: &'static str,
@@ -165,6 +167,7 @@ fn all_lossy<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S
 
 /// One tensor of a [`RunPlan`].
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct PlannedTensor {
     /// Its name.
     pub name: String,

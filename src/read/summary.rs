@@ -9,6 +9,7 @@ use crate::filter::order;
 /// largest integer are exact. The sum and the mean are f64; integers are summed exactly, and the sum is rounded once. In
 /// JSON, which has no such numbers, infinities are `"inf"` and `"-inf"`, and NaN is `"nan"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FieldSummary {
     /// Column or tensor name.
     pub name: String,

@@ -5,6 +5,7 @@ use crate::memory::{MemoryBudget, PageSource};
 /// What to do when a batch needs more memory than the budget has left, or gets no slot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Overflow {
     /// A named error in the batch's place. The default.
     #[default]
@@ -27,6 +28,7 @@ pub(crate) struct RingConfig {
 
 /// Statistics of the ring at one moment.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct RingStats {
     /// Number of slots.
     pub slots: usize,

@@ -114,6 +114,7 @@ fn rate(samples: u64, busy_seconds: f64, threads: usize) -> f64 {
 
 /// The statistics of the trainer: the caller of `next`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TrainerStats {
     /// Batches that it received.
     pub batches: u64,
@@ -187,6 +188,7 @@ impl TrainerStats {
 
 /// The statistics of the worker threads, over all their work.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct WorkerStats {
     /// Number of workers now; 0 without prefetch.
     pub threads: usize,
@@ -244,6 +246,7 @@ impl WorkerStats {
 
 /// The statistics of the batches between workers and trainer, over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct QueueStats {
     /// Number of finished batches that may wait for the trainer.
     pub prefetch: usize,
@@ -330,6 +333,7 @@ impl QueueStats {
 
 /// How long reading took while a certain number of jobs read at the same time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ReadStats {
     /// Number of jobs that read at the same time, as a mean over samples.
     pub jobs: f64,
@@ -356,6 +360,7 @@ impl ReadStats {
 
 /// A sample that took long.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct SlowSample {
     /// Its index in the source.
     pub sample: u64,

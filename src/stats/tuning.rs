@@ -3,6 +3,7 @@ use serde::Serialize;
 /// The results of automatic tuning. The current numbers are [`WorkerStats::threads`](super::WorkerStats::threads) and
 /// [`QueueStats::prefetch`](super::QueueStats::prefetch).
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Tuning {
     /// Whether the number of workers is tuned.
     pub workers: bool,

@@ -4,6 +4,7 @@ use super::{Times, less};
 
 /// The statistics of an upload stage, over all its devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct UploadStats {
     /// Batches whose copies were started.
     pub batches: u64,

@@ -108,6 +108,7 @@ pub trait Storage: Send + Sync {
 
 /// An entry of a folder of a [`Storage`].
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[non_exhaustive]
 pub enum Entry {
     /// A file of this name.
     File(OsString),

@@ -93,7 +93,7 @@ fn naive(tokens: &[u32], window: usize, targets: TokenTargets, end: Option<u32>)
         let predicted = |index: usize| match targets {
             TokenTargets::Shifted => same(index, index + 1),
             TokenTargets::Inside => index > 0 && same(index - 1, index),
-            TokenTargets::None => of(index).is_some(),
+            _ => of(index).is_some(),
         };
         row.push((0..len).map(|index| predicted(index).into()).collect());
     }

@@ -9,6 +9,7 @@ use super::super::settle::BadRecord;
 
 /// A run between two points in time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Moment {
     /// End of this interval, in seconds since the iterator was made.
     pub seconds: f64,
@@ -33,6 +34,7 @@ pub struct Moment {
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 #[derive(Clone, Debug, Serialize)]
+#[non_exhaustive]
 pub struct Report {
     /// What limits the run.
     pub verdict: Verdict,

@@ -55,7 +55,7 @@ const EXTENSION: [&str; 2] = ["ARROW:extension:name", "ARROW:extension:metadata"
 
 /// A column as it must be in every file: `field`, decoded to this type.
 pub(crate) fn column(field: &Field, kind: DataType) -> Field {
-    let notes = EXTENSION.iter().filter_map(|key| Some(((*key).to_owned(), field.metadata().get(*key)?.clone())));
+    let notes = EXTENSION.iter().filter_map(|key| Some(((*key).to_owned(), field.metadata().get(key)?.clone())));
     Field::new(field.name(), kind, true).with_metadata(notes.collect::<BTreeMap<_, _>>())
 }
 

@@ -205,6 +205,7 @@ impl fmt::Display for ColumnRef {
 /// What to do with a text or a list that is longer than its tensor.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Longer {
     /// The record is bad.
     #[default]

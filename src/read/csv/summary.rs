@@ -21,6 +21,7 @@ use super::wanted::usual_label;
 
 /// What `inspect` reports about a CSV file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct CsvSummary {
     /// The file.
     pub path: PathBuf,

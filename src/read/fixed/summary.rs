@@ -10,6 +10,7 @@ use super::{FixedRecords, StoredType};
 
 /// What `inspect` reports about a file of arrays: IDX, NPY or raw.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ArraySummary {
     /// The file.
     pub path: PathBuf,

@@ -158,6 +158,7 @@ pub enum Details {
 
 /// Files or members that are not read: how many, and the first ones.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct NamedCount {
     /// Their number.
     #[serde(rename = "ignored")]
@@ -169,6 +170,7 @@ pub struct NamedCount {
 
 /// A file of arrays, and its number of records.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ArrayFile {
     /// Its name.
     pub name: String,

@@ -39,6 +39,7 @@ pub(super) fn is_image_name(path: &Path) -> bool {
 
 /// Where the class of an image file comes from.
 #[derive(Clone, Copy, Default)]
+#[non_exhaustive]
 pub enum ImageLabels<'a> {
     /// The name of its folder: the first one below the root, or, in a list of paths, the folder that holds the file.
     /// The default.

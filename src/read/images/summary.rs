@@ -15,6 +15,7 @@ use crate::storage::read_file;
 
 /// What `inspect` reports about one image file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct ImageSummary {
     /// `jpeg`, `png`, `webp`, `bmp`, `gif`, `tiff` or `pnm`, by the file's content.
     pub format: &'static str,
@@ -83,6 +84,7 @@ pub fn summarise_image(path: impl AsRef<Path>) -> Result<ImageSummary> {
 
 /// A class and how many files it has.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ClassCount {
     /// The class name.
     pub name: String,
@@ -92,6 +94,7 @@ pub struct ClassCount {
 
 /// A format and how many files have its extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct FormatCount {
     /// `jpeg`, `png`, `webp`, `bmp`, `gif`, `tiff` or `pnm`; of sounds `wav`, `flac`, `mp3` or `ogg`.
     pub format: &'static str,
@@ -101,6 +104,7 @@ pub struct FormatCount {
 
 /// An image file as a record.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct ImageRecord {
     /// The file.
     pub path: PathBuf,
@@ -110,6 +114,7 @@ pub struct ImageRecord {
 
 /// What `inspect` reports about an image folder. No file is opened.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct FolderSummary {
     /// Image files.
     pub records: u64,

@@ -46,6 +46,7 @@ impl Default for SequenceOptions {
 /// Which steps of a sequence have a label.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum SequenceLabel {
     /// Each step: labels are `[steps, ...]` and have a mask.
     #[default]
@@ -59,6 +60,7 @@ pub enum SequenceLabel {
 /// How the steps of features and labels are aligned.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Align {
     /// Both must have the same number of steps.
     #[default]
@@ -72,6 +74,7 @@ pub enum Align {
 /// What to do with sequences of one reader that have no partner in the other.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Unpaired {
     /// Opening is an error.
     #[default]

@@ -13,6 +13,7 @@ use super::source::{self, csv_files};
 
 /// What `inspect` reports about a folder of CSV files with one sequence each.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct SequenceSummary {
     /// The folder.
     pub path: PathBuf,
@@ -38,6 +39,7 @@ pub struct SequenceSummary {
 
 /// A file as a sequence.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct SequenceRecord {
     /// The file.
     pub path: PathBuf,

@@ -19,6 +19,7 @@ use super::{TarReader, paths};
 
 /// Members of samples with the same extension.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct MemberCount {
     /// The part of their names after the first dot, in lower case.
     pub extension: String,
@@ -30,6 +31,7 @@ pub struct MemberCount {
 
 /// A sample in an archive.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct TarRecord {
     /// The archive.
     pub path: PathBuf,
@@ -41,6 +43,7 @@ pub struct TarRecord {
 
 /// What `inspect` reports about tar archives, from their headers and classes.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct TarSummary {
     /// Samples.
     pub records: u64,

@@ -80,6 +80,7 @@ pub enum TokenPacking {
 /// What the model should predict, and the tensors for it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum TokenTargets {
     /// `inputs` and `targets`, both `[window]`: target `i` is the token after input `i`. With documents, the mask is
     /// `targets_mask` `[window]`.

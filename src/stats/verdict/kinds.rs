@@ -45,6 +45,7 @@ pub enum Limit {
 
 /// A setting that could be changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct Change {
     /// `workers`, `prefetch`, `hold` or `shield`.
     pub setting: &'static str,
@@ -55,6 +56,7 @@ pub struct Change {
 /// What limits a run, with evidence and advice: see [`Stats::verdict`](crate::stats::Stats::verdict). `Display` writes
 /// it as one sentence.
 #[derive(Clone, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct Verdict {
     /// The limit.
     pub limit: Limit,

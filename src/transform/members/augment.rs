@@ -10,6 +10,7 @@ use super::Operation;
 /// kind. They are independent of the batch.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
+#[non_exhaustive]
 pub enum NumberAugment {
     /// [`Operation::Noise`].
     Noise {

@@ -22,18 +22,18 @@
 //! # The way through
 //!
 //! 1. [`header`]: sizes, tables and the beginning of the data. Files that this decoder does not support are refused
-//!   here.
+//!    here.
 //! 2. [`huffman`]: tables that turn the next bits into symbols. They are kept from image to image if the next file has
-//!   the same tables.
+//!    the same tables.
 //! 3. [`scan`]: the data is copied into one piece, without the bytes of markers and stuffing. Then 64 bits can be read
-//!   at once, at any position.
+//!    at once, at any position.
 //! 4. [`area`]: which blocks the region needs. Colour is interpolated, so a region needs its neighbours, too.
 //! 5. [`walk`] goes from MCU to MCU, and [`entropy`] through the blocks. The needed blocks are decoded; the others are
-//!   skipped, several symbols at a time, except for their mean values. The walk ends with the last MCU that is needed.
-//!   In a file that was decoded before, it begins near the first one.
+//!    skipped, several symbols at a time, except for their mean values. The walk ends with the last MCU that is needed.
+//!    In a file that was decoded before, it begins near the first one.
 //! 6. [`picture`]: after each row of MCUs, coefficients become samples (the inverse DCT), colour is interpolated to the
-//!   size of the luma, and both become red, green and blue. [`kernels`] chooses between the [`portable`] code and the
-//!   code for AVX2. (There is no code for NEON: on ARM, the library, which has it, decodes everything.)
+//!    size of the luma, and both become red, green and blue. [`kernels`] chooses between the [`portable`] code and the
+//!    code for AVX2. (There is no code for NEON: on ARM, the library, which has it, decodes everything.)
 //!
 //! # What makes it fast
 //!

@@ -10,8 +10,8 @@
 //! 1. [`input`] finds markers, segments and the data between restart markers, and continues if they are out of order.
 //! 2. [`frame`] takes the content of the segments: sizes, sampling, tables, and the coefficients of a scan.
 //! 3. [`entropy`] decodes the blocks of a scan with the codes in [`huffman`], or [`arithmetic`] does this with codes of
-//!   the other kind. Bits that are not a code count as zero. Data that ends early continues with zeros up to the end of
-//!   its MCU, and the blocks after it stay unchanged.
+//!    the other kind. Bits that are not a code count as zero. Data that ends early continues with zeros up to the end of
+//!    its MCU, and the blocks after it stay unchanged.
 //! 4. [`output`] turns coefficients into samples and pixels. The coefficients of the whole image are kept only if there is
 //!    more than one scan.
 
