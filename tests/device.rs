@@ -364,7 +364,7 @@ fn a_run_goes_on_from_a_state_in_the_middle() {
 
     let wrong = ringfeed::order::State::new(1);
     assert_eq!(uploaded.seek(&wrong).unwrap_err().kind(), ErrorKind::Config);
-    assert!(uploaded.next().is_none());
+    assert_eq!(uploaded.next().unwrap().unwrap_err().kind(), ErrorKind::Ended);
     uploaded.seek(&states[6]).unwrap();
     assert_eq!(uploaded.map(|batch| xs_of(&batch.unwrap())).collect::<Vec<_>>(), rest);
 }
@@ -448,7 +448,7 @@ fn a_loader_that_hangs_does_not_keep_a_drop_waiting() {
     gate.until_reached();
     assert_eq!(xs_of(&uploaded.next().unwrap().unwrap()), range(10, 20));
     assert_eq!(uploaded.reset().unwrap_err().kind(), ErrorKind::TimedOut);
-    assert!(uploaded.next().is_none());
+    assert_eq!(uploaded.next().unwrap().unwrap_err().kind(), ErrorKind::Ended);
     drop(uploaded);
     gate.open();
 }
