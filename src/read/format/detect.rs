@@ -310,11 +310,11 @@ mod tests {
             ("page.csv", "\n<!DOCTYPE html>\n<html>404</html>", "HTML"),
             ("big.csv", "version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n", "Git LFS"),
             #[cfg(not(feature = "parquet"))]
-            ("table.parquet", "PAR1", "Parquet"),
+            ("table.parquet", "PAR1", "feature `parquet`"),
             #[cfg(not(feature = "parquet"))]
-            ("table", "PAR1\x15\x04\x15PAR1\0", "Parquet"),
+            ("table", "PAR1\x15\x04\x15PAR1\0", "feature `parquet`"),
             #[cfg(not(feature = "parquet"))]
-            ("table", "ARROW1\0\0", "Arrow"),
+            ("table", "ARROW1\0\0", "feature `parquet`"),
             ("deep.h5", "", "HDF5"),
             ("model.pt", "PK\x03\x04\0", "zip archive"),
         ] {
