@@ -13,7 +13,7 @@ pub(crate) fn compare(one: &[u8], other: &[u8]) -> Ordering {
     ones.place.cmp(&others.place).then_with(|| ones.padded(most).cmp(others.padded(most)))
 }
 
-/// The digits from the first one that is not 0; one of them may be the point.
+/// The digits from the first one that is not 0; there may be a point among them.
 #[derive(Clone, Copy)]
 struct Digits<'a> {
     digits: &'a [u8],

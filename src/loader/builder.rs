@@ -147,13 +147,14 @@ impl Loader {
     /// Uses only samples whose fields fulfil a condition. Splits and folds are made of these samples. Names are fields
     /// of the first source, or tensors that are made of one field. Values are numbers, `inf` and `-inf`, texts in
     /// quotes, or `missing`. A field is `missing` if it has no value, or is null, NaN or blank text. In a CSV file, the
-    /// `missing_tokens` are `missing`, too (`NA` is one by default). A missing field is neither equal nor unequal to
-    /// any other value. `len(name)` is a length: the number of values in a list, of characters in a text (in a CSV file
-    /// everything is text), or of steps in a sequence, a sound or tokenized text. Numbers are compared exactly, as they
-    /// are stored: 0.9 that is stored as f32 is 0.89999998, and so less than 0.9. In text, integers of up to 106 bits
-    /// are exact, also if they end in `.0`. All other numbers in text are rounded to the nearest f64. The named fields
-    /// are read once, when the loader is opened; a bad value is an error under every policy. Default: all samples. To
-    /// use a function of your own, call [`filter_by`](Self::filter_by).
+    /// `missing_tokens` are `missing`, too (`NA` is one by default). This does not depend on what tensors are made of
+    /// the field. A missing field is neither equal nor unequal to any value. `len(name)` is a length: the number of
+    /// values in a list, of characters in a text (in a CSV file everything is text), or of steps in a sequence, a sound
+    /// or tokenized text. Numbers are compared exactly, as they are stored: 0.9 that is stored as f32 is 0.89999998,
+    /// and so less than 0.9. In text, integers of up to 106 bits are exact, also if they end in `.0`. All other numbers
+    /// in text are rounded to the nearest f64. The named fields are read once, when the loader is opened; a bad value
+    /// is an error under every policy. Default: all samples. To use a function of your own, call
+    /// [`filter_by`](Self::filter_by).
     ///
     /// ```
     /// use ringfeed::Loader;

@@ -7,7 +7,7 @@ use super::account::{Count, Spare};
 use super::budget::MemoryBudget;
 use crate::sync::Arc;
 
-/// The source of spare memory. It does not keep the budget alive; its user keeps the budget.
+/// The source of spare memory. It does not keep the budget alive, because the budget keeps the user of this memory.
 #[derive(Debug)]
 pub(crate) struct Room(Arc<Count>);
 

@@ -2,7 +2,7 @@ use serde::Serialize;
 
 use crate::counters::{BUCKETS, Histogram, bounds_of};
 
-/// Distribution of a duration: number of times and percentiles, each accurate to an eighth.
+/// Distribution of a duration: the exact number of times, and percentiles that are accurate to an eighth.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Times {
     /// Number of times.

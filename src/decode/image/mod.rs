@@ -6,7 +6,7 @@
 //! order. [`augment`] names the random operations, [`draw`] turns each into a list of changes, and [`picture`] and
 //! [`map`] apply these by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`]. [`ImageWork`] calls all of them in
 //! order, and [`Shared`] does so for several views of one image. Without the feature `images`, there are only the
-//! settings and the recognition of image files; everything else is an error. Without `formats`, there are neither.
+//! settings and the recognition of image files; everything else is an error. Without `formats`, there is none of this.
 
 #[cfg(all(feature = "formats", not(feature = "images")))]
 mod absent;

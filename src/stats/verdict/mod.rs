@@ -17,7 +17,7 @@ use gain::{Gain, Scaling};
 use judge::{Judge, PEOPLE, SATURATED, TUNING};
 pub use kinds::{Change, Limit, Verdict};
 
-/// With fewer batches, no conclusion is possible.
+/// With fewer batches, or in a shorter time, no conclusion is possible.
 const FEWEST_BATCHES: u64 = 3;
 const SHORTEST_SECONDS: f64 = 0.005;
 /// With fewer batches, a single one that the trainer waited for may just be the first.

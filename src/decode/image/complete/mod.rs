@@ -4,8 +4,8 @@
 //! that is cut off, and one with missing scans that libjpeg would make up for.
 //!
 //! It decodes the files that the decoder in [`baseline`](super::baseline) passes on, which are few. So it decodes whole
-//! images. The only exception are files of several scans without restart markers, in which it skips what follows the
-//! last block that the region needs. The code is written step by step:
+//! images. The only exceptions are files of several scans without restart markers, in which it skips what follows the
+//! last block that the region needs. It works step by step:
 //!
 //! 1. [`input`] finds markers, segments and the data between restart markers, and continues if they are out of order.
 //! 2. [`frame`] takes the content of the segments: sizes, sampling, tables, and the coefficients of a scan.
