@@ -126,6 +126,10 @@ impl Engine {
         }
         match self.wait(py, &mut turn)? {
             None => turn = turn.with(py, Running::reset)?.0,
+            // Not an item of the epoch: the next call may get one.
+            Some(Err(error)) if matches!(error.kind(), ErrorKind::Exhausted | ErrorKind::Interrupted) => {
+                return Err(exception(py, &error));
+            }
             next => turn.running().map_err(|error| exception(py, &error))?.spare = next,
         }
         self.place.here().course.resumed = false;

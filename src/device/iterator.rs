@@ -51,6 +51,8 @@ pub struct DeviceDataSetIterator<D: Device> {
     has_ended: bool,
     /// The last answer was `None`.
     is_silent: bool,
+    /// Whether the trainer got an item since the last reset or seek.
+    has_asked: bool,
     state: State,
     clock: TrainerClock,
     /// When the last batch was given, if there is a trace.
@@ -73,6 +75,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
             run: 0,
             taken: 0,
             has_begun: false,
+            has_asked: false,
             has_ended: false,
             is_silent: false,
             clock: TrainerClock::default(),
@@ -174,10 +177,11 @@ impl<D: Device> DeviceDataSetIterator<D> {
     ///
     /// # Errors
     ///
-    /// Those of [`DataSetIterator::seek`] of the inner iterator. If it refuses the state, this iterator resumes where it
-    /// was. If it fails otherwise, `next` returns an error until a seek or reset succeeds.
+    /// Those of [`DataSetIterator::seek`] of the inner iterator. This iterator then resumes where it was, if the inner one
+    /// can seek there (a source of a single epoch can't). Otherwise `next` returns an error until a seek or reset succeeds.
     pub fn seek(&mut self, state: &State) -> Result<()> {
         let (had_ended, was_silent, before) = (self.has_ended, self.is_silent, self.state);
+        let (had_begun, had_asked) = (self.has_begun, self.has_asked);
         self.stop()?;
         self.go_on(|batches| batches.seek(state)).inspect_err(|_| {
             if had_ended {
@@ -185,6 +189,8 @@ impl<D: Device> DeviceDataSetIterator<D> {
             } else if let Err(error) = self.go_on(|batches| batches.seek(&before)) {
                 // The caller gets the first error.
                 tracing::debug!(%error, "no batches after a seek that failed");
+            } else {
+                (self.has_begun, self.has_asked) = (had_begun, had_asked);
             }
         })
     }
@@ -196,7 +202,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         self.state = batches.get().state();
         drop(batches);
         self.feed()?;
-        self.has_begun = self.state.position > 0;
+        (self.has_begun, self.has_asked) = (self.state.position > 0, false);
         self.has_ended = false;
         Ok(())
     }
@@ -393,7 +399,7 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
             }
             Ok(Some((item, state))) => {
                 self.taken += 1;
-                self.has_begun = true;
+                (self.has_begun, self.has_asked) = (true, true);
                 self.state = state;
                 Some(item)
             }
@@ -405,7 +411,7 @@ impl<D: Device> ByEpoch for DeviceDataSetIterator<D> {
     type Batch = DeviceDataSet<D>;
 
     fn begin_epoch(&mut self) -> Result<()> {
-        if self.taken == 0 && !self.has_ended { Ok(()) } else { self.reset() }
+        if !self.has_asked && !self.has_ended { Ok(()) } else { self.reset() }
     }
 }
 

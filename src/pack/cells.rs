@@ -72,6 +72,15 @@ impl Cell {
         }
     }
 
+    /// Whether it is true or false, or a list with such a value.
+    fn has_flags(&self) -> bool {
+        match self {
+            Self::Bool(_) => true,
+            Self::List(items) => items.iter().any(Self::has_flags),
+            _ => false,
+        }
+    }
+
     /// Whether it is a value in lists that are exactly so deep. A missing value fits anywhere.
     fn has_depth(&self, depth: usize) -> bool {
         match self {
@@ -287,7 +296,12 @@ impl<'a> Records<'a> {
             if let Some(place) = self.place_of(number) {
                 let column = &self.columns[place];
                 let cell = Cell::of(value).map_err(|error| error.at_column(&column.name))?;
-                if self.container.tells_lists_from_values() && !cell.has_depth(column.shape.len()) {
+                let is_json = self.container.tells_lists_from_values();
+                if is_json && column.meaning != Some(Meaning::Bool) && cell.has_flags() {
+                    let message = format!("true or false, but the field holds other values elsewhere; {LEAVE_OUT}");
+                    return Err(Error::new(ErrorKind::Data, message).at_column(&column.name));
+                }
+                if is_json && !cell.has_depth(column.shape.len()) {
                     let message = format!(
                         "{}, but the field holds values in lists of depth {} elsewhere; {LEAVE_OUT}",
                         cell.describe(),

@@ -178,6 +178,7 @@ impl Values {
 
     fn push_stored(&mut self, cell: &Cell) -> Result<()> {
         let number = || match cell {
+            Cell::Bool(flag) => Some(Number::Integer((*flag).into())),
             Cell::I64(number) => Some(Number::Integer((*number).into())),
             Cell::U64(number) => Some(Number::Integer((*number).into())),
             Cell::F64(number) => Some(Number::Float(*number)),

@@ -316,7 +316,7 @@ fn a_state_of_other_sources_or_series_is_refused() {
     };
     let header = || std::iter::once("id,a,b".to_owned());
     let row = |first: u32| move |id: u32| format!("{},{},{}", first + id, u32::from(id >= 10), u32::from(id >= 20));
-    let [one, two] = [("one.csv", 0), ("two.csv", 100)]
+    let [one, two] = [("one.csv", 100), ("two.csv", 200)]
         .map(|(name, first)| write(name, header().chain((0..30).map(row(first))).collect()));
     let id = |loader: Loader| loader.field("id", Numbers::i64()).shuffle(1).batch_size(5);
     let mixed = |first: &PathBuf, second: &PathBuf| id(Loader::mix([(first, 1.0), (second, 3.0)]).unwrap());

@@ -51,11 +51,16 @@ impl Leaf {
 }
 
 /// Notes of a column that say what its values are; all others may differ from file to file.
+const TENSOR: &str = "arrow.fixed_shape_tensor";
 const EXTENSION: [&str; 2] = ["ARROW:extension:name", "ARROW:extension:metadata"];
 
 /// A column as it must be in every file: `field`, decoded to this type.
 pub(crate) fn column(field: &Field, kind: DataType) -> Field {
-    let notes = EXTENSION.iter().filter_map(|key| Some(((*key).to_owned(), field.metadata().get(key)?.clone())));
+    let is_tensor = field.metadata().get(EXTENSION[0]).is_some_and(|name| name == TENSOR);
+    let notes = EXTENSION
+        .iter()
+        .filter(|_| is_tensor)
+        .filter_map(|key| Some(((*key).to_owned(), field.metadata().get(key)?.clone())));
     Field::new(field.name(), kind, true).with_metadata(notes.collect::<BTreeMap<_, _>>())
 }
 
@@ -63,13 +68,15 @@ pub(crate) fn column(field: &Field, kind: DataType) -> Field {
 #[derive(Deserialize)]
 struct FixedShape {
     shape: Vec<usize>,
+    /// Arrow for Rust calls it `permutations`.
+    #[serde(alias = "permutations")]
     permutation: Option<Vec<usize>>,
 }
 
 /// The shape of the arrays that a column holds as lists of their numbers, if Arrow notes one, or why it can't be read.
 fn tensor_shape(field: &Field) -> Option<Result<Vec<usize>, String>> {
     let [name, noted] = EXTENSION.map(|key| field.metadata().get(key).map_or("", String::as_str));
-    if name != "arrow.fixed_shape_tensor" {
+    if name != TENSOR {
         return None;
     }
     let DataType::FixedSizeList(_, len) = field.data_type() else {

@@ -62,7 +62,8 @@ table! {
 
 /// The feature that includes the format of files with this ending, if this build lacks it.
 pub(in crate::read) fn missing_feature(ending: &str) -> Option<&'static str> {
-    let mut formats = TABLE.iter().filter(|format| format.endings.split(' ').any(|other| other == ending));
+    let mut formats =
+        TABLE.iter().filter(|format| format.endings.split_ascii_whitespace().any(|other| other == ending));
     formats.find_map(|format| format.feature.filter(|(_, is_there)| !is_there)).map(|(feature, _)| feature)
 }
 
