@@ -123,6 +123,15 @@ fn files_of_formats_that_are_left_out_are_told_by_their_names() {
 }
 
 #[test]
+fn a_table_whose_name_has_no_ending_is_known_by_its_looks() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("table");
+    std::fs::write(&path, "a,b\n1,2\n3,4\n").unwrap();
+    let batch = Loader::open(path).and_then(|loader| loader.build()).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.len(), 2);
+}
+
+#[test]
 fn fields_that_name_files_are_read_or_the_error_names_the_feature() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("a.txt"), "hello").unwrap();

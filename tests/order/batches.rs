@@ -232,6 +232,25 @@ fn a_device_iterator_goes_on_where_it_was_after_a_state_that_is_refused() {
 }
 
 #[test]
+fn the_epoch_after_a_refused_state_is_that_of_an_iterator_without_a_device() {
+    let wrong = |state| ringfeed::order::State { seed: 5, ..state };
+    for taken in [0, 2] {
+        let mut host = wrap(numbers(50), &workspace(1, 2)).unwrap();
+        let inside = wrap(numbers(50), &workspace(1, 2)).unwrap();
+        let mut uploaded = Upload::to(HostDevice::new()).start(inside).unwrap();
+        for _ in 0..taken {
+            host.next().unwrap().unwrap();
+            uploaded.next().unwrap().unwrap();
+        }
+        let state = host.state();
+        assert!(host.seek(&wrong(state)).is_err() && uploaded.seek(&wrong(state)).is_err());
+        let expected: Vec<_> = host.epoch().unwrap().map(|batch| batch.unwrap().state_after()).collect();
+        let found: Vec<_> = uploaded.epoch().unwrap().map(|batch| batch.unwrap().state_after()).collect();
+        assert_eq!(found, expected, "{taken}");
+    }
+}
+
+#[test]
 fn after_a_seek_that_fails_on_the_way_a_device_iterator_has_all_batches_or_an_error() {
     for (broken, is_whole) in [(2..3, true), (2..9, false)] {
         let inside = wrap(shield(breaks_off_in(broken)), &workspace(1, 1)).unwrap();
