@@ -42,7 +42,7 @@ mod sync;
 pub mod transform;
 mod tree;
 mod view;
-#[cfg(all(test, not(ringfeed_loom)))]
+#[cfg(test)]
 #[path = "../tests/common/watchdog.rs"]
 mod watchdog;
 

@@ -43,6 +43,7 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// One test at a time: what another one prepares would be counted, too. Every test begins with it.
 fn turn() -> MutexGuard<'static, ()> {
+    common::watchdog::watch();
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 

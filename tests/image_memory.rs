@@ -3,6 +3,9 @@
 
 #![expect(clippy::unwrap_used, reason = "helpers of tests fail where they unwrap")]
 
+#[path = "common/watchdog.rs"]
+mod watchdog;
+
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;
 use std::fs;
@@ -68,6 +71,7 @@ fn peak<T>(work: impl FnOnce() -> T) -> (T, u64) {
 }
 
 fn fixture(name: &str) -> PathBuf {
+    watchdog::watch();
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 

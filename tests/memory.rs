@@ -3,6 +3,9 @@
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/watchdog.rs"]
+mod watchdog;
+
 use std::fmt::Write;
 use std::path::Path;
 
@@ -40,6 +43,7 @@ fn make(folder: &Path) {
 
 #[test]
 fn memory_is_what_the_statistics_say_and_does_not_grow_over_fifty_epochs() {
+    watchdog::watch();
     let folder = tempfile::tempdir().unwrap();
     make(folder.path());
     let at = |name: &str| folder.path().join(name).display().to_string();

@@ -4,6 +4,8 @@
 
 #[path = "common/until.rs"]
 mod until;
+#[path = "common/watchdog.rs"]
+mod watchdog;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read, Write};
@@ -18,6 +20,7 @@ use tempfile::TempDir;
 use until::until;
 
 fn loader() -> Loader {
+    watchdog::watch();
     Loader::csv("fixtures/iris.csv").labels(["virginica"]).batch_size(50).workers(2)
 }
 

@@ -17,7 +17,7 @@ if [ -n "${SANITIZER:-}" ]; then
 fi
 
 cd "$(dirname "$0")/.."
-features="tokio,cuda"
+features="tokio,cuda,parquet"
 memory=(--lib --test device --test device_contract --test device_convert --test dlpack --test leases --test workspace
     --test faults --test formats --test images --test cuda)
 # Not `cuda`: the simulated driver is a library of its own, whose locks are not instrumented.

@@ -22,6 +22,7 @@ async fn next<I: DataSetIterator + Unpin + 'static>(
 }
 
 fn run<T>(work: impl Future<Output = T>) -> T {
+    common::watchdog::watch();
     tokio::runtime::Builder::new_current_thread().build().unwrap().block_on(work)
 }
 

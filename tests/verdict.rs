@@ -3,6 +3,9 @@
 //! (`prefetch/tune/causes.rs`), and by `benches/autotune.rs` on a quiet machine.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+#[path = "common/watchdog.rs"]
+mod watchdog;
+
 use std::collections::VecDeque;
 use std::sync::Mutex;
 use std::thread::sleep;
@@ -74,6 +77,7 @@ fn spin(milliseconds: u64) {
 }
 
 fn workspace(workers: usize, prefetch: usize) -> Workspace {
+    watchdog::watch();
     Workspace::builder().workers(workers).prefetch(prefetch).build().unwrap()
 }
 

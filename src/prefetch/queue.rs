@@ -190,6 +190,7 @@ mod tests {
     use super::*;
 
     fn queue(homes: &[usize]) -> Queue<usize> {
+        crate::watchdog::watch();
         let queue = Queue::new();
         queue.enter();
         for (nth, home) in homes.iter().enumerate() {

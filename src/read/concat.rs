@@ -12,7 +12,7 @@ use crate::storage::Needs;
 
 use super::dealt::{Dealt, Slot};
 use super::job::{caught_each, decode_each};
-use super::many::{chunks_of_parts, file_name, hash_names};
+use super::many::{chunks_of_parts, file_name, hash_names, hash_sources};
 use super::{Fingerprint, Job, RecordReader, Sample, Scratch};
 
 /// Several readers, one after another: the records of the first, then those of the second, and so on.
@@ -72,9 +72,9 @@ impl Concat {
         Ok(Self { paths: Some(paths.into()), ..all })
     }
 
-    /// The same records, from sources with these paths. Their file names tell sources in another order from these.
+    /// The same records, from sources with these paths, which tell sources in another order from these.
     pub(crate) fn of_sources(self, paths: &[PathBuf]) -> Self {
-        Self { sources: Some(hash_names(paths)), ..self }
+        Self { sources: Some(hash_sources(paths)), ..self }
     }
 
     /// Adds the records of a further reader.

@@ -235,6 +235,7 @@ mod tests {
     use std::sync::atomic::AtomicBool;
 
     fn taken(threads: usize, jobs: u64, work: impl Fn(u64) -> Result<u64> + Sync) -> (Vec<u64>, Result<()>) {
+        crate::watchdog::watch();
         let mut taken = Vec::new();
         let result = in_order(
             threads,

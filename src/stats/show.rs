@@ -22,7 +22,8 @@ impl fmt::Display for Stats {
         let Self { trainer, queue, workers, .. } = self;
         let rate = share(self.samples as f64, trainer.seconds());
         let (batches, seconds) = (Things(trainer.batches, "batch"), Seconds(trainer.seconds()));
-        writeln!(f, "trainer    {batches} in {seconds}, {rate:.0} samples/s")?;
+        let rate = Grouped(rate.round() as u64);
+        writeln!(f, "trainer    {batches} in {seconds}, {rate} samples/s")?;
         let (p50, p99) = (Seconds(trainer.waits.p50_seconds), Seconds(trainer.waits.p99_seconds));
         writeln!(
             f,
@@ -133,6 +134,22 @@ impl fmt::Display for Quantiles<'_> {
     }
 }
 
+/// A number in groups of three digits: `1,234,567`.
+struct Grouped(u64);
+
+impl fmt::Display for Grouped {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let digits = self.0.to_string();
+        let first = match digits.len() % 3 {
+            0 => 3,
+            beyond => beyond,
+        };
+        let (first, rest) = digits.split_at(first);
+        f.write_str(first)?;
+        rest.as_bytes().chunks(3).try_for_each(|group| write!(f, ",{}", String::from_utf8_lossy(group)))
+    }
+}
+
 /// A share, in percent.
 pub(crate) struct Percent(pub(crate) f64);
 
@@ -160,6 +177,14 @@ impl fmt::Display for Seconds {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn large_numbers_are_grouped() {
+        let numbers = [0, 9, 10, 999, 1_000, 12_345, 999_999, 1_000_000, u64::MAX];
+        let shown = numbers.map(|number| Grouped(number).to_string());
+        let expected = "0 9 10 999 1,000 12,345 999,999 1,000,000 18,446,744,073,709,551,615";
+        assert_eq!(shown.join(" "), expected);
+    }
 
     #[test]
     fn one_thing_is_no_plural() {

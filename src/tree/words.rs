@@ -18,6 +18,8 @@ pub(crate) enum What {
     Missing,
     /// A list is too short or too long, or not allowed here.
     Length,
+    /// A setting of earlier versions. What to write instead depends on all of those, the place is that of the first.
+    Replaced,
     Other,
 }
 
@@ -35,6 +37,16 @@ impl Fault {
     #[cold]
     pub(super) fn no_table(found: usize) -> Self {
         Self { what: What::Length, text: format!("expected a table, found a list of {found}") }
+    }
+
+    /// The fault of settings of earlier versions.
+    pub(crate) fn replaced(advice: String) -> Self {
+        Self { what: What::Replaced, text: advice }
+    }
+
+    /// Whether both are the fault of the same place.
+    pub(crate) fn is_like(&self, other: &Self) -> bool {
+        self == other || self.what == What::Replaced && other.what == What::Replaced
     }
 
     /// The fault of a name that stands for a table by itself.
@@ -138,7 +150,8 @@ impl fmt::Display for Fault {
 /// A fault on its way through the error of another deserialiser. If that is one of ours, it comes out unchanged.
 pub(crate) struct Told<'a>(pub(crate) &'a Fault);
 
-const MARKS: [(What, &str); 2] = [(What::Missing, "\0missing\0"), (What::Length, "\0length\0")];
+const MARKS: [(What, &str); 3] =
+    [(What::Missing, "\0missing\0"), (What::Length, "\0length\0"), (What::Replaced, "\0replaced\0")];
 
 impl fmt::Display for Told<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

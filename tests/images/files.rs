@@ -20,6 +20,7 @@ const WIDTH: usize = 24;
 const HEIGHT: usize = 16;
 
 fn fixture(name: &str) -> PathBuf {
+    crate::common::watchdog::watch();
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
 }
 

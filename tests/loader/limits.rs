@@ -321,7 +321,20 @@ fn a_state_of_other_sources_or_series_is_refused() {
     let id = |loader: Loader| loader.field("id", Numbers::i64()).shuffle(1).batch_size(5);
     let mixed = |first: &PathBuf, second: &PathBuf| id(Loader::mix([(first, 1.0), (second, 3.0)]).unwrap());
     let series = |name: &str| id(Loader::csv(&one)).windows(Windows::new(3, 0).series(name));
-    let pairs = [[mixed(&one, &two), mixed(&two, &one)], [series("a"), series("b")]];
+    // Files of one name and one size, which only their folders tell apart, also where they were moved together.
+    let [here, moved] = ["here", "moved"].map(|place| {
+        [("a", 0), ("b", 100)].map(|(part, first)| {
+            std::fs::create_dir_all(folder.path().join(place).join(part)).unwrap();
+            write(&format!("{place}/{part}/rows.csv"), header().chain((0..30).map(row(first + 100))).collect())
+        })
+    });
+    let pairs = [
+        [mixed(&one, &two), mixed(&two, &one)],
+        [mixed(&here[0], &here[1]), mixed(&here[1], &here[0])],
+        [series("a"), series("b")],
+    ];
+    let state = mixed(&here[0], &here[1]).build().unwrap().next().unwrap().unwrap().state_after();
+    mixed(&moved[0], &moved[1]).build().unwrap().seek(&state).unwrap();
     for [ours, theirs] in pairs {
         let state = ours.build().unwrap().next().unwrap().unwrap().state_after();
         let batches = |loader: &Loader| {

@@ -22,6 +22,7 @@ const PEOPLE: [(Option<f64>, Option<&str>, Option<&str>); 6] = [
 ];
 
 fn people() -> Recipe {
+    crate::common::watchdog::watch();
     Recipe::new()
         .column("age", number().impute(Median).mask().standardise())
         .column("city", category().unknown())

@@ -3,10 +3,11 @@
 use crate::tree::Step;
 
 /// Settings that are tables, and the keys of such a table.
-const TABLES: [(&str, &str); 7] = [
+const TABLES: [(&str, &str); 8] = [
     ("augment", "augment = { features = [{ kind = \"noise\", deviation = 0.1 }] }, a list for each tensor"),
     ("bucket", "bucket = { by = \"ids\", bounds = [64, 128] }"),
     ("fetch_limit", "fetch_limit = { time_ms = 1000, replacements = 4 }"),
+    ("folds", "folds = { fold = 0, count = 5 }, and with held_out = true for that fold alone"),
     ("memory", "memory = { budget_bytes = 1_000_000_000 }"),
     (
         "normalise",
@@ -48,7 +49,9 @@ pub(super) fn hint(path: &[Step], text: &str) -> Option<String> {
         "shuffle" => {
             Some("; it is the seed of the order: shuffle = 42, or shuffle = { seed = 42, blocks = 4 }".to_owned())
         }
-        _ if text.starts_with("expected a table") => named(&TABLES).map(|hint| format!("; write {hint}")),
+        _ if text.starts_with("expected a table") || text.ends_with(" is missing") => {
+            named(&TABLES).map(|hint| format!("; write {hint}"))
+        }
         _ => None,
     }
 }

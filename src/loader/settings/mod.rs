@@ -45,7 +45,10 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
             Language::Toml => lines::in_toml(text, &path),
             Language::Json => lines::in_json(text, &path),
         };
-        let hint = hints::hint(&path, &fault.text).or_else(|| kinds::<T>(&mut node, &path, &fault)).unwrap_or_default();
+        let hint = hints::hint(&path, &fault.text)
+            .or_else(|| kinds::<T>(&mut node, &path, &fault))
+            .or_else(|| of_the_whole::<T>(&path, &fault))
+            .unwrap_or_default();
         Error::new(ErrorKind::Config, format!("{}{}{hint}", name(&path), fault.text)).at_line(line.unwrap_or(1))
     })
 }
@@ -68,6 +71,22 @@ fn kinds<T: DeserializeOwned>(root: &mut Node, path: &[Step], fault: &Fault) -> 
     entries.push(((*tag).to_owned(), Node::Text(String::new())));
     let unknown = T::deserialize(&*root).err()?;
     Some(format!("; {}", unknown.text.strip_prefix("\"\" is not allowed; ")?))
+}
+
+/// Advice for a setting of the whole that stands in a table: in TOML, what follows the head of a table belongs to it.
+fn of_the_whole<T: DeserializeOwned>(path: &[Step], fault: &Fault) -> Option<String> {
+    let [_, .., Step::Key(key)] = path else { return None };
+    if !fault.text.starts_with(NO_SETTING) || fault.text.contains(MEANT) {
+        return None;
+    }
+    let alone = Node::Table(vec![(key.clone(), Node::Null)]);
+    let known = match T::deserialize(&alone) {
+        Err(unknown) if unknown.text.starts_with(NO_SETTING) => {
+            unknown.text.split_once(MEANT)?.1.split('"').next().map(str::to_owned)?
+        }
+        _ => key.clone(),
+    };
+    Some(format!("; {known} is a setting of the whole and stands outside of tables, in TOML before the first [table]"))
 }
 
 /// Turns faults of the settings in `text` into one error, with the line of each; nothing if there are none.
@@ -193,6 +212,10 @@ fn split_shuffle(entries: &mut Vec<(String, Node)>) {
     }
 }
 
+/// How a fault begins that is a setting with an unknown name, and how it goes on if there is a similar one.
+const NO_SETTING: &str = "there is no setting ";
+const MEANT: &str = "did you mean \"";
+
 /// A key that no settings have.
 const PROBE: &str = "\0";
 
@@ -213,7 +236,7 @@ fn culprit<T: DeserializeOwned>(root: &mut Node, fault: &Fault) -> Vec<Step> {
             if let Some(node) = root.at(&path) {
                 *node = part;
             }
-            T::deserialize(&*root).err().as_ref() != Some(fault)
+            !T::deserialize(&*root).is_err_and(|found| found.is_like(fault))
         };
         let is_probed = fault.what == What::Missing || whole.is_long_table();
         let mut is_lost = |kept: usize| is_lost_with(beginning(&whole, kept, is_probed));
@@ -276,7 +299,7 @@ mod tests {
     /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 44] = [
+        let cases: [(&str, u64, &[&str]); 50] = [
             ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
             ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
             ("normalise = \"imagenet\"", 1, &["found \"imagenet\"; write normalise = { image = { kind = \"channels\""]),
@@ -305,6 +328,31 @@ mod tests {
             ("last_batch = \"kepp\"", 1, &["last_batch: \"kepp\"", "did you mean \"keep\"?", "\"drop\" or \"pad\""]),
             ("bad_records = 3", 1, &["bad_records: expected \"fail\", \"skip\" or \"replace\", found 3"]),
             ("bad_records = { skip = { shares = 1 } }", 1, &["bad_records.skip.shares", "\"share\"", "consecutive"]),
+            ("split = { train = 0.8 }", 1, &["split: \"part\" is missing; write split = { train = 0.8, "]),
+            ("[folds]", 1, &["folds: \"fold\" is missing; write folds = { fold = 0, count = 5 }"]),
+            (
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\nbatchsize = 4",
+                4,
+                &["sources[0].batchsize: ", "; batch_size is a setting of the whole and stands outside of tables"],
+            ),
+            (
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\nshuffle = 4",
+                4,
+                &["sources[0].shuffle: ", "; shuffle is a setting of the whole"],
+            ),
+            (
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\ndelimeter = \";\"",
+                4,
+                &[
+                    "sources[0].delimeter: ",
+                    "did you mean \"delimiter\"? That is one of the options; write options = {",
+                ],
+            ),
+            (
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\n[sources.options]\nquote = \"'\"\nfeatures = [0]\nlabels = [1]",
+                6,
+                &["sources[0].options.features: \"features\" is said by fields now"],
+            ),
             ("x = [\n1,,]", 2, &["is not TOML"]),
             ("[memory]\nbudget_bytes = \n", 2, &["is not TOML, the language of settings: budget_bytes has no value"]),
             ("shuffle = { seed = 1, bloks = 3 }", 1, &["shuffle = 42, or shuffle = { seed = 42, blocks = 4 }"]),

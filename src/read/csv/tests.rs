@@ -32,6 +32,7 @@ impl std::io::Read for Drip<'_> {
 }
 
 fn scanned(bytes: &[u8], dialect: Dialect, keep: bool) -> Result<Vec<Vec<Vec<u8>>>> {
+    watchdog::watch();
     let mut scan = Scan::new(Drip(bytes, 3), Path::new("memory"), dialect, 1 << 20);
     let (mut records, mut buffer) = (Vec::new(), Vec::new());
     while let Some(span) = scan.next()? {
@@ -146,6 +147,7 @@ fn lone_carriage_returns_end_records_if_nothing_else_does() {
 
 /// The index that reading from front to back gives.
 fn indexed(bytes: &[u8], dialect: Dialect, limit: usize, header: bool) -> Result<Vec<u64>> {
+    watchdog::watch();
     let mut scan = Scan::new(bytes, Path::new("memory"), dialect, limit);
     let mut begins = Vec::new();
     while let Some(span) = scan.next()? {

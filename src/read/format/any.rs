@@ -96,6 +96,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn default_options(&self) -> Box<dyn AnyOptions>;
     fn options(&self, from: &Node) -> Result<Box<dyn AnyOptions>, Fault>;
     fn has_option(&self, name: &str) -> bool;
+    fn option_like(&self, name: &str) -> Option<String>;
     fn needs_options(&self) -> bool;
     fn sources(&self, files: &Files, path: &Path) -> Result<Vec<(PathBuf, Fields)>>;
     fn open(&self, options: &dyn AnyOptions, at: &Open<'_>) -> Result<Opened>;
@@ -172,6 +173,13 @@ impl<F: Format> Erased for F {
             Ok(_) => true,
             Err(fault) => !fault.text.starts_with("there is no setting"),
         }
+    }
+
+    fn option_like(&self, name: &str) -> Option<String> {
+        let alone = Node::Table(vec![(name.to_owned(), Node::Null)]);
+        let fault = F::Options::deserialize(&alone).err()?;
+        let (_, near) = fault.text.strip_prefix("there is no setting ")?.split_once("did you mean \"")?;
+        near.split('"').next().map(str::to_owned)
     }
 
     fn needs_options(&self) -> bool {

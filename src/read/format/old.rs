@@ -1,7 +1,5 @@
 //! Options of earlier versions that are fields now.
 
-use serde::de::Error as _;
-
 use crate::read::csv;
 #[cfg(feature = "formats")]
 use crate::read::{audio, fixed, images, tar, tokens};
@@ -20,7 +18,7 @@ pub(super) fn advice(format: &str, options: &Node) -> Result<Option<Fault>, Faul
         #[cfg(not(feature = "formats"))]
         _ => Ok(None),
     };
-    advice.map(|advice| advice.map(Fault::custom))
+    advice.map(|advice| advice.map(Fault::replaced))
 }
 
 #[cfg(feature = "formats")]

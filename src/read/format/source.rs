@@ -476,7 +476,15 @@ fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<Source
             other if format.has_option(other) => {
                 return Err(E::custom(format!("{other:?} is one of the options; write options = {{ {other} = ... }}")));
             }
-            other => return Err(E::unknown_field(other, KEYS)),
+            other => match format.option_like(other).filter(|_| nearest(other, KEYS.iter().copied()).is_none()) {
+                Some(near) => {
+                    return Err(E::custom(format!(
+                        "there is no setting {other:?}; did you mean {near:?}? That is one of the options; write options = {{ \
+                         {near} = ... }}"
+                    )));
+                }
+                None => return Err(E::unknown_field(other, KEYS)),
+            },
         }
     }
     let paths = path.ok_or_else(|| E::missing_field("path"))?;
