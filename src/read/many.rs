@@ -32,9 +32,11 @@ pub(super) fn hash_sources(paths: &[PathBuf]) -> u64 {
     let Some(first) = paths.first().filter(|_| names.len() < paths.len()) else { return hash_names(paths) };
     let common = |path: &PathBuf| path.components().zip(first.components()).take_while(|(a, b)| a == b).count();
     let common = paths.iter().map(common).min().unwrap_or(0);
-    let rest = |path: &PathBuf| path.components().skip(common).fold(RandomKey::new(0), |hash, folder| {
-        hash.with(hash_bytes(folder.as_os_str().as_encoded_bytes()))
-    });
+    let rest = |path: &PathBuf| {
+        path.components()
+            .skip(common)
+            .fold(RandomKey::new(0), |hash, folder| hash.with(hash_bytes(folder.as_os_str().as_encoded_bytes())))
+    };
     paths.iter().fold(RandomKey::new(paths.len() as u64), |hash, path| hash.with(rest(path).bits(0))).bits(0)
 }
 

@@ -6,11 +6,12 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+use ringfeed::csv::Missing;
 use ringfeed::field::{Class, Field, Image, Numbers, Text, Tokens};
 use ringfeed::formats::{Csv, Formats, Libsvm, Raw};
 use ringfeed::pack::{Manifest, Pack, PackInto};
 use ringfeed::settings::{SavedIndex, SourceConfig};
-use ringfeed::{DataSetIterator, ErrorKind, Loader, Result};
+use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, Result};
 use serde_json::json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -184,6 +185,57 @@ fn lists_of_arrow_keep_their_shape_and_all_their_numbers() {
     place("'shape': (0, 4,)");
     assert!(place("{\"uneven\":[[1,2],[3]]}") < place("{\"uneven\":[[]]}"));
     place("{\"uneven\":[[4]]}");
+}
+
+#[cfg(feature = "parquet")]
+#[test]
+fn arrays_of_a_fixed_shape_keep_it_whatever_their_values_are() {
+    use std::sync::Arc;
+
+    use arrow_array::{Array, ArrayRef, BooleanArray, Decimal128Array, FixedSizeListArray, Float32Array, UInt64Array};
+    use arrow_array::{RecordBatch, RecordBatchOptions};
+    use arrow_schema::{Field as Column, Schema};
+
+    let folder = tempfile::tempdir().unwrap();
+    let values: [(&str, ArrayRef); 4] = [
+        ("flag", Arc::new((0..24).map(|nth| Some(nth % 5 == 0)).collect::<BooleanArray>())),
+        ("big", Arc::new((0..24).map(|nth| Some(u64::MAX - nth)).collect::<UInt64Array>())),
+        ("price", Arc::new((0..24).map(|nth| Some(nth * 25)).collect::<Decimal128Array>())),
+        ("gap", Arc::new((0..24u8).map(|nth| (nth != 7).then(|| f32::from(nth))).collect::<Float32Array>())),
+    ];
+    let noted =
+        [("ARROW:extension:name", "arrow.fixed_shape_tensor"), ("ARROW:extension:metadata", r#"{"shape":[2,3]}"#)];
+    let noted = noted.map(|(key, value)| (key.to_owned(), value.to_owned()));
+    let (columns, arrays): (Vec<_>, Vec<ArrayRef>) = values
+        .into_iter()
+        .map(|(name, values)| {
+            let item = Arc::new(Column::new_list_field(values.data_type().clone(), true));
+            let array = FixedSizeListArray::new(item, 6, values, None);
+            (
+                Column::new(name, array.data_type().clone(), true).with_metadata(BTreeMap::from(noted.clone())),
+                Arc::new(array) as _,
+            )
+        })
+        .unzip();
+    let schema = Arc::new(Schema::new(columns));
+    let batch = RecordBatch::try_new_with_options(schema, arrays, &RecordBatchOptions::default()).unwrap();
+    let path = folder.path().join("arrays.parquet");
+    let mut writer =
+        parquet::arrow::ArrowWriter::try_new(fs::File::create(&path).unwrap(), batch.schema(), None).unwrap();
+    writer.write(&batch).unwrap();
+    writer.close().unwrap();
+    let numbers = |dtype| Numbers::of(dtype).shape(&[2, 3]);
+    let fields = [
+        ("flag", numbers(DType::U8).into()),
+        ("big", numbers(DType::U64).into()),
+        ("price", numbers(DType::F64).into()),
+        ("gap", numbers(DType::F32).missing(Missing::Value(-1.0)).into()),
+    ];
+    let read = loaded(&path, &fields);
+    assert_eq!(read.values().map(Vec::len).collect::<Vec<_>>(), [4 * 6 * 8, 4 * 6, 4 * 6 * 4, 4 * 6 * 8]);
+    let out = folder.path().join("out");
+    Pack::new(source(&path), PackInto::Parquet).run(&out).unwrap();
+    assert!(loaded(&out, &fields) == read);
 }
 
 #[test]

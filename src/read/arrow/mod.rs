@@ -160,7 +160,7 @@ impl ArrowFiles {
             let at_column = |error: Error| error.at_column(leaf.info.name.clone());
             let array = columns.binary_search(&leaf.path[0]).ok().and_then(|at| decoded.columns().get(at));
             let array = array.ok_or_else(|| at_column(broken("a column is missing")))?;
-            cells.push(Cells::new(array, &leaf.path[1..], leaf.is_text).map_err(at_column)?);
+            cells.push(leaf.cells(array).map_err(at_column)?);
         }
         Ok(cells)
     }

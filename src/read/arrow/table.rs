@@ -259,7 +259,7 @@ impl Source for Table {
             let column = batch.column(leaf.path[0]);
             let damaged = |error| Error::new(ErrorKind::Data, format!("the column is damaged: {error}"));
             let checked = column.to_data().validate_full().map_err(damaged);
-            let cells = checked.and_then(|()| Cells::new(column, &leaf.path[1..], leaf.is_text));
+            let cells = checked.and_then(|()| leaf.cells(column));
             cells.map_err(|error| error.at_column(leaf.info.name.clone()))
         });
         cells.collect()

@@ -358,6 +358,40 @@ impl Cells {
         Ok(Self { len, nulls: None, data: Data::Joined { shift: each.trailing_zeros(), parts } })
     }
 
+    /// The same values, with the innermost lists as arrays of this shape, which has as many elements.
+    #[must_use]
+    pub(crate) fn shaped(mut self, shape: &[usize]) -> Self {
+        self.data = match self.data {
+            Data::List { ranges, items } if items.is_list() => {
+                Data::List { ranges, items: Box::new(items.shaped(shape)) }
+            }
+            Data::List { ranges: Ranges::Fixed(_), items } if !shape.contains(&0) => {
+                let (first, rest) = shape.split_first().unwrap_or((&1, &[]));
+                let nested = |items: Box<Self>, len: &usize| {
+                    let lists = items.len / len;
+                    Box::new(Self { len: lists, nulls: None, data: Data::List { ranges: Ranges::Fixed(*len), items } })
+                };
+                Data::List { ranges: Ranges::Fixed(*first), items: rest.iter().rev().fold(items, nested) }
+            }
+            Data::Inner(cells) => Data::Inner(Box::new(cells.shaped(shape))),
+            Data::Dictionary { keys, values } => Data::Dictionary { keys, values: Box::new(values.shaped(shape)) },
+            Data::Joined { shift, parts } => {
+                Data::Joined { shift, parts: parts.into_iter().map(|part| part.shaped(shape)).collect() }
+            }
+            other => other,
+        };
+        self
+    }
+
+    fn is_list(&self) -> bool {
+        match &self.data {
+            Data::List { .. } => true,
+            Data::Inner(cells) => cells.is_list(),
+            Data::Dictionary { values, .. } => values.is_list(),
+            _ => false,
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.len
     }

@@ -2,11 +2,14 @@
 
 use std::collections::BTreeMap;
 
+use arrow_array::ArrayRef;
 use arrow_schema::{DataType, Field};
 use serde::Deserialize;
 
+use crate::error::Result;
 use crate::read::{FieldInfo, FieldKind, Meaning};
 
+use super::cells::Cells;
 use super::kinds::{describe, meaning, refusal};
 
 /// A field of a table: its path by positions, and what is known of it.
@@ -18,6 +21,8 @@ pub(crate) struct Leaf {
     pub(crate) steps: Vec<String>,
     pub(crate) meaning: Option<Meaning>,
     pub(crate) is_text: bool,
+    /// The shape of the arrays in its innermost lists, if Arrow notes one.
+    pub(crate) arrays: Option<Vec<usize>>,
     /// Why it can't be read.
     pub(crate) refusal: Option<String>,
 }
@@ -40,13 +45,34 @@ impl Leaf {
         let kind = field.data_type();
         let (mut refusal, meaning) = (refusal(kind), meaning(kind));
         let (kind, mut shape) = describe(kind);
+        let mut arrays = None;
         match tensor_shape(field) {
-            Some(Ok(of_tensor)) => shape.splice(..1, of_tensor).for_each(drop),
+            Some(Ok(of_arrays)) => {
+                shape.splice(..1, of_arrays.iter().copied()).for_each(drop);
+                arrays = Some(of_arrays);
+            }
             Some(Err(message)) => refusal = refusal.or(Some(message)),
             None => {}
         }
         let info = FieldInfo::new(steps.join("."), kind).shape(&shape);
-        Self { info, path, steps, meaning, is_text: kind == FieldKind::Text, refusal }
+        Self { info, path, steps, meaning, is_text: kind == FieldKind::Text, arrays, refusal }
+    }
+
+    /// Its values in a column.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for types that are no values.
+    pub(crate) fn cells(&self, column: &ArrayRef) -> Result<Cells> {
+        Cells::new(column, &self.path[1..], self.is_text).map(|cells| self.shaped(cells))
+    }
+
+    /// Its values, as the arrays that Arrow notes.
+    pub(crate) fn shaped(&self, cells: Cells) -> Cells {
+        match &self.arrays {
+            Some(shape) => cells.shaped(shape),
+            None => cells,
+        }
     }
 }
 

@@ -48,10 +48,10 @@ use crate::memory::MemoryBudget;
 use crate::random::hash_texts;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
-#[cfg(test)]
-use crate::watchdog;
 use crate::storage::{Files, Needs};
 use crate::tree::no_faults;
+#[cfg(test)]
+use crate::watchdog;
 
 use super::fields::Field;
 use super::parallel::{in_order, thread_count};

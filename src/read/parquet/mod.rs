@@ -342,8 +342,8 @@ impl ParquetFiles {
                 }
             }
         }
-        let is_text = self.leaves[position].is_text;
-        Cells::joined(&arrays, path, is_text, each)
+        let leaf = &self.leaves[position];
+        Cells::joined(&arrays, path, leaf.is_text, each).map(|cells| leaf.shaped(cells))
     }
 
     fn check_bytes(&self, bytes: u64) -> Result<()> {
