@@ -37,8 +37,8 @@ macro_rules! table {
 
 // In the order in which they are asked whether a file is theirs; CSV last.
 table! {
-    "images" of "formats": "jpg jpeg png gif bmp webp tif tiff", images::Images;
-    "audio" of "formats": "wav flac mp3 ogg", audio::AudioFolder;
+    "images" of "formats": "jpg jpeg png webp bmp gif tif tiff pbm pgm ppm pnm", images::Images;
+    "audio" of "formats": "wav wave flac mp3 ogg oga rf64 bw64", audio::AudioFolder;
     "tar" of "formats": "tar", tar::Tar;
     "csv_sequences" of "formats": "", sequence::CsvSequences;
     "idx" of "formats": "idx", idx::Idx;
@@ -47,12 +47,12 @@ table! {
     "safetensors" of "formats": "safetensors", safetensors::Safetensors;
     "parquet" of "parquet": "parquet pq", parquet::Parquet;
     "arrow" of "parquet": "arrow arrows feather ipc", arrow::Arrow;
-    "tfrecord" of "formats": "tfrecord tfrecords", tfrecord::TfRecord;
+    "tfrecord" of "formats": "tfrecord tfrecords tfrec", tfrecord::TfRecord;
     "mds" of "formats": "mds", mds::Mds;
     "litdata" of "formats": "", litdata::LitData;
-    "jsonl" of "formats": "jsonl ndjson", jsonl::Jsonl;
+    "jsonl" of "formats": "jsonl ndjson jsonlines", jsonl::Jsonl;
     "libsvm" of "formats": "svm svmlight libsvm", libsvm::Libsvm;
-    "csv": "csv tsv", csv::Csv;
+    "csv": "csv tsv tab", csv::Csv;
     "raw" of "formats": "raw", raw::Raw;
     "tokens" of "formats": "bin", tokens::Tokens;
     "text": "txt", lines::TextLines;
@@ -128,5 +128,19 @@ mod tests {
         let is_there = |format: &&BuiltIn| format.feature.is_none_or(|(_, is_there)| is_there);
         let expected: Vec<&str> = TABLE.iter().filter(is_there).map(|format| format.name).collect();
         assert_eq!(Formats::new().names(), expected);
+    }
+    /// Those that are told by their content alone have an ending, too, which names what a smaller build lacks.
+    #[test]
+    fn the_endings_of_the_table_are_those_that_formats_know() {
+        let endings = |format: &BuiltIn| format.endings.split_ascii_whitespace().collect::<Vec<_>>();
+        let all: Vec<&str> = TABLE.iter().flat_map(endings).collect();
+        for format in
+            Formats::new().all().iter().filter(|format| !["mds", "raw", "tokens", "text"].contains(&format.name()))
+        {
+            let known: Vec<&str> =
+                all.iter().copied().filter(|ending| format.has_name(&format!("a.{ending}"))).collect();
+            let listed = TABLE.iter().find(|built_in| built_in.name == format.name()).map(endings);
+            assert_eq!(listed, Some(known), "{}", format.name());
+        }
     }
 }
