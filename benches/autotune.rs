@@ -1,4 +1,5 @@
-//! What `auto` finds against a sweep by hand, what it costs in short runs, and what a verdict foretells against the change made.
+//! What `auto` finds against a sweep by hand, what it costs in short runs, and what a verdict foretells against the
+//! change made.
 
 mod common;
 
@@ -190,7 +191,8 @@ fn sweep(options: &Options) {
     }
 }
 
-/// How long a run took up to each length, with the settings of a loader that is told nothing and with `auto`, by rounds.
+/// How long a run took up to each length, with the settings of a loader that is told nothing and with `auto`, by
+/// rounds.
 type Rounds = Rc<RefCell<Vec<[f64; LENGTHS.len()]>>>;
 
 /// `auto` from the first batch on, by the settings of a loader that is told nothing.

@@ -1,4 +1,5 @@
-//! Whether shuffled batches of fixed-size records and of token windows come as fast as the machine copies and widens them.
+//! Whether shuffled batches of fixed-size records and of token windows come as fast as the machine copies and widens
+//! them.
 
 mod common;
 #[path = "common/machine.rs"]

@@ -1,4 +1,5 @@
-//! What each way to leave cores to the trainer does: pinning, niceness, a share of the cores, and what `SCHED_BATCH` does before them.
+//! What each way to leave cores to the trainer does: pinning, niceness, a share of the cores, and what `SCHED_BATCH`
+//! does before them.
 
 mod common;
 
@@ -180,7 +181,8 @@ fn usual_policy() {
         let id = thread.file_name().to_str().and_then(|id| id.parse().ok());
         if let (true, Some(id)) = (name.starts_with("ringfeed-"), id) {
             let usual = libc::sched_param { sched_priority: 0 };
-            // SAFETY: reads the parameters, which are there; a thread that has ended is an error, which changes nothing.
+            // SAFETY: reads the parameters, which are there; a thread that has ended is an error, which changes
+            // nothing.
             unsafe { libc::sched_setscheduler(id, libc::SCHED_OTHER, &raw const usual) };
         }
     }

@@ -1,16 +1,17 @@
 //! One workload of the comparison with other loaders, in one process: `benches/peers.sh` has it called by the program
 //! that calls the others too, so that all meet the same machine. It prints one line of JSON.
 //!
-//! Workloads: `image-{train,eval}-{u8,f32}`, `csv`, `csv-mixed`, `fixed-{u8,f32}`, `tokens`, `wav`, `parquet`, `parquet-zstd`,
-//! `parquet-shuffled`, `jsonl`, `tfrecord`, `tfrecord-images`, `png`, `png-small`, `jpeg-large`, `jpeg-progressive`, over a folder of
-//! data made for all of them. What a workload gives is what the others give: the same tensors, element types and shapes, checked
-//! in the first batch.
+//! Workloads: `image-{train,eval}-{u8,f32}`, `csv`, `csv-mixed`, `fixed-{u8,f32}`, `tokens`, `wav`, `parquet`,
+//! `parquet-zstd`, `parquet-shuffled`, `jsonl`, `tfrecord`, `tfrecord-images`, `png`, `png-small`, `jpeg-large`,
+//! `jpeg-progressive`, over a folder of data made for all of them. What a workload gives is what the others give: the
+//! same tensors, element types and shapes, checked in the first batch.
 //!
 //! A variant is a change of the settings, `--set KEY=VALUE`: of the loader, as `--set shuffle=7`, or of its sources'
-//! options, as `--set options.jpeg=libjpeg_turbo`. The value is JSON, or else text. `--tar` reads images from tar archives.
+//! options, as `--set options.jpeg=libjpeg_turbo`. The value is JSON, or else text. `--tar` reads images from tar
+//! archives.
 //!
-//! `--settings` prints the settings instead, for the same workload in another language (`python/benches`), and `--make FOLDER`
-//! makes a small folder of data for images, `csv`, `fixed-f32` and `tokens`.
+//! `--settings` prints the settings instead, for the same workload in another language (`python/benches`), and `--make
+//! FOLDER` makes a small folder of data for images, `csv`, `fixed-f32` and `tokens`.
 //!
 //! It does three epochs: one to warm up, one that is measured (`--epochs` of them: the median counts), and one with a
 //! consumer that sleeps `--consumer-ms` after each batch. Nothing is read ahead across their borders.

@@ -1,5 +1,5 @@
-//! How opening, planning and the first batch grow with the data: ten times the files, rows or row groups should take at most ten
-//! times as long and ten times as much memory.
+//! How opening, planning and the first batch grow with the data: ten times the files, rows or row groups should take at
+//! most ten times as long and ten times as much memory.
 
 mod common;
 

@@ -1,5 +1,5 @@
-//! How fast batches come to a device: on a CUDA device if there is one and the feature `cuda` is on, otherwise on the host
-//! device, whose "link" is the host's own memory. `benches/gpu.sh` runs it on a GPU machine.
+//! How fast batches come to a device: on a CUDA device if there is one and the feature `cuda` is on, otherwise on the
+//! host device, whose "link" is the host's own memory. `benches/gpu.sh` runs it on a GPU machine.
 
 mod common;
 
@@ -208,8 +208,8 @@ fn overlap<D: Device>(options: &Options, device: &D) -> Result<()> {
         &[("C ms", 2), ("ideal ms", 1), ("epoch ms", 1), ("ideal / epoch", 3), ("trainer waited %", 2), ("taken", 0)];
     let mut table = Table::new(OVERLAP, &["L ms", "S ms"], figures);
     let mut cases = Vec::new();
-    // In multiples of the copy's time: loader, copy and trainer are the longest in turn; the last trainer is the one that a
-    // loader should never keep waiting.
+    // In multiples of the copy's time: loader, copy and trainer are the longest in turn; the last trainer is the one
+    // that a loader should never keep waiting.
     for (load, step) in [(0.0, 0.5), (0.5, 2.0), (2.0, 0.5), (2.0, 2.0), (0.0, 4.0)] {
         let time = |multiple: f64| Duration::from_secs_f64(multiple * alone);
         let reader = blank(DType::U8, &[SIZE], BATCHES, time(load));

@@ -1,6 +1,7 @@
 //! Two views of one picture, and a loss by which they find each other: `cargo run --example contrastive`.
 //!
-//! What is learnt is how much each part of a picture counts (InfoNCE, van den Oord and others, 2018); a network takes its place.
+//! What is learnt is how much each part of a picture counts (InfoNCE, van den Oord and others, 2018); a network takes
+//! its place.
 
 use ringfeed::field::Image;
 use ringfeed::images::AugmentRecipe;

@@ -37,7 +37,8 @@ fn train(folder: &Path) -> Done<f32> {
     see(&mut model, rows.split(Split::train(0.8).rest()).build()?, 0.0)
 }
 
-/// Shows the model these batches, where it learns from its mistakes at this rate (a perceptron). Gives the share that was right.
+/// Shows the model these batches, where it learns from its mistakes at this rate (a perceptron). Gives the share that
+/// was right.
 fn see(model: &mut [Vec<f32>], batches: impl Iterator<Item = ringfeed::Result<DataSet>>, rate: f32) -> Done<f32> {
     let mut right = Vec::new();
     for batch in batches {

@@ -131,9 +131,9 @@ impl fmt::Display for Location {
 
 /// Any error of Ringfeed: a kind, a location, a message and perhaps a cause. It has the size of one pointer.
 ///
-/// Its text reads `path:line: record N: column "c": expected f32, found "abc"`, with `byte N` where no column or no line is
-/// known. The layer that knows a part of the location adds it ([`Error::at_path`] and the other `at_` methods); a part that is
-/// already known is never overwritten.
+/// Its text reads `path:line: record N: column "c": expected f32, found "abc"`, with `byte N` where no column or no
+/// line is known. The layer that knows a part of the location adds it ([`Error::at_path`] and the other `at_` methods);
+/// a part that is already known is never overwritten.
 pub struct Error(Box<Inner>);
 
 struct Inner {
@@ -166,7 +166,8 @@ impl Error {
         self.0.is_wait
     }
 
-    /// An error of the user's own code, which can't speak for the ring or for the epoch, even if it contains one of their errors.
+    /// An error of the user's own code, which can't speak for the ring or for the epoch, even if it contains one of
+    /// their errors.
     #[must_use]
     pub(crate) fn of_a_user(mut self) -> Self {
         if matches!(self.0.kind, ErrorKind::Exhausted | ErrorKind::Ended) {

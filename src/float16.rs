@@ -1,5 +1,5 @@
-//! Floating point numbers of 16 bits: the types of the crate `half`, or, if it is not built, plain types of our own, whose
-//! conversions give the same bits.
+//! Floating point numbers of 16 bits: the types of the crate `half`, or, if it is not built, plain types of our own,
+//! whose conversions give the same bits.
 
 #[cfg(feature = "half")]
 pub use half::{bf16, f16};

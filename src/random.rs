@@ -58,7 +58,8 @@ impl RandomKey {
 }
 
 impl RandomKey {
-    /// A number from the gamma distribution (Marsaglia and Tsang: "A simple method for generating gamma variables", 2000).
+    /// A number from the gamma distribution (Marsaglia and Tsang: "A simple method for generating gamma variables",
+    /// 2000).
     pub(crate) fn gamma(self, shape: f64) -> f64 {
         if shape < 1.0 {
             let power = (1.0 - self.unit(u64::MAX)).powf(1.0 / shape);

@@ -1,4 +1,5 @@
-//! The upload stage on a CUDA device: what `device.rs` and `device_convert.rs` show on the host, and what only a GPU has.
+//! The upload stage on a CUDA device: what `device.rs` and `device_convert.rs` show on the host, and what only a GPU
+//! has.
 //!
 //! Without a GPU the tests run on a simulated driver, which checks every call that is made (`cuda_driver/lib.rs`). With
 //! `RINGFEED_REQUIRE_GPU` set they run on a GPU or fail.
@@ -32,8 +33,8 @@ use ringfeed::transform::{Operation, cast, normalise};
 use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, ErrorKind, Normaliser, Workspace};
 use simulated::simulated;
 
-/// The device, for one test at a time, until all its memory is freed: if one test closes a [`Gate`] while another one's memory
-/// is being freed, the driver lets that wait for the gate, and holds up whoever would open it.
+/// The device, for one test at a time, until all its memory is freed: if one test closes a [`Gate`] while another one's
+/// memory is being freed, the driver lets that wait for the gate, and holds up whoever would open it.
 struct Mine {
     device: CudaDevice,
     _turn: Turn,
@@ -255,8 +256,8 @@ fn a_slot_is_not_written_while_streams_that_it_knows_nothing_of_may_read_it() {
     first.used_elsewhere();
     drop(first);
     assert_eq!(uploaded.next().unwrap().unwrap().index(), 1);
-    // What comes next has its place in the first one's slot. If it is not ordered after that read, the simulated driver ends
-    // the program.
+    // What comes next has its place in the first one's slot. If it is not ordered after that read, the simulated driver
+    // ends the program.
     assert!(!uploaded.ready_within(Duration::from_millis(20)));
     gate.open();
     let rest: Vec<_> = uploaded.map(|batch| batch.unwrap().index()).collect();
@@ -437,8 +438,8 @@ fn everything_can_be_dropped_in_every_state() {
     }
 }
 
-/// The driver waits for the device's work before it frees or unlocks memory, and nobody can record an event, copy or make a
-/// stream until then.
+/// The driver waits for the device's work before it frees or unlocks memory, and nobody can record an event, copy or
+/// make a stream until then.
 #[test]
 fn memory_that_is_freed_while_a_stream_is_busy_holds_nobody_up() {
     for round in 0..4 {
@@ -585,7 +586,8 @@ fn a_batch_is_taken_over_for_a_stream_and_its_slot_waits_for_that_stream() {
     gate.close_on(&device, &step);
     let mut seen = device.pages().allocate(8).unwrap();
     copy_out(&device, &step, address, seen.as_mut_slice());
-    // Deleted on a thread without a context, while the stream has not come to its work; then the only slot is in use again.
+    // Deleted on a thread without a context, while the stream has not come to its work; then the only slot is in use
+    // again.
     std::thread::spawn(move || {
         drop(taken);
         assert_eq!(current_context(), 0);

@@ -1,5 +1,5 @@
-//! The CUDA device on a driver that fails: each call in turn, one time, and for good. A test binary of its own, because a
-//! fault is one of the whole process. On the simulated driver alone: a real one does not fail to order.
+//! The CUDA device on a driver that fails: each call in turn, one time, and for good. A test binary of its own, because
+//! a fault is one of the whole process. On the simulated driver alone: a real one does not fail to order.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "common/given.rs"]

@@ -1,8 +1,8 @@
 //! The kernels that ship are those of their source.
 //!
-//! Needs NVRTC, the compiler's library, in the release that made the text; without it the test is skipped. It is a Python
-//! package: `pip install nvidia-cuda-nvrtc-cu12==12.0.140`, whose `nvidia/cuda_nvrtc/lib` goes into `LD_LIBRARY_PATH`. With
-//! `RINGFEED_WRITE_PTX=1` the test writes the text instead of comparing it.
+//! Needs NVRTC, the compiler's library, in the release that made the text; without it the test is skipped. It is a
+//! Python package: `pip install nvidia-cuda-nvrtc-cu12==12.0.140`, whose `nvidia/cuda_nvrtc/lib` goes into
+//! `LD_LIBRARY_PATH`. With `RINGFEED_WRITE_PTX=1` the test writes the text instead of comparing it.
 
 use std::panic::catch_unwind;
 use std::path::Path;

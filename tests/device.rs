@@ -197,8 +197,8 @@ fn a_slot_is_not_written_while_streams_that_it_knows_nothing_of_may_read_it() {
     first.used_elsewhere();
     drop(first);
     assert_eq!(uploaded.next().unwrap().unwrap().index(), 1);
-    // What comes next has its place in the first one's slot. The upload thread waits for all work that the device has: for that,
-    // it puts a mark behind the reading.
+    // What comes next has its place in the first one's slot. The upload thread waits for all work that the device has:
+    // for that, it puts a mark behind the reading.
     while !has_waiting("(2 commands") {
         assert!(!uploaded.ready_within(Duration::ZERO), "it was written while it may be read");
         std::thread::yield_now();
@@ -396,8 +396,8 @@ fn a_panic_in_the_iterator_is_an_item_of_the_stream() {
     assert_eq!(uploaded.state().position, 50);
 }
 
-/// Streams that never come to an end, slots held, threads in the middle of things: dropping ends, and nothing is freed that
-/// somebody still uses.
+/// Streams that never come to an end, slots held, threads in the middle of things: dropping ends, and nothing is freed
+/// that somebody still uses.
 #[test]
 fn everything_can_be_dropped_in_every_state() {
     for close_first in [false, true] {

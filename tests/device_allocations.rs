@@ -1,5 +1,5 @@
-//! An upload allocates nothing per batch after warm-up. A test binary of its own, because it counts what the whole process
-//! allocates.
+//! An upload allocates nothing per batch after warm-up. A test binary of its own, because it counts what the whole
+//! process allocates.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! What programs may get wrong with a device, and users' own code may do there: errors, never undefined behaviour or a wait
-//! without end.
+//! What programs may get wrong with a device, and users' own code may do there: errors, never undefined behaviour or a
+//! wait without end.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "common/given.rs"]

@@ -380,8 +380,8 @@ fn a_file_that_becomes_shorter_loses_only_the_records_that_are_gone() {
         assert!(epoch(&mut iterator).into_iter().eq(0..RECORDS));
         #[cfg(target_os = "linux")]
         assert!(!shuffled || gathering() > 0, "nothing was gathered");
-        // In the middle of a record: in the file's last page, of which the rest reads as zeros where it is mapped, and far
-        // before it.
+        // In the middle of a record: in the file's last page, of which the rest reads as zeros where it is mapped, and
+        // far before it.
         for kept in [RECORDS - 5, 7_001] {
             std::fs::File::options().write(true).open(path).unwrap().set_len(8 * kept + 3).unwrap();
             iterator.reset().unwrap();

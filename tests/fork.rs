@@ -1,5 +1,6 @@
-//! Forked children: what a child does with an iterator that it has from its parent changes nothing for the parent, and what
-//! can't work there says so. One test in a binary of its own, because a fork takes along only the thread that it is made in.
+//! Forked children: what a child does with an iterator that it has from its parent changes nothing for the parent, and
+//! what can't work there says so. One test in a binary of its own, because a fork takes along only the thread that it
+//! is made in.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

@@ -1,4 +1,5 @@
-//! What reading and decoding images allocates, once buffers have grown: a binary of its own, for its counting allocator.
+//! What reading and decoding images allocates, once buffers have grown: a binary of its own, for its counting
+//! allocator.
 
 use std::alloc::{GlobalAlloc, Layout as Memory, System};
 use std::cell::Cell;

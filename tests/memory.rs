@@ -1,5 +1,5 @@
-//! Memory stays what the statistics say, and does not grow from epoch to epoch. A test binary of its own, because it looks
-//! at the whole process.
+//! Memory stays what the statistics say, and does not grow from epoch to epoch. A test binary of its own, because it
+//! looks at the whole process.
 #![cfg(target_os = "linux")]
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 

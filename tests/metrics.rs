@@ -1,5 +1,5 @@
-//! The figures of a run as Prometheus scrapes them: over HTTP by a plain client, and read by a parser that takes the format at its
-//! word; and by Prometheus itself and its own check of names, where they are installed.
+//! The figures of a run as Prometheus scrapes them: over HTTP by a plain client, and read by a parser that takes the
+//! format at its word; and by Prometheus itself and its own check of names, where they are installed.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "common/until.rs"]

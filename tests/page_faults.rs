@@ -27,8 +27,8 @@ fn recycled_slots_fault_no_page() {
         iterator.reset().unwrap();
     };
     (0..3).for_each(|_| epoch());
-    // Twenty batches of ten thousand pages each; a few faults belong to the process around them, and more where other programs
-    // want its memory.
+    // Twenty batches of ten thousand pages each; a few faults belong to the process around them, and more where other
+    // programs want its memory.
     let mut counted = Vec::new();
     while counted.len() < 10 && counted.last().is_none_or(|count| *count >= 100) {
         let before = faults();

@@ -33,8 +33,8 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of a source file without the items that only tests have. Such an item ends with the first line that has its
-/// own indentation and closes it, as `cargo fmt` writes it.
+/// The lines of a source file without the items that only tests have. Such an item ends with the first line that has
+/// its own indentation and closes it, as `cargo fmt` writes it.
 fn without_tests(text: &str) -> Vec<&str> {
     let mut kept = Vec::new();
     let mut lines = text.lines();
@@ -273,10 +273,10 @@ fn absolute(modules: &BTreeSet<Names>, own: &[String], path: &str) -> Option<Nam
     Some(base)
 }
 
-/// A file imports what another one defines only if that one does not, on whatever way, import what it defines itself. Where
-/// a module only hands on what a child defines (`pub use`), that is not its own. So a module may be read, tested and taken
-/// out together with what it imports. It holds for a module and its children, too: what both need stands in a file beside
-/// the children, and `mod.rs` uses them, or only names them.
+/// A file imports what another one defines only if that one does not, on whatever way, import what it defines itself.
+/// Where a module only hands on what a child defines (`pub use`), that is not its own. So a module may be read, tested
+/// and taken out together with what it imports. It holds for a module and its children, too: what both need stands in a
+/// file beside the children, and `mod.rs` uses them, or only names them.
 #[test]
 fn no_files_import_each_other_in_a_circle() {
     for folder in ["src", "command/src"] {
@@ -334,7 +334,8 @@ fn unsafe_code_lives_in_the_files_whose_promises_are_written_down() {
     assert_eq!(with_unsafe, listed_under("### Unsafe code"));
 }
 
-/// What takes its time in a test is called so, and what nobody tells of is looked for: no test gives others time and hopes.
+/// What takes its time in a test is called so, and what nobody tells of is looked for: no test gives others time and
+/// hopes.
 #[test]
 fn tests_sleep_where_that_is_said_alone() {
     // A browser that does not end, and how long the causes of a verdict take.

@@ -31,8 +31,8 @@ use tracing::{Event, Metadata, Subscriber};
 /// Said in the trainer's own thread, when a batch goes to it.
 const HANDED_OUT: &str = "handed out";
 
-/// Writes the names of spans and the fields of events down, and panics where it is told to: in our threads, or as a batch is handed
-/// out.
+/// Writes the names of spans and the fields of events down, and panics where it is told to: in our threads, or as a
+/// batch is handed out.
 #[derive(Clone, Default)]
 struct Heard {
     lines: Arc<Mutex<Vec<String>>>,
@@ -106,7 +106,8 @@ fn stages_are_spans_and_skipped_records_are_warnings() {
     assert_eq!(heard.iter().filter(|line| line.contains(HANDED_OUT)).count(), 3);
 }
 
-/// Waves that it takes some time to measure, so that workers do it: from the third batch on, when it is known how long it takes.
+/// Waves that it takes some time to measure, so that workers do it: from the third batch on, when it is known how long
+/// it takes.
 struct Measured(Waves);
 
 impl RecordReader for Measured {
@@ -231,7 +232,8 @@ impl PageSource for Explosive {
         }
         let mut block = AnonymousPages.allocate(bytes)?;
         let (start, len) = (NonNull::from(block.as_mut_slice()).cast(), block.len());
-        // SAFETY: the bytes are a block's, initialised and aligned as those of any, and reached by nobody else until it drops.
+        // SAFETY: the bytes are a block's, initialised and aligned as those of any, and reached by nobody else until it
+        // drops.
         Ok(unsafe { Block::from_raw_parts(start, len, Box::new(Bomb(block))) })
     }
 }

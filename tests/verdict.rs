@@ -1,6 +1,6 @@
-//! The truth put into real runs: whoever is slow is named. Sleeps are long against everything else, and a run that a busy
-//! machine spoilt is tried again. Nothing here compares speeds: that what a verdict foretells comes true is shown in simulated time
-//! (`prefetch/tune/causes.rs`), and by `benches/autotune.rs` on a quiet machine.
+//! The truth put into real runs: whoever is slow is named. Sleeps are long against everything else, and a run that a
+//! busy machine spoilt is tried again. Nothing here compares speeds: that what a verdict foretells comes true is shown
+//! in simulated time (`prefetch/tune/causes.rs`), and by `benches/autotune.rs` on a quiet machine.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "common/watchdog.rs"]
@@ -119,8 +119,8 @@ fn slow_reading_wants_more_workers() {
     assert!(change.setting == "workers" && change.value > 1 && verdict.gain.unwrap() > 1.5, "{verdict}");
 }
 
-/// A link that carries one sample after the other, in the order in which they are asked for: whoever reads beside others
-/// takes longer.
+/// A link that carries one sample after the other, in the order in which they are asked for: whoever reads beside
+/// others takes longer.
 fn narrow(_: u64) {
     static FREE: Mutex<Option<Instant>> = Mutex::new(None);
     let now = Instant::now();

@@ -466,7 +466,8 @@ fn workers_take_no_more_than_their_share_of_the_cores() {
         assert_eq!(iterator.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 32);
         (iterator.stats(), begin.elapsed().as_secs_f64())
     };
-    // Beside what may be saved up and the jobs that were begun before, there is what threads cost, which others may make dear.
+    // Beside what may be saved up and the jobs that were begun before, there is what threads cost, which others may
+    // make dear.
     let is_kept =
         |(stats, passed): &(ringfeed::stats::Stats, f64)| stats.workers.cpu_seconds.unwrap() <= 0.1 * passed + 0.05;
     let kept = (0..5).map(|_| run()).find(is_kept).unwrap_or_else(run);

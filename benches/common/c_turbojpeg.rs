@@ -45,8 +45,8 @@ impl Decompressor {
         let region = tj::tjregion { x: x as c_int, y: y as c_int, w: w as c_int, h: h as c_int };
         // SAFETY: the handle is alive.
         assert_eq!(unsafe { tj::tj3SetCroppingRegion(handle, region) }, 0, "a box of the image");
-        // SAFETY: the bytes are borrowed and as long as is said; the library writes the box, or the image of the size in the
-        // header (`size`, from the same bytes), of which `pixels` has room for every byte.
+        // SAFETY: the bytes are borrowed and as long as is said; the library writes the box, or the image of the size
+        // in the header (`size`, from the same bytes), of which `pixels` has room for every byte.
         let decoded = unsafe {
             tj::tj3Decompress8(
                 handle,

@@ -3,7 +3,8 @@ use std::path::Path;
 use image::RgbImage;
 use libjpeg_turbo_rs::{PixelFormat, decompress_to};
 
-/// A photograph of the fixtures, JPEG or another kind. `image` is built without JPEG, which Ringfeed decodes by other means.
+/// A photograph of the fixtures, JPEG or another kind. `image` is built without JPEG, which Ringfeed decodes by other
+/// means.
 pub(crate) fn photograph(path: &Path) -> RgbImage {
     if path.extension().is_some_and(|extension| extension == "jpg") {
         let bytes = std::fs::read(path).expect("a photograph");

@@ -88,7 +88,8 @@ impl Workload {
         Ok(Self { config, tensors })
     }
 
-    /// Changes a setting of the loader; one called `options.x` is an option of every source, or of the images that it gives.
+    /// Changes a setting of the loader; one called `options.x` is an option of every source, or of the images that it
+    /// gives.
     pub(crate) fn set(&mut self, key: &str, value: Value) {
         let Some(option) = key.strip_prefix("options.") else {
             self.config[key] = value;
@@ -238,7 +239,8 @@ fn csv(data: &Path) -> (Value, Tensors) {
     )
 }
 
-/// Numbers with gaps, three columns of categories, quoted text, and a label. The names of the categories stand beside it.
+/// Numbers with gaps, three columns of categories, quoted text, and a label. The names of the categories stand beside
+/// it.
 fn mixed_csv(data: &Path) -> std::result::Result<(Value, Tensors), String> {
     let about = data.join("csv.json");
     let about: Value = std::fs::read_to_string(&about)

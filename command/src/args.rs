@@ -51,7 +51,8 @@ line, member, column, byte, message}}}}. After wrong usage or Ctrl-C, which are 
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Show what a file or folder contains: format, records, fields with statistics, first and last record; or what was fitted
+    /// Show what a file or folder contains: format, records, fields with statistics, first and last record; or what was
+    /// fitted
     Inspect(InspectArgs),
     /// Read and decode every sample, and list all bad ones
     Verify(VerifyArgs),
@@ -285,14 +286,15 @@ pub(crate) struct PackArgs {
     /// Columns of a CSV file to keep as text, even if they hold numbers
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub(crate) text: Vec<String>,
-    /// Leave out records that can't be read, and count them. Images are packed without decoding them: use `verify` to find bad ones
+    /// Leave out records that can't be read, and count them. Images are packed without decoding them: use `verify` to
+    /// find bad ones
     #[arg(long)]
     pub(crate) skip_bad: bool,
     /// Remove the shards that were packed into OUT before, finished or not, and start over
     #[arg(long)]
     pub(crate) restart: bool,
-    /// Settings file (.toml or .json) with one source, which gives the format and options of PATH, and nothing else. Its option
-    /// `missing_tokens` lists the texts that mean a missing value in CSV (NA, None and so on)
+    /// Settings file (.toml or .json) with one source, which gives the format and options of PATH, and nothing else.
+    /// Its option `missing_tokens` lists the texts that mean a missing value in CSV (NA, None and so on)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Number of threads that read and encode [default: one per core]
@@ -415,7 +417,8 @@ pub(crate) struct BenchArgs {
     /// Number of threads that fill batches, or `auto` to tune it during the run [default: one per core]
     #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 1))]
     pub(crate) workers: Option<Amount>,
-    /// Number of batches to load ahead of the trainer, or `auto` [default: 2, or two samples per worker; up to 8 small batches]
+    /// Number of batches to load ahead of the trainer, or `auto` [default: 2, or two samples per worker; up to 8 small
+    /// batches]
     #[arg(long, value_name = "N", value_parser = |text: &str| amount(text, 0))]
     pub(crate) prefetch: Option<Amount>,
     /// Write the settings to FILE (TOML or JSON), with the tuned numbers instead of `auto`
@@ -439,7 +442,8 @@ pub(crate) struct BenchArgs {
     /// Resize images to N x N pixels [default: 224]
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 16384))]
     pub(crate) size: Option<u32>,
-    /// Element type of images, and of IDX, NPY and raw features that have no fields in the settings [default: as stored]
+    /// Element type of images, and of IDX, NPY and raw features that have no fields in the settings [default: as
+    /// stored]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<DTypeArg>,
     /// Order of the dimensions of images [default: nchw]
@@ -448,7 +452,8 @@ pub(crate) struct BenchArgs {
     /// Simulate the trainer's step: hold each batch for X milliseconds
     #[arg(long, value_name = "X", default_value_t = 0.0, value_parser = milliseconds)]
     pub(crate) step_ms: f64,
-    /// Afterwards repeat batches that are already loaded, to measure how fast the trainer would be with an infinitely fast loader
+    /// Afterwards repeat batches that are already loaded, to measure how fast the trainer would be with an infinitely
+    /// fast loader
     #[arg(long, conflicts_with = "device")]
     pub(crate) headspace: bool,
     /// Upload batches to this device: `host`, or `cuda:0` and so on

@@ -292,8 +292,8 @@ fn has_fields(config: &LoaderConfig) -> bool {
     !config.fields.is_empty() || config.prepared.is_some()
 }
 
-/// The settings of a file with PATH in place of its only source's, or with what lies there if it names none: without fields, with
-/// the sources that `plain` gives.
+/// The settings of a file with PATH in place of its only source's, or with what lies there if it names none: without
+/// fields, with the sources that `plain` gives.
 pub(crate) fn at_path(
     mut config: LoaderConfig,
     path: Option<&Path>,
@@ -317,7 +317,8 @@ pub(crate) fn at_path(
     if is_empty { Ok(config) } else { resolved(config, formats) }
 }
 
-/// The settings with their formats detected, and with the names of files that they are read with: what was fitted is still in its own.
+/// The settings with their formats detected, and with the names of files that they are read with: what was fitted is
+/// still in its own.
 fn resolved(mut config: LoaderConfig, formats: &Formats) -> Result<LoaderConfig> {
     let (prepared, prepare) = (config.prepared.take(), config.prepare.take());
     Ok(LoaderConfig { prepared, prepare, ..config.resolved_with(formats)? })
@@ -413,8 +414,8 @@ fn change_images(source: &mut SourceConfig, change: impl Fn(Image) -> Image) -> 
     any
 }
 
-/// What the flags for images and arrays say; whether the source takes the type of --dtype. With `has_fields`, the settings say what
-/// tensors there are.
+/// What the flags for images and arrays say; whether the source takes the type of --dtype. With `has_fields`, the
+/// settings say what tensors there are.
 fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool) -> Result<bool> {
     if args.size.is_none() && args.dtype().is_none() && args.layout().is_none() {
         return Ok(true);

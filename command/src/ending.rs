@@ -11,7 +11,8 @@ use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
 /// Hears that the process is to end. A command that has something to show for it ends by itself then, once it is
-/// [`patient`](Self::be_patient); everything else, and what is told a second time, ends at once, and leaves nothing behind.
+/// [`patient`](Self::be_patient); everything else, and what is told a second time, ends at once, and leaves nothing
+/// behind.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Ending(Arc<Told>);
 

@@ -1,8 +1,8 @@
 //! The `ringfeed` command: look into data sets, and measure how fast they can be read.
 //!
-//! Its way: `args` (what was typed), `verbose` (what the library says meanwhile), `inspect`, `verify`, `plan`, `fit`, `bench` and `compare`
-//! (the work, by the library's public interface alone, to a report), `table` and `output` (a report or an error, for a
-//! person or as JSON).
+//! Its way: `args` (what was typed), `verbose` (what the library says meanwhile), `inspect`, `verify`, `plan`, `fit`,
+//! `bench` and `compare` (the work, by the library's public interface alone, to a report), `table` and `output` (a
+//! report or an error, for a person or as JSON).
 
 mod args;
 mod bench;
@@ -42,14 +42,15 @@ use names::Names;
 use output::Report;
 use standard_input::{Kept, keep};
 
-/// Does what was typed, the program's name first, and prints to the process's standard output and standard error. The exit status:
-/// 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run time, 2 for wrong usage, 130 or 143 where
-/// Ctrl-C or `kill` ended it.
+/// Does what was typed, the program's name first, and prints to the process's standard output and standard error. The
+/// exit status: 0 if all went well, 1 for errors of the data (also those that `verify` lists) or at run time, 2 for
+/// wrong usage, 130 or 143 where Ctrl-C or `kill` ended it.
 pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
     run_with(typed, &Formats::new())
 }
 
-/// As [`run`], for data in these formats: a program of your own with the whole command, which knows your own formats, too.
+/// As [`run`], for data in these formats: a program of your own with the whole command, which knows your own formats,
+/// too.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -78,7 +79,8 @@ pub fn run(typed: impl IntoIterator<Item = OsString>) -> u8 {
 /// }
 /// ```
 pub fn run_with(typed: impl IntoIterator<Item = OsString>, formats: &Formats) -> u8 {
-    // Writing beyond the limit of a file's size (`ulimit -f`) is then an error, instead of a signal that ends the process.
+    // Writing beyond the limit of a file's size (`ulimit -f`) is then an error, instead of a signal that ends the
+    // process.
     #[cfg(unix)]
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::<AtomicBool>::default());
     let Args { command, verbose } = match Args::try_parse_from(typed) {

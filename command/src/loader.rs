@@ -16,8 +16,8 @@ pub(crate) fn loader(config: LoaderConfig, formats: &Formats) -> Loader {
         let path = one_line(&lossy(source.path()));
         complain(&format!("{path} is mapped, as the settings ask: do not change or truncate it meanwhile"));
     }
-    // SAFETY: a promise that the command makes for its users, as `numpy.memmap` does for its own, where their settings ask
-    // for it and no other way; the documentation of `--config` says what it means.
+    // SAFETY: a promise that the command makes for its users, as `numpy.memmap` does for its own, where their settings
+    // ask for it and no other way; the documentation of `--config` says what it means.
     let promise = unsafe { Mapping::promise() };
     Loader::from(config).formats(formats.clone()).mapping(promise)
 }

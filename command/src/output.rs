@@ -147,7 +147,8 @@ fn person(error: &Error) -> String {
     format!("{}\n  to do: {advice}", plain(&error.to_string()))
 }
 
-/// Whether a file has a fault that we write and read as JSON: a normaliser, or what was fitted. Of data, JSON is read by other means.
+/// Whether a file has a fault that we write and read as JSON: a normaliser, or what was fitted. Of data, JSON is read
+/// by other means.
 fn is_of_our_own(error: &Error) -> bool {
     std::error::Error::source(error).is_some_and(|source| source.is::<serde_json::Error>())
 }

@@ -83,7 +83,8 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Resul
     Ok(Packed { path, out, manifest, ok, seconds: begin.elapsed().as_secs_f64() })
 }
 
-/// All records are packed, with all their fields or those that `--fields` names: settings that say otherwise are not passed over.
+/// All records are packed, with all their fields or those that `--fields` names: settings that say otherwise are not
+/// passed over.
 fn check_alone(config: &LoaderConfig) -> Result<()> {
     let default = LoaderConfig::default();
     let has_fields = |source: &SourceConfig| !source.fields.is_empty();

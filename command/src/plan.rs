@@ -81,7 +81,8 @@ fn settings(args: &PlanArgs, formats: &Formats) -> Result<LoaderConfig> {
     })
 }
 
-/// Whether a file that is not settings is data: a single record of JSON Lines, or one that is cut off, may be settings with a fault.
+/// Whether a file that is not settings is data: a single record of JSON Lines, or one that is cut off, may be settings
+/// with a fault.
 fn is_data(source: &SourceConfig) -> bool {
     let Ok(mut file) = File::open(source.path()).map(BufReader::new) else { return false };
     let head = file.fill_buf().unwrap_or_default();

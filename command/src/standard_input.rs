@@ -24,8 +24,8 @@ impl Kept {
     }
 }
 
-/// Keeps standard input in a file, if `path` is `-`, and has `path` name that file, which is there until what this gives drops, or
-/// the process is told to end.
+/// Keeps standard input in a file, if `path` is `-`, and has `path` name that file, which is there until what this
+/// gives drops, or the process is told to end.
 ///
 /// # Errors
 ///

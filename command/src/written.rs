@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use tempfile::NamedTempFile;
 
-/// Refuses a file that can't be written, that a run of these settings reads, or would read if it were there, that is the
-/// `settings_file` itself, or whose name does not end in one of `endings`.
+/// Refuses a file that can't be written, that a run of these settings reads, or would read if it were there, that is
+/// the `settings_file` itself, or whose name does not end in one of `endings`.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! The guide "Find your bottleneck": its commands are run, and what it quotes is what they say. `benches/guide.sh` shows what they print
-//! on a quiet machine.
+//! The guide "Find your bottleneck": its commands are run, and what it quotes is what they say. `benches/guide.sh`
+//! shows what they print on a quiet machine.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../tests/common/watchdog.rs"]

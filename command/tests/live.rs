@@ -39,7 +39,8 @@ fn is_cooked(terminal: &Pseudo) -> bool {
     settings.c_lflag & (libc::ICANON | libc::ECHO | libc::ISIG) == libc::ICANON | libc::ECHO | libc::ISIG
 }
 
-/// What stands on a screen after all of this was written to it: letters, and where the cursor was moved. Colours are left out.
+/// What stands on a screen after all of this was written to it: letters, and where the cursor was moved. Colours are
+/// left out.
 fn screen(written: &str) -> String {
     let mut lines = vec![vec![' '; 200]; 100];
     let (mut row, mut column) = (0, 0);

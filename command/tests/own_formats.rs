@@ -1,4 +1,5 @@
-//! A program of a user's own has the whole command, for data in the user's own formats: this one is such a program itself.
+//! A program of a user's own has the whole command, for data in the user's own formats: this one is such a program
+//! itself.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../../tests/common/pairs.rs"]

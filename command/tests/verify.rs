@@ -1,5 +1,5 @@
-//! `ringfeed verify` and `ringfeed plan`: what is found in good and bad data of each format, the shape of their JSON, and
-//! their exit statuses.
+//! `ringfeed verify` and `ringfeed plan`: what is found in good and bad data of each format, the shape of their JSON,
+//! and their exit statuses.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod common;

@@ -38,8 +38,8 @@ enum Memory {
     Device(Box<dyn OnDevice>),
 }
 
-// SAFETY: `start` points into the memory of `data`, which may be sent, and is reached through it by whoever the views are
-// handed to: as with any array of Python's, writing it from several threads is for them to order.
+// SAFETY: `start` points into the memory of `data`, which may be sent, and is reached through it by whoever the views
+// are handed to: as with any array of Python's, writing it from several threads is for them to order.
 unsafe impl Send for Shared {}
 // SAFETY: as above; everything else in it is behind a lock, may be shared, or is not changed.
 unsafe impl Sync for Shared {}

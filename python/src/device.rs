@@ -98,8 +98,8 @@ impl Lends for CudaDevice {
                     batch.used_elsewhere();
                 }
                 let stream = std::ptr::with_exposed_provenance_mut(first);
-                // SAFETY: by the protocol, a consumer names a stream of the tensor's device, which lives as long as it works
-                // with the tensor; PyTorch and JAX never destroy theirs.
+                // SAFETY: by the protocol, a consumer names a stream of the tensor's device, which lives as long as it
+                // works with the tensor; PyTorch and JAX never destroy theirs.
                 let stream = unsafe { batch.device().borrow_stream(stream) };
                 batch.on(&stream).map(drop)
             }

@@ -117,8 +117,8 @@ impl Engine {
         }
     }
 
-    /// Begins the next epoch if a state was loaded behind which nothing is left of its own. Only the next batch shows that, so
-    /// this waits for it.
+    /// Begins the next epoch if a state was loaded behind which nothing is left of its own. Only the next batch shows
+    /// that, so this waits for it.
     fn leave_ended_epoch(&self, py: Python<'_>, mut turn: Turn) -> PyResult<Turn> {
         let course = self.place.here().course;
         if !course.resumed || course.begun {
@@ -148,8 +148,8 @@ impl Engine {
                 answered.unwrap_or_else(|error| Some(Some(Err(error))))
             });
             match answer {
-                // A thread that outlives the interpreter would wait for what does not come any more, or be given what code of the
-                // user's was not called for.
+                // A thread that outlives the interpreter would wait for what does not come any more, or be given what
+                // code of the user's was not called for.
                 _ if ends() => return Err(closed(py)),
                 Some(answer) => return Ok(answer),
                 None => py.check_signals()?,

@@ -1,7 +1,7 @@
 //! The counters that working threads write; `stats` reads them.
 //!
-//! Nothing here allocates or waits while batches are made: numbers are added up, times go into histograms of fixed size, and
-//! the few slowest samples into a table of fixed size.
+//! Nothing here allocates or waits while batches are made: numbers are added up, times go into histograms of fixed
+//! size, and the few slowest samples into a table of fixed size.
 
 mod bytes_read;
 mod clock;

@@ -20,7 +20,8 @@ impl ReaderSource {
         self
     }
 
-    /// Draws samples with replacement, so that each class is drawn equally often. Each draw of a sample is augmented anew.
+    /// Draws samples with replacement, so that each class is drawn equally often. Each draw of a sample is augmented
+    /// anew.
     ///
     /// The labels are those of the first reader that has classes. An image folder knows them. For other readers, every
     /// record is read once when the iterator is made, see [`read_labels`](crate::source::read_labels), and a bad record

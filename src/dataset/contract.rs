@@ -174,8 +174,8 @@ pub trait Filler: Send + Sync {
         }
     }
 
-    /// Decodes `rows`, which are all rows of a job, into `out`, one after another with `decode`. Workers call this. A row that
-    /// the job does not [pass](Job::advance) is a bad record.
+    /// Decodes `rows`, which are all rows of a job, into `out`, one after another with `decode`. Workers call this. A
+    /// row that the job does not [pass](Job::advance) is a bad record.
     fn decode_all(
         &self,
         plan: &BatchPlan,
@@ -292,8 +292,8 @@ impl BatchPlan {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`] if a batch of so many rows can't fit the workspace's memory budget, [`ErrorKind::Limit`] if
-    /// there is no memory for the plan itself.
+    /// [`ErrorKind::Budget`] if a batch of so many rows can't fit the workspace's memory budget, [`ErrorKind::Limit`]
+    /// if there is no memory for the plan itself.
     pub fn reserve(&mut self, rows: usize) -> Result<()> {
         if self.most_rows.is_some_and(|most| rows as u64 > most) {
             let message = format!(

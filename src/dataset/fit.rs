@@ -5,8 +5,8 @@ use crate::view::TensorView;
 use super::batch::DataSet;
 
 impl NormaliserFit {
-    /// Observes the tensor of this name in every batch. Padding within samples does not count if the batch has a mask for
-    /// it, a tensor called `<name>_mask`. Samples that only pad a batch never count.
+    /// Observes the tensor of this name in every batch. Padding within samples does not count if the batch has a mask
+    /// for it, a tensor called `<name>_mask`. Samples that only pad a batch never count.
     ///
     /// ```
     /// use ringfeed::Loader;

@@ -200,7 +200,8 @@ impl Subset {
     ///
     /// # Errors
     ///
-    /// As [`fold`](Self::fold), and [`ErrorKind::Config`] without a class or group for each sample, or with fewer groups than folds.
+    /// As [`fold`](Self::fold), and [`ErrorKind::Config`] without a class or group for each sample, or with fewer
+    /// groups than folds.
     pub fn fold_by(
         &self,
         reader: &(impl RecordReader + ?Sized),

@@ -71,7 +71,8 @@ pub struct DlpackTensor {
     manager: NonNull<Manager>,
 }
 
-// SAFETY: it is the only way to its manager, whose parts may go to other threads: numbers, and a batch that is `Send + Sync`.
+// SAFETY: it is the only way to its manager, whose parts may go to other threads: numbers, and a batch that is `Send +
+// Sync`.
 unsafe impl Send for DlpackTensor {}
 
 impl DlpackTensor {

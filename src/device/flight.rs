@@ -49,14 +49,16 @@ pub(super) struct Flight<E: Engine, C: Cargo> {
 impl<E: Engine, C: Cargo> Flight<E, C> {
     /// Starts copying the batch to the slot's beginning on the slot's copy stream; `landed` is recorded after the copy.
     ///
-    /// The slot must have begun with at least the batch's bytes. If the device refuses, nothing reads the batch any more.
+    /// The slot must have begun with at least the batch's bytes. If the device refuses, nothing reads the batch any
+    /// more.
     pub(super) fn start(cargo: C, slot: &Slot<E>, landed: E::Event) -> Result<Self> {
         let device = slot.device.clone();
         let bytes = cargo.bytes();
         assert!(bytes.len() <= slot.bytes(), "{} bytes do not fit into {}", bytes.len(), slot.bytes());
-        // SAFETY: there is room, and `Slot::begin` ordered the stream after all uses of the slot, which is in the caller's
-        // hands alone; the batch is owned by the flight, read by nobody else and written by nobody at all, until `landed`
-        // is past or the device has settled. Whatever uses the slot next is ordered after `ready` of this stream.
+        // SAFETY: there is room, and `Slot::begin` ordered the stream after all uses of the slot, which is in the
+        // caller's hands alone; the batch is owned by the flight, read by nobody else and written by nobody at all,
+        // until `landed` is past or the device has settled. Whatever uses the slot next is ordered after `ready` of
+        // this stream.
         let started = unsafe { device.copy_in(bytes, slot.memory(), &slot.copies) };
         started?;
         // From here on, the batch stays until the copy is over, whatever happens.
@@ -124,9 +126,9 @@ impl<E: Engine> Slot<E> {
                 let message = format!("{work:?} does not fit into the {} bytes of its slot", self.bytes());
                 return Err(Error::new(ErrorKind::Device, message));
             }
-            // SAFETY: all that the work reads and writes lies in the memory, as was just checked. The stream was ordered
-            // after the copy; the next copy, and freeing the memory, are ordered after `ready` of this stream, and so is
-            // every stream that uses the batch.
+            // SAFETY: all that the work reads and writes lies in the memory, as was just checked. The stream was
+            // ordered after the copy; the next copy, and freeing the memory, are ordered after `ready` of this stream,
+            // and so is every stream that uses the batch.
             unsafe { self.device.convert(work, self.memory(), &self.converts)? };
         }
         Ok(())

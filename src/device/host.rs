@@ -186,8 +186,8 @@ impl Command {
                 unsafe { std::ptr::copy_nonoverlapping(from, to, bytes) };
             }
             Self::Convert { work, address, bytes } if healthy => {
-                // SAFETY: who called `convert` promised that the memory stays, that nothing writes meanwhile what the work
-                // reads, and that nothing touches what it writes.
+                // SAFETY: who called `convert` promised that the memory stays, that nothing writes meanwhile what the
+                // work reads, and that nothing touches what it writes.
                 let memory = unsafe { std::slice::from_raw_parts_mut(with_exposed_provenance_mut(address), bytes) };
                 convert::cpu::run(&work, memory);
             }
@@ -370,9 +370,9 @@ impl OnStream<'_, HostDevice> {
         self.stream().run(move || {
             let tensors: Vec<&[u8]> = ranges
                 .iter()
-                // SAFETY: the ranges lie in the memory that `keep` holds, initialised by the operating system. The stream was
-                // ordered after the batch's copy, and the slot's next copy is ordered after this stream's work, so that
-                // nobody writes meanwhile.
+                // SAFETY: the ranges lie in the memory that `keep` holds, initialised by the operating system. The
+                // stream was ordered after the batch's copy, and the slot's next copy is ordered after this stream's
+                // work, so that nobody writes meanwhile.
                 .map(|(address, bytes)| unsafe { view(*address, *bytes) })
                 .collect();
             work(&tensors);

@@ -177,8 +177,9 @@ impl<D: Device> DeviceDataSetIterator<D> {
     ///
     /// # Errors
     ///
-    /// Those of [`DataSetIterator::seek`] of the inner iterator. This iterator then resumes where it was, if the inner one
-    /// can seek there (a source of a single epoch can't). Otherwise `next` returns an error until a seek or reset succeeds.
+    /// Those of [`DataSetIterator::seek`] of the inner iterator. This iterator then resumes where it was, if the inner
+    /// one can seek there (a source of a single epoch can't). Otherwise `next` returns an error until a seek or reset
+    /// succeeds.
     pub fn seek(&mut self, state: &State) -> Result<()> {
         let (had_ended, was_silent, before) = (self.has_ended, self.is_silent, self.state);
         let (had_begun, had_asked) = (self.has_begun, self.has_asked);

@@ -1,5 +1,6 @@
-//! What the threads of an upload hand one another, checked by loom in the interleavings of up to [`PREEMPTIONS`] preemptions:
-//! `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom --no-default-features --lib device::models`.
+//! What the threads of an upload hand one another, checked by loom in the interleavings of up to [`PREEMPTIONS`]
+//! preemptions: `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom --no-default-features --lib
+//! device::models`.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -93,8 +93,8 @@ impl<D: Device> Upload<D> {
     /// Uploads to several devices in turn: batch `n` of an epoch goes to device `n` modulo the number of devices. Each
     /// device has its own upload thread.
     ///
-    /// Alternatively, give each device a loader with its own [`Shard`](crate::order::Shard), in one process or in one process
-    /// per device.
+    /// Alternatively, give each device a loader with its own [`Shard`](crate::order::Shard), in one process or in one
+    /// process per device.
     ///
     /// ```
     /// use ringfeed::Loader;

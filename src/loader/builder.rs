@@ -90,8 +90,9 @@ impl Loader {
         self
     }
 
-    /// Shuffles the order of chunks, and then the samples of this many neighbouring chunks together, instead of all samples; see
-    /// [`LoaderConfig::shuffle_blocks`](crate::LoaderConfig::shuffle_blocks). With [`shuffle`](Self::shuffle).
+    /// Shuffles the order of chunks, and then the samples of this many neighbouring chunks together, instead of all
+    /// samples; see [`LoaderConfig::shuffle_blocks`](crate::LoaderConfig::shuffle_blocks). With
+    /// [`shuffle`](Self::shuffle).
     #[must_use]
     pub fn shuffle_blocks(mut self, chunks: u64) -> Self {
         self.config.shuffle_blocks = Some(chunks);
@@ -113,7 +114,8 @@ impl Loader {
     }
 
     /// Groups samples of similar length into batches, by the length of this tensor, and pads them to these bounds; see
-    /// [`Buckets`](crate::order::Buckets). Default: samples of any length together, padded to the longest of their batch.
+    /// [`Buckets`](crate::order::Buckets). Default: samples of any length together, padded to the longest of their
+    /// batch.
     ///
     /// ```
     /// use ringfeed::Loader;
@@ -179,24 +181,24 @@ impl Loader {
         self
     }
 
-    /// Gives each part of a split, and each fold, the same share of every value of this field; see [`Strata`](crate::order::Strata).
-    /// Default: only the names of the samples decide.
+    /// Gives each part of a split, and each fold, the same share of every value of this field; see
+    /// [`Strata`](crate::order::Strata). Default: only the names of the samples decide.
     #[must_use]
     pub fn stratify(mut self, field: impl Into<String>) -> Self {
         self.config.stratify = Some(field.into());
         self
     }
 
-    /// Keeps all samples with the same value of this field in one part of a split, or in one fold; see [`Strata`](crate::order::Strata).
-    /// Default: only the names of the samples decide.
+    /// Keeps all samples with the same value of this field in one part of a split, or in one fold; see
+    /// [`Strata`](crate::order::Strata). Default: only the names of the samples decide.
     #[must_use]
     pub fn group(mut self, field: impl Into<String>) -> Self {
         self.config.group = Some(field.into());
         self
     }
 
-    /// Draws samples with replacement, so that each class is drawn equally often. Needs the seed of [`shuffle`](Self::shuffle).
-    /// Default: each sample once.
+    /// Draws samples with replacement, so that each class is drawn equally often. Needs the seed of
+    /// [`shuffle`](Self::shuffle). Default: each sample once.
     #[must_use]
     pub fn class_balanced(mut self) -> Self {
         self.config.class_balanced = true;
@@ -254,16 +256,16 @@ impl Loader {
         self
     }
 
-    /// Number of threads that fill batches, or [`Amount::Auto`] to tune it during the run. Default: one for each core that they may
-    /// use.
+    /// Number of threads that fill batches, or [`Amount::Auto`] to tune it during the run. Default: one for each core
+    /// that they may use.
     #[must_use]
     pub fn workers(mut self, threads: impl Into<Amount>) -> Self {
         self.config.workers = Some(threads.into());
         self
     }
 
-    /// The cores that workers run on; see [`worker_cores`](crate::workspace::WorkspaceBuilder::worker_cores). Default: all
-    /// that the process may use.
+    /// The cores that workers run on; see [`worker_cores`](crate::workspace::WorkspaceBuilder::worker_cores). Default:
+    /// all that the process may use.
     #[must_use]
     pub fn worker_cores(mut self, cores: impl IntoIterator<Item = usize>) -> Self {
         self.config.worker_cores = cores.into_iter().collect();
@@ -286,8 +288,8 @@ impl Loader {
         self
     }
 
-    /// Number of finished batches that may wait for the trainer, or [`Amount::Auto`] to tune it during the run. Default: 2,
-    /// and more if batches are small; see [`prefetch`](crate::workspace::WorkspaceBuilder::prefetch).
+    /// Number of finished batches that may wait for the trainer, or [`Amount::Auto`] to tune it during the run.
+    /// Default: 2, and more if batches are small; see [`prefetch`](crate::workspace::WorkspaceBuilder::prefetch).
     #[must_use]
     pub fn prefetch(mut self, batches: impl Into<Amount>) -> Self {
         self.config.prefetch = Some(batches.into());
@@ -309,8 +311,8 @@ impl Loader {
         self
     }
 
-    /// Serves statistics of the run over HTTP, in Prometheus' text format, while the iterator lives: at a port that only this machine
-    /// can reach, or at an address. Needs the feature `metrics`. Default: no.
+    /// Serves statistics of the run over HTTP, in Prometheus' text format, while the iterator lives: at a port that
+    /// only this machine can reach, or at an address. Needs the feature `metrics`. Default: no.
     #[must_use]
     pub fn metrics(mut self, address: impl Into<MetricsAddress>) -> Self {
         self.config.metrics = Some(address.into());

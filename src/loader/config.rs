@@ -110,7 +110,8 @@ pub struct LoaderConfig {
     /// Whether samples are drawn with replacement, so that each class is drawn equally often.
     #[serde(default)]
     pub class_balanced: bool,
-    /// The field of the first source whose numbers are weights: samples are drawn with replacement, in proportion to them.
+    /// The field of the first source whose numbers are weights: samples are drawn with replacement, in proportion to
+    /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_by: Option<String>,
     /// Groups samples of similar length into batches, so that they need little padding.
@@ -134,7 +135,8 @@ pub struct LoaderConfig {
     /// Whether several sources of unequal length end with the shortest one. Otherwise unequal lengths are an error.
     #[serde(default)]
     pub shorter: bool,
-    /// Normalisers by tensor name: a file that [`Normaliser::save`](crate::Normaliser::save) wrote, or the parameters themselves.
+    /// Normalisers by tensor name: a file that [`Normaliser::save`](crate::Normaliser::save) wrote, or the parameters
+    /// themselves.
     #[serde(default)]
     pub normalise: BTreeMap<String, NormaliserConfig>,
     /// Random operations by tensor name, after normalisation. Leave them out for evaluation. (Operations on images
@@ -343,7 +345,8 @@ impl LoaderConfig {
 
     /// Number of finished batches that may wait for the trainer: the number that is set, otherwise enough for two
     /// samples per worker, and at least 2. If batches are small, there are more, as their bytes allow
-    /// ([`WorkspaceBuilder::prefetch`](crate::workspace::WorkspaceBuilder::prefetch)). `"auto"` begins with the same numbers.
+    /// ([`WorkspaceBuilder::prefetch`](crate::workspace::WorkspaceBuilder::prefetch)). `"auto"` begins with the same
+    /// numbers.
     pub fn prefetch_batches(&self) -> usize {
         let samples = 2 * self.worker_threads();
         match self.prefetch {

@@ -30,8 +30,8 @@ impl LoaderConfig {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written, [`ErrorKind::Config`](crate::ErrorKind::Config) if the
-    /// name of a file in the settings is not UTF-8.
+    /// [`ErrorKind::Io`](crate::ErrorKind::Io) if the file can't be written,
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if the name of a file in the settings is not UTF-8.
     pub fn save(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         let mut config = self.clone();
@@ -134,8 +134,8 @@ impl LoaderConfig {
         self.reads_among(&Files::local(), file.as_ref())
     }
 
-    /// As [`reads`](Self::reads), but for a file that may not exist yet. In that case, this creates an empty file, checks, and
-    /// removes the file again.
+    /// As [`reads`](Self::reads), but for a file that may not exist yet. In that case, this creates an empty file,
+    /// checks, and removes the file again.
     ///
     /// # Errors
     ///

@@ -139,8 +139,8 @@ impl Loader {
         Ok(Self::from(LoaderConfig::for_path_with(path, formats)?).formats(formats.clone()))
     }
 
-    /// A CSV file. Without [fields](Self::field), its columns of numbers become `features`, and a column with a usual name becomes
-    /// `labels`; [`CsvOptions`] lists these names.
+    /// A CSV file. Without [fields](Self::field), its columns of numbers become `features`, and a column with a usual
+    /// name becomes `labels`; [`CsvOptions`] lists these names.
     pub fn csv(path: impl Into<PathBuf>) -> Self {
         Self::csv_with(path, CsvOptions::default())
     }

@@ -1,4 +1,5 @@
-//! Numbers by which samples are chosen. Integers are exact beyond the 53 bits of f64, because ids are often 64-bit integers.
+//! Numbers by which samples are chosen. Integers are exact beyond the 53 bits of f64, because ids are often 64-bit
+//! integers.
 
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};

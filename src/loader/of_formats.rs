@@ -40,13 +40,14 @@ impl Loader {
         Self::new(SourceConfig::new(Raw, path, options))
     }
 
-    /// A file of tokens for a language model. Random windows, the default, need [`shuffle`](Self::shuffle) for its seed.
+    /// A file of tokens for a language model. Random windows, the default, need [`shuffle`](Self::shuffle) for its
+    /// seed.
     pub fn tokens(path: impl Into<PathBuf>, options: TokenOptions) -> Self {
         Self::new(SourceConfig::new(Tokens, path, options))
     }
 
-    /// A folder with one subfolder of images per class; without subfolders, images without labels. Without [fields](Self::field),
-    /// it has these tensors:
+    /// A folder with one subfolder of images per class; without subfolders, images without labels. Without
+    /// [fields](Self::field), it has these tensors:
     ///
     /// ```
     /// use ringfeed::field::{Class, Image};
@@ -61,8 +62,8 @@ impl Loader {
     }
 
     /// Samples in tar archives: one archive, a folder of them, or a pattern such as `train-{000..146}.tar`.
-    /// [Fields](Self::field) say which tensors are made of their members. Without fields, a sample has its image as stored (`u8`), if
-    /// there is exactly one, and its class, if there is a `cls`:
+    /// [Fields](Self::field) say which tensors are made of their members. Without fields, a sample has its image as
+    /// stored (`u8`), if there is exactly one, and its class, if there is a `cls`:
     ///
     /// ```toml
     /// image = { image = [], dtype = "u8" }
@@ -77,9 +78,10 @@ impl Loader {
         Self::new(SourceConfig::new(Tar, path, options))
     }
 
-    /// Adds a folder of segmentation maps to the folder of images before it. The maps get the options that the images have so far,
-    /// so set these first. The label tensor `map` is `u8` of `[height, width]`, resized, cropped and rotated like the images. See
-    /// [`ImageOptions`](crate::images::ImageOptions). For a different name or type, add the source with [`and`](Self::and).
+    /// Adds a folder of segmentation maps to the folder of images before it. The maps get the options that the images
+    /// have so far, so set these first. The label tensor `map` is `u8` of `[height, width]`, resized, cropped and
+    /// rotated like the images. See [`ImageOptions`](crate::images::ImageOptions). For a different name or type, add
+    /// the source with [`and`](Self::and).
     ///
     /// ```no_run
     /// use ringfeed::Loader;
@@ -119,8 +121,8 @@ impl Loader {
         self
     }
 
-    /// Applies these random operations to the images, in this order. For a folder of images without fields. Leave them out for
-    /// evaluation. Default: none.
+    /// Applies these random operations to the images, in this order. For a folder of images without fields. Leave them
+    /// out for evaluation. Default: none.
     #[must_use]
     pub fn augment(mut self, operations: impl IntoIterator<Item = ImageAugment>) -> Self {
         let advice = "only for a folder of images; for other images, set it in the image's field, and for numbers use \

@@ -31,8 +31,8 @@ use super::Loader;
 /// damaged gzip data) is in [`VerifyReport::ended_by`], next to the bad samples before it. Within the first 64 KiB,
 /// from which delimiter and header are detected, such damage is an error.
 ///
-/// If several files are read as one, such as those of a pattern, a file that can't be opened or read to its end is listed in
-/// [`VerifyReport::bad`]. The other files are still read.
+/// If several files are read as one, such as those of a pattern, a file that can't be opened or read to its end is
+/// listed in [`VerifyReport::bad`]. The other files are still read.
 ///
 /// # Errors
 ///

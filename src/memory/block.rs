@@ -22,8 +22,8 @@ pub struct Block {
 
 // SAFETY: a block is the only way to its memory (contract of `from_raw_parts`), and the owner that frees it is `Send`.
 unsafe impl Send for Block {}
-// SAFETY: a shared block only gives its bytes to be read: its owner is reached by nobody before it drops, and whoever writes
-// through `start` answers for it.
+// SAFETY: a shared block only gives its bytes to be read: its owner is reached by nobody before it drops, and whoever
+// writes through `start` answers for it.
 unsafe impl Sync for Block {}
 
 impl Block {
@@ -105,7 +105,8 @@ pub trait PageSource: Send + Sync + fmt::Debug {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`] when the source's own bound is reached, [`ErrorKind::Io`] when the operating system refuses.
+    /// [`ErrorKind::Budget`] when the source's own bound is reached, [`ErrorKind::Io`] when the operating system
+    /// refuses.
     fn allocate(&self, bytes: usize) -> Result<Block>;
 }
 
@@ -191,7 +192,8 @@ impl PageSource for TempFilePages {
             let file = tempfile::tempfile_in(&folder)?;
             file.set_len(bytes)?;
             reserve_disk(&file, bytes)?;
-            // SAFETY: the file was created a moment ago without a name: no other process can open, write or truncate it.
+            // SAFETY: the file was created a moment ago without a name: no other process can open, write or truncate
+            // it.
             unsafe { MmapMut::map_mut(&file) }
         })();
         let mut map = map.map_err(|error| {
@@ -200,7 +202,8 @@ impl PageSource for TempFilePages {
         })?;
         map.iter_mut().step_by(PAGE_BYTES).for_each(|byte| *byte = 0);
         let start = NonNull::from(&mut map[..]).cast();
-        // SAFETY: as in `Block::from_map`: page-aligned, initialised with zeros, exclusive, stable; the owner unmaps it.
+        // SAFETY: as in `Block::from_map`: page-aligned, initialised with zeros, exclusive, stable; the owner unmaps
+        // it.
         Ok(unsafe { Block::from_raw_parts(start, len, Box::new(account(map))) })
     }
 }

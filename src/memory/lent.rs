@@ -58,8 +58,8 @@ impl MemoryBudget {
     }
 }
 
-/// An error if the system does not give `bytes` more bytes now, for example because the process's address space is limited
-/// (`ulimit -v`).
+/// An error if the system does not give `bytes` more bytes now, for example because the process's address space is
+/// limited (`ulimit -v`).
 fn check_memory(bytes: u64, what: &str) -> Result<()> {
     let is_had = |bytes| {
         let mut memory = Vec::<u8>::new();

@@ -243,8 +243,8 @@ impl Scope<'_> {
         let start = self.take(bytes, align_of::<T>())?.cast::<T>();
         // SAFETY: `take` gives `bytes` bytes, aligned for the type, that nothing else reaches in this cycle.
         unsafe { start.write_bytes(0, len) };
-        // SAFETY: as above; the cycle ends by `&mut self` or a drop, both of which end this borrow. The bytes were written
-        // just now, and all bits zero are a value of a `Pod` type.
+        // SAFETY: as above; the cycle ends by `&mut self` or a drop, both of which end this borrow. The bytes were
+        // written just now, and all bits zero are a value of a `Pod` type.
         Ok(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), len) })
     }
 

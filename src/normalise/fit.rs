@@ -137,8 +137,8 @@ impl NormaliserFit {
 
     /// Counts the values of a batch where `mask` is not 0: padding is left out.
     ///
-    /// The mask has the tensor's first dimensions (`[samples, steps]` over `[samples, steps, features]`), or all but the
-    /// channels (`[samples, height, width]` over `[samples, channels, height, width]`).
+    /// The mask has the tensor's first dimensions (`[samples, steps]` over `[samples, steps, features]`), or all but
+    /// the channels (`[samples, height, width]` over `[samples, channels, height, width]`).
     ///
     /// # Errors
     ///

@@ -116,8 +116,8 @@ impl Normaliser {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] if the tensor does not hold fractions, is transformed already, or its shape does not fit the
-    /// parameters; [`ErrorKind::Config`] for parameters that make no sense.
+    /// [`ErrorKind::Schema`] if the tensor does not hold fractions, is transformed already, or its shape does not fit
+    /// the parameters; [`ErrorKind::Config`] for parameters that make no sense.
     pub fn affine(&self, spec: &TensorSpec) -> Result<Affine> {
         let schema_error = |message: String| Error::new(ErrorKind::Schema, message).at_column(&spec.name);
         no_faults(self.faults())?;

@@ -7,7 +7,8 @@ use crate::view::TensorView;
 /// Most values that are kept, which take a gigabyte.
 const MOST: usize = 1 << 27;
 
-/// Finds quantiles from batches, one after another: for robust scaling, bins of equally many values, and uniform values.
+/// Finds quantiles from batches, one after another: for robust scaling, bins of equally many values, and uniform
+/// values.
 ///
 /// It keeps every value, and so is exact; more than 2^27 of them (a gigabyte) are an error. NaN is a missing value and
 /// does not count; infinity is an error. Several threads or processes can each observe a part; [`merge`](Self::merge)
@@ -50,7 +51,8 @@ impl QuantileFit {
     ///
     /// # Errors
     ///
-    /// As [`NormaliserFit::observe`](super::NormaliserFit::observe), and [`ErrorKind::Limit`] for more values than are kept.
+    /// As [`NormaliserFit::observe`](super::NormaliserFit::observe), and [`ErrorKind::Limit`] for more values than are
+    /// kept.
     pub fn observe(&mut self, view: &TensorView<'_>) -> Result<()> {
         check_raw(view)?;
         self.observe_numbers(view.numbers(), view.shape(), None).map_err(|error| error.at_column(view.name()))
@@ -108,8 +110,8 @@ impl QuantileFit {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for another axis, [`ErrorKind::Schema`] if the axes differ in length, [`ErrorKind::Limit`] for more
-    /// values than are kept.
+    /// [`ErrorKind::Config`] for another axis, [`ErrorKind::Schema`] if the axes differ in length, [`ErrorKind::Limit`]
+    /// for more values than are kept.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         if self.axis != other.axis {
             return Err(Error::new(ErrorKind::Config, "these fits can't be merged: they are along different axes"));

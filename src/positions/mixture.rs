@@ -11,10 +11,11 @@ const PASS: u64 = 0x6d69_7870_6173_7321;
 
 /// Several subsets in one endless stream, in proportion to their weights. Epochs are cut from the stream.
 ///
-/// The stream has slots. Slot `n` belongs to the part whose share of the interval `0..2^32` holds the `n`th point of van
-/// der Corput's sequence (the bits of `n`, reversed): every aligned run of 2^k slots has 2^k points at equal distance,
-/// so each part has its exact share of them, rounded up or down. How many earlier slots a part has is a sum over the
-/// bits of `n`. That number is the part's own position: it goes through its samples in passes, each with its own shuffle.
+/// The stream has slots. Slot `n` belongs to the part whose share of the interval `0..2^32` holds the `n`th point of
+/// van der Corput's sequence (the bits of `n`, reversed): every aligned run of 2^k slots has 2^k points at equal
+/// distance, so each part has its exact share of them, rounded up or down. How many earlier slots a part has is a sum
+/// over the bits of `n`. That number is the part's own position: it goes through its samples in passes, each with its
+/// own shuffle.
 #[derive(Debug)]
 pub(crate) struct Mixture {
     subsets: Box<[Subset]>,
@@ -70,8 +71,8 @@ impl Mixture {
         parts.fold(0, |hash, (subset, start)| mix(mix(hash ^ subset.hash()) ^ start))
     }
 
-    /// The sample at `position` of the epoch `begin..begin + len`, and which of its draws in that epoch this is. Without
-    /// shuffles, the parts are interleaved evenly, each in its own order.
+    /// The sample at `position` of the epoch `begin..begin + len`, and which of its draws in that epoch this is.
+    /// Without shuffles, the parts are interleaved evenly, each in its own order.
     pub(crate) fn draw_at(&self, shuffles: Option<&mut Shuffles>, begin: u64, len: u64, position: u64) -> (u64, u64) {
         let mut slot = begin.wrapping_add(position);
         let Some(shuffles) = shuffles else {

@@ -83,8 +83,8 @@ pub(crate) fn epoch_key(seed: u64, epoch: u64) -> RandomKey {
     RandomKey::new(seed).with(epoch)
 }
 
-/// The key of everything random in a sample, in the epoch with the key `epoch`. `draw` tells several draws of it in that
-/// epoch apart.
+/// The key of everything random in a sample, in the epoch with the key `epoch`. `draw` tells several draws of it in
+/// that epoch apart.
 pub(crate) fn sample_key(epoch: RandomKey, id: u64, draw: u64) -> RandomKey {
     match draw {
         0 => epoch.with(id),

@@ -29,8 +29,8 @@ impl Default for Shard {
     }
 }
 
-/// What to do with the last samples of an epoch if they can't be divided evenly among the shards. Every shard has the same number
-/// of samples and of batches either way.
+/// What to do with the last samples of an epoch if they can't be divided evenly among the shards. Every shard has the
+/// same number of samples and of batches either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Remainder {

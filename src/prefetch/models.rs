@@ -1,5 +1,6 @@
-//! The window and the workers' queue, checked by loom in every interleaving of consumer, planning thread and workers with up to two preemptions:
-//! `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom --no-default-features --lib prefetch::models`.
+//! The window and the workers' queue, checked by loom in every interleaving of consumer, planning thread and workers
+//! with up to two preemptions: `RUSTFLAGS="--cfg ringfeed_loom" cargo test --target-dir target/loom
+//! --no-default-features --lib prefetch::models`.
 
 use std::sync::Arc;
 use std::time::Duration;

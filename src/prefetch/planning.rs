@@ -257,8 +257,8 @@ fn rows_a_job(rows: usize, workers: usize, row_ns: u64) -> usize {
     if row_ns.saturating_mul(rows as u64) <= SHARED_NS {
         return by_time;
     }
-    // Work that is worth sharing is shared among all workers, even if a single job would be large enough; but among no more of them
-    // than have something to do for longer than it takes to wake them.
+    // Work that is worth sharing is shared among all workers, even if a single job would be large enough; but among no
+    // more of them than have something to do for longer than it takes to wake them.
     let least = (SHARED_NS / 2 / row_ns) as usize;
     by_time.min(rows.div_ceil(workers).max(least))
 }

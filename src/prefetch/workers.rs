@@ -288,8 +288,8 @@ fn work(worker: usize, queue: &Queue<Job>, rest: &Rest, gate: &Gate, cores: usiz
             let used = thread_cpu().zip(before).map(|(now, before)| now.saturating_sub(before));
             add(&counters.rest_ns, rest.after(used.unwrap_or_default()));
         }
-        // Without a core of their own, the trainer and the planning thread wait until a worker leaves its core. They get it
-        // before all jobs are done, so that the other cores have work while they run.
+        // Without a core of their own, the trainer and the planning thread wait until a worker leaves its core. They
+        // get it before all jobs are done, so that the other cores have work while they run.
         let workers = gate.workers();
         if are_others_due && workers >= cores && (1..=workers).contains(&queue.len()) {
             thread::yield_now();

@@ -407,7 +407,8 @@ impl WorkspaceBuilder {
     /// default is as many as fit into 10 MiB and a quarter of the budget, at most 8. [`Amount::Auto`] tunes the number
     /// during the run.
     ///
-    /// While the trainer waits for its first batch, no more batches are begun than there are workers (two with one worker).
+    /// While the trainer waits for its first batch, no more batches are begun than there are workers (two with one
+    /// worker).
     #[must_use]
     pub fn prefetch(mut self, batches: impl Into<Amount>) -> Self {
         self.prefetch = Some(batches.into());

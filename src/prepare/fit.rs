@@ -113,7 +113,8 @@ impl RecipeFit {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] with all [faults](Recipe::faults) of the recipe; those of reading the tables that it joins.
+    /// [`ErrorKind::Config`] with all [faults](Recipe::faults) of the recipe; those of reading the tables that it
+    /// joins.
     pub fn new(recipe: &Recipe) -> Result<Self> {
         no_faults(recipe.faults())?;
         let recipe = recipe.loaded()?;
@@ -143,7 +144,8 @@ impl RecipeFit {
         })
     }
 
-    /// A fit of the same recipe, with nothing counted: for a part of the data that is to be [merged](Self::merge) later.
+    /// A fit of the same recipe, with nothing counted: for a part of the data that is to be [merged](Self::merge)
+    /// later.
     ///
     /// # Errors
     ///

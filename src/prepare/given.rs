@@ -147,8 +147,8 @@ fn write_decimal(into: &mut Digits, text: &str) -> Option<std::fmt::Result> {
     }
 }
 
-/// The shortest decimal of a finite number: of an f32, if it is one and no integer, so that 0.1 has the same name as f32
-/// and as f64.
+/// The shortest decimal of a finite number: of an f32, if it is one and no integer, so that 0.1 has the same name as
+/// f32 and as f64.
 fn write_float(into: &mut Digits, number: f64) -> std::fmt::Result {
     let narrow = number as f32;
     match number {

@@ -73,8 +73,8 @@ fn f32_type() -> DType {
     DType::F32
 }
 
-/// How a column is prepared: made by [`number`](super::number), [`category`](super::category), [`hash`](super::hash) and
-/// [`date`](super::date).
+/// How a column is prepared: made by [`number`](super::number), [`category`](super::category), [`hash`](super::hash)
+/// and [`date`](super::date).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -182,11 +182,12 @@ impl Recipe {
         self
     }
 
-    /// Makes samples of consecutive records of a series, for forecasting, instead of single records. The recipe is fitted
-    /// to each record of their [part](Windows::part) once. A loader with the fitted recipe makes these windows, and may
-    /// set its own [`Loader::windows`](crate::Loader::windows) only to choose another `stride` and `part`, such as the
-    /// part for testing. A server makes them of records in memory: see [`Prepared::window`](super::Prepared::window).
-    /// There can't be a [`filter`](Self::filter), too, because there would be gaps.
+    /// Makes samples of consecutive records of a series, for forecasting, instead of single records. The recipe is
+    /// fitted to each record of their [part](Windows::part) once. A loader with the fitted recipe makes these windows,
+    /// and may set its own [`Loader::windows`](crate::Loader::windows) only to choose another `stride` and `part`, such
+    /// as the part for testing. A server makes them of records in memory: see
+    /// [`Prepared::window`](super::Prepared::window). There can't be a [`filter`](Self::filter), too, because there
+    /// would be gaps.
     ///
     /// ```
     /// use ringfeed::prepare::{Median, Recipe, category, number};

@@ -56,8 +56,8 @@ impl Concat {
         Self { parts: vec![Arc::new(reader)], starts, paths: None, sources: None }
     }
 
-    /// The records of files, each read by one of `readers`. A record's name begins with that of its file, so that it keeps its
-    /// name when files are added.
+    /// The records of files, each read by one of `readers`. A record's name begins with that of its file, so that it
+    /// keeps its name when files are added.
     ///
     /// # Errors
     ///

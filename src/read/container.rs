@@ -1,7 +1,7 @@
 //! Containers: records whose fields are values, such as a table, an archive, or lines of JSON.
 //!
-//! A container turns bytes into [`Value`]s and knows nothing of tensors; a codec turns values into tensors and knows nothing
-//! of containers. [`FieldReader`](super::FieldReader) brings them together.
+//! A container turns bytes into [`Value`]s and knows nothing of tensors; a codec turns values into tensors and knows
+//! nothing of containers. [`FieldReader`](super::FieldReader) brings them together.
 
 use std::collections::HashSet;
 
@@ -34,8 +34,8 @@ pub trait Container: Send + Sync {
         false
     }
 
-    /// Whether a list of one value is not the same as the value, as in JSON. In other formats, such as TFRecord, one value may
-    /// stand for a list. By default `false`.
+    /// Whether a list of one value is not the same as the value, as in JSON. In other formats, such as TFRecord, one
+    /// value may stand for a list. By default `false`.
     fn tells_lists_from_values(&self) -> bool {
         false
     }
@@ -56,8 +56,8 @@ pub trait Container: Send + Sync {
         find_field(self.fields(), field)
     }
 
-    /// The same for a field that becomes text. What stands for a missing value among others, such as `NA` in CSV, is then text,
-    /// too. By default the same as [`find`](Self::find).
+    /// The same for a field that becomes text. What stands for a missing value among others, such as `NA` in CSV, is
+    /// then text, too. By default the same as [`find`](Self::find).
     ///
     /// # Errors
     ///
@@ -230,8 +230,8 @@ impl FieldInfo {
     }
 }
 
-/// Finds every field that holds values, as opposed to what no codec reads whole; gives the number of each, and `None` of those
-/// others.
+/// Finds every field that holds values, as opposed to what no codec reads whole; gives the number of each, and `None`
+/// of those others.
 ///
 /// # Errors
 ///
@@ -346,8 +346,9 @@ pub trait List {
         None
     }
 
-    /// Calls `visit` with all values at once, if each is an integer and that is faster than [`each`](Self::each), and gives
-    /// what it gave. None if `visit` was not called. After an error, the values are read again by [`each`](Self::each).
+    /// Calls `visit` with all values at once, if each is an integer and that is faster than [`each`](Self::each), and
+    /// gives what it gave. None if `visit` was not called. After an error, the values are read again by
+    /// [`each`](Self::each).
     fn integers(&self, visit: &mut dyn FnMut(&[i64]) -> Result<()>) -> Option<Result<()>> {
         let _ = visit;
         None

@@ -11,8 +11,8 @@ use super::Job;
 /// of 3 KB takes longer than copying it.
 pub(super) const WHOLE_BYTES: usize = 512;
 
-/// For longer records, the first line of each page is prefetched: there the processor's prediction begins again, and the
-/// page must be looked up. With 1 KiB of each page, a record of 12 KB takes 1.2 times the processor time.
+/// For longer records, the first line of each page is prefetched: there the processor's prediction begins again, and
+/// the page must be looked up. With 1 KiB of each page, a record of 12 KB takes 1.2 times the processor time.
 pub(super) const PAGE_BYTES: usize = 4096;
 const LINE_BYTES: usize = 64;
 

@@ -122,7 +122,8 @@ impl JsonLines {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of reading.
+    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of
+    /// reading.
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
         let lines = Lines::open_those(files, path, options, (Blanks::Nothing, None), budget)?;
         let mut jsonl = Self { lines, fields: Vec::new(), are_bools: Vec::new(), listed: 0, wanted: Wanted::default() };

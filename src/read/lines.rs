@@ -19,8 +19,8 @@ use super::{CsvOptions, Error, ErrorKind, Fingerprint, SavedIndex, Scratch, chec
 pub struct LineOptions {
     /// How the file is read. A compressed file, or one in another encoding, is always unpacked first.
     pub access: Access,
-    /// The text's encoding, by any of its [names on the web](https://encoding.spec.whatwg.org/#names-and-labels). `None` is
-    /// UTF-8.
+    /// The text's encoding, by any of its [names on the web](https://encoding.spec.whatwg.org/#names-and-labels).
+    /// `None` is UTF-8.
     pub encoding: Option<String>,
     /// Where the positions of the lines are saved for the next run; see [`CsvOptions::saved_index`].
     pub saved_index: SavedIndex,
@@ -101,7 +101,8 @@ impl Lines {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of reading.
+    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of
+    /// reading.
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
         Self::open_those(files, path, options, (Blanks::Content, None), budget)
     }

@@ -16,8 +16,8 @@ pub(crate) trait Outside: Send + Sync {
     /// The tensors that it writes.
     fn tensors(&self) -> &[TensorSpec];
 
-    /// Writes the value of field number `nth` into `row`, which has these tensors alone. Called once for each of its fields;
-    /// what a record does not have is [`Value::Missing`].
+    /// Writes the value of field number `nth` into `row`, which has these tensors alone. Called once for each of its
+    /// fields; what a record does not have is [`Value::Missing`].
     ///
     /// # Errors
     ///

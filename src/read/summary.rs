@@ -6,8 +6,8 @@ use crate::dtype::Numbers;
 use crate::filter::order;
 
 /// What `inspect` reports about one field: statistics over every value, array elements included. The smallest and the
-/// largest integer are exact. The sum and the mean are f64; integers are summed exactly, and the sum is rounded once. In
-/// JSON, which has no such numbers, infinities are `"inf"` and `"-inf"`, and NaN is `"nan"`.
+/// largest integer are exact. The sum and the mean are f64; integers are summed exactly, and the sum is rounded once.
+/// In JSON, which has no such numbers, infinities are `"inf"` and `"-inf"`, and NaN is `"nan"`.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FieldSummary {

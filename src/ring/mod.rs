@@ -71,7 +71,8 @@ impl<M: Default> Ring<M> {
         })))
     }
 
-    /// Takes a free slot and gives it memory for a batch of `bytes` bytes; see [`Ring::free_slot`] and [`Draft::make_room`].
+    /// Takes a free slot and gives it memory for a batch of `bytes` bytes; see [`Ring::free_slot`] and
+    /// [`Draft::make_room`].
     #[cfg(test)]
     pub(crate) fn acquire(&self, bytes: usize, stop: &AtomicBool, most: Option<Duration>) -> Result<Option<Draft<M>>> {
         let mut slot = self.free_slot(stop, most)?;

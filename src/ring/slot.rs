@@ -130,7 +130,8 @@ impl<M> Slot<M> {
 
 // SAFETY: a slot's body is reached through exactly one `Owner` (exclusively), or through several `Share`s that read the
 // payload and write disjoint rows of the memory; hand-over between threads goes through the ring's mutex or the
-// `shares` counter (release/acquire). So sharing needs no more than `Send` of what is inside, and `Sync` of the payload.
+// `shares` counter (release/acquire). So sharing needs no more than `Send` of what is inside, and `Sync` of the
+// payload.
 unsafe impl<M: Send + Sync> Sync for Slot<M> {}
 
 /// The exclusive right to a slot. There is at most one per slot; dropping it returns the slot.
@@ -405,7 +406,7 @@ impl<M> Lease<M> {
 ///
 /// The caller holds the ring's lock, so nobody can take the slot meanwhile.
 pub(super) fn shrink_free<M>(slot: &Slot<M>, home: &Shared<M>, slot_bytes: usize) -> Option<Block> {
-    // SAFETY: a slot in the free list, or just taken from it, has no owner and no shares, and can only get one under the lock that
-    // the caller holds.
+    // SAFETY: a slot in the free list, or just taken from it, has no owner and no shares, and can only get one under
+    // the lock that the caller holds.
     slot.body.with_mut(|body| home.shrink(unsafe { &mut *body }, slot_bytes))
 }

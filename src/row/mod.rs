@@ -170,8 +170,9 @@ impl<'a> RowsMut<'a> {
             return None;
         }
         let start = self.base.start_of(tensor, self.rows.start);
-        // SAFETY: rows of an even tensor lie without gaps. These belong to these rows of this tensor alone (constructor's
-        // contract), and `&mut self` is borrowed for as long as the slice lives, so no second slice of them exists.
+        // SAFETY: rows of an even tensor lie without gaps. These belong to these rows of this tensor alone
+        // (constructor's contract), and `&mut self` is borrowed for as long as the slice lives, so no second slice of
+        // them exists.
         Some(unsafe { std::slice::from_raw_parts_mut(start.as_ptr(), self.rows.len() * tensor.row_bytes) })
     }
 
@@ -292,8 +293,8 @@ impl<'a> RowMut<'a> {
             Rows::Offsets => (0, NOTHING),
             _ => (run.start[tensor.extent] * width, std::slice::from_ref(len)),
         };
-        // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, and a layout keeps the tensor, and
-        // each row's run of it, below that.
+        // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, and a layout keeps the
+        // tensor, and each row's run of it, below that.
         let start = unsafe { self.base.slot.add(tensor.offset + at) };
         (start, shape[0] * width, shape)
     }
@@ -336,11 +337,12 @@ impl Base {
     fn start_of(self, layout: &TensorLayout, row: usize) -> NonNull<u8> {
         if layout.is_aside {
             let offset = layout.offset + (row - self.first_aside) * layout.row_bytes;
-            // SAFETY: `widen` laid the tensor out in the memory aside, with as many rows as there are from the first one on.
+            // SAFETY: `widen` laid the tensor out in the memory aside, with as many rows as there are from the first
+            // one on.
             unsafe { self.aside.add(offset) }
         } else {
-            // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, it made sure that the row is
-            // one of the layout's, and a layout keeps every row of every tensor below that.
+            // SAFETY: the constructor's contract gives the slot at least `Layout::bytes` bytes, it made sure that the
+            // row is one of the layout's, and a layout keeps every row of every tensor below that.
             unsafe { self.slot.add(layout.offset + row * layout.row_bytes) }
         }
     }

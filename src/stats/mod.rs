@@ -123,8 +123,8 @@ pub struct Stats {
 /// How many images had one kind of damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct DamageStats {
-    /// The kind, in words: `stray bytes before a marker`, `data that ends early`, `surplus data`, `bits that are no code`,
-    /// `wrong restart markers`, `wrong scan headers` or `no end-of-image marker`.
+    /// The kind, in words: `stray bytes before a marker`, `data that ends early`, `surplus data`, `bits that are no
+    /// code`, `wrong restart markers`, `wrong scan headers` or `no end-of-image marker`.
     pub kind: &'static str,
     /// Images that have it.
     pub images: u64,

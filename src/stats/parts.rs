@@ -26,34 +26,36 @@ pub enum Planning {
 /// The statistics of one stage, summed over its threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct StageStats {
-    /// `plan` (choosing the next samples; for a stream, also reading them), `read`, `decode`, `resize` (for images: resizing,
-    /// augmenting and converting pixels to the tensor's type), `transform` (built-in and your own transforms, if there are any) or
-    /// `settle` (removing or replacing the bad records of a batch).
+    /// `plan` (choosing the next samples; for a stream, also reading them), `read`, `decode`, `resize` (for images:
+    /// resizing, augmenting and converting pixels to the tensor's type), `transform` (built-in and your own transforms,
+    /// if there are any) or `settle` (removing or replacing the bad records of a batch).
     pub name: &'static str,
     /// Threads that work on it now; all stages but `plan` share the workers.
     pub threads: usize,
-    /// Total time of these threads, busy or not, in seconds. If their number never changed, it is that number times the trainer's time.
+    /// Total time of these threads, busy or not, in seconds. If their number never changed, it is that number times the
+    /// trainer's time.
     pub thread_seconds: f64,
     /// Time worked, by the wall clock, in seconds.
     pub busy_seconds: f64,
-    /// The part of `busy_seconds` that the threads ran on a processor core, in seconds. In the rest, they waited for input, locks or a
-    /// free core. Measured from time to time; `None` if the system does not report it, or before the first measurement.
+    /// The part of `busy_seconds` that the threads ran on a processor core, in seconds. In the rest, they waited for
+    /// input, locks or a free core. Measured from time to time; `None` if the system does not report it, or before the
+    /// first measurement.
     pub cpu_seconds: Option<f64>,
-    /// Time that the thread was ready to run but had no core, in seconds, busy or not. Only for `plan`, which has its own thread, and
-    /// only on Linux.
+    /// Time that the thread was ready to run but had no core, in seconds, busy or not. Only for `plan`, which has its
+    /// own thread, and only on Linux.
     pub queued_seconds: Option<f64>,
     /// Samples that passed through it.
     pub samples: u64,
-    /// Bytes that the stage read from files or storages, before decompression. Bytes that are read while measuring or decoding count as
-    /// `read`, and those of a stream as `plan`. Mapped files do not count.
+    /// Bytes that the stage read from files or storages, before decompression. Bytes that are read while measuring or
+    /// decoding count as `read`, and those of a stream as `plan`. Mapped files do not count.
     pub bytes_read: u64,
     /// Number of requests for these bytes: system calls, or pieces of a storage, which may have been requested ahead.
     pub requests: u64,
     /// Throughput of the stage if it had its threads to itself and never waited: samples by busy time of one thread,
     /// times threads.
     pub samples_per_second: f64,
-    /// Time per sample; for `plan`, per batch; for `settle`, per batch with bad records. Samples that take less than 20 us count with
-    /// the mean of their job.
+    /// Time per sample; for `plan`, per batch; for `settle`, per batch with bad records. Samples that take less than 20
+    /// us count with the mean of their job.
     pub times: Times,
 }
 
@@ -192,8 +194,8 @@ impl TrainerStats {
 pub struct WorkerStats {
     /// Number of workers now; 0 without prefetch.
     pub threads: usize,
-    /// Total time of all workers, busy or not, in seconds. If their number never changed, it is that number times the trainer's time. If
-    /// it is tuned during the run, each number counts for the time that it was in effect.
+    /// Total time of all workers, busy or not, in seconds. If their number never changed, it is that number times the
+    /// trainer's time. If it is tuned during the run, each number counts for the time that it was in effect.
     pub thread_seconds: f64,
     /// Time that they worked for this iterator, by the wall clock, in seconds.
     pub busy_seconds: f64,
@@ -201,8 +203,8 @@ pub struct WorkerStats {
     pub idle_seconds: f64,
     /// Time that they rested because they had used up their share of the cores, in seconds.
     pub rested_seconds: f64,
-    /// The part of `busy_seconds` in which they waited to run code of transforms, in seconds. For example, functions in Python wait
-    /// for the interpreter lock ([`Transform::around`](crate::transform::Transform::around)).
+    /// The part of `busy_seconds` in which they waited to run code of transforms, in seconds. For example, functions in
+    /// Python wait for the interpreter lock ([`Transform::around`](crate::transform::Transform::around)).
     pub lock_wait_seconds: f64,
     /// The part of their working time in which they waited for memory of the
     /// [`MemoryBudget`](crate::memory::MemoryBudget) that other workers held, in seconds. Image decoders take their

@@ -4,8 +4,8 @@ mod faults;
 mod node;
 mod words;
 
-/// Any value that can be written. What `serde` derives for its types is then compiled once, not once for each language in which
-/// they are written: TOML, JSON, and JSON in lines.
+/// Any value that can be written. What `serde` derives for its types is then compiled once, not once for each language
+/// in which they are written: TOML, JSON, and JSON in lines.
 pub(crate) fn any(value: &impl serde::Serialize) -> &dyn erased_serde::Serialize {
     value
 }

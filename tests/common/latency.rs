@@ -3,7 +3,8 @@
 
 use std::time::Duration;
 
-/// Takes so long, as a storage, a decoder or a step of a trainer does. Whatever other threads do meanwhile, the test holds.
+/// Takes so long, as a storage, a decoder or a step of a trainer does. Whatever other threads do meanwhile, the test
+/// holds.
 pub fn latency(time: Duration) {
     std::thread::sleep(time);
 }

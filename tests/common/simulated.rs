@@ -18,7 +18,8 @@ pub struct Simulated {
     pub has_kernels: bool,
 }
 
-/// The simulated driver, unless there is a real one or one is demanded. Whoever opens a device of CUDA asks for it first.
+/// The simulated driver, unless there is a real one or one is demanded. Whoever opens a device of CUDA asks for it
+/// first.
 pub fn simulated() -> Option<&'static Simulated> {
     static SIMULATED: LazyLock<Option<Simulated>> = LazyLock::new(|| {
         let is_real = std::env::var_os("RINGFEED_REQUIRE_GPU").is_some()

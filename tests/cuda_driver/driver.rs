@@ -120,8 +120,8 @@ thread_local! {
     static IS_CALLED_BACK: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Calls that wait while memory is being freed or unlocked in their context. So it was measured on an H200 with driver 580,
-/// but for registering and for kernels, of which it is assumed.
+/// Calls that wait while memory is being freed or unlocked in their context. So it was measured on an H200 with driver
+/// 580, but for registering and for kernels, of which it is assumed.
 const HELD_UP: [&str; 9] = [
     "cuEventCreate",
     "cuEventDestroy_v2",

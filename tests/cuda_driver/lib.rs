@@ -1,8 +1,9 @@
 //! A simulated CUDA driver: `libcuda.so.1` for machines without a GPU, which checks how it is called.
 //!
 //! It has the calls that Ringfeed and its tests make, and no more. It is the driver at its least friendly: work is done
-//! late, in any order that streams and events leave open, and host memory is read when a copy is done, not when it is asked
-//! for. It ends the process with a message at the first call that the driver's manual does not allow, or that it leaves open:
+//! late, in any order that streams and events leave open, and host memory is read when a copy is done, not when it is
+//! asked for. It ends the process with a message at the first call that the driver's manual does not allow, or that it
+//! leaves open:
 //!
 //! - a call before `cuInit`, without a current context, with a handle of another context, a destroyed one or none, or in a
 //!   function that a stream calls; a thread that ends with a context on its stack;
@@ -15,16 +16,18 @@
 //!
 //! Whoever frees or unlocks memory waits for the context's work, and holds up other threads' calls meanwhile.
 //!
-//! Calls can be let fail (`simulated_fail`): those that make or use something do nothing then, those that end something do
-//! it and fail. A failure with 700 or 719 breaks the context for good, as on a GPU.
+//! Calls can be let fail (`simulated_fail`): those that make or use something do nothing then, those that end something
+//! do it and fail. A failure with 700 or 719 breaks the context for good, as on a GPU.
 //!
 //! Unsafe code trusts the pointers that a call is given, as the driver does.
 //!
-//! Not simulated: time, bandwidth, how much work fits into a stream, peer access, graphs, and the compilation of PTX (its
-//! text is searched for the kernels' names and sizes; what runs is `kernels.cu`, compiled for the processor by `kernels.cpp`).
+//! Not simulated: time, bandwidth, how much work fits into a stream, peer access, graphs, and the compilation of PTX
+//! (its text is searched for the kernels' names and sizes; what runs is `kernels.cu`, compiled for the processor by
+//! `kernels.cpp`).
 //!
-//! `tests/common/simulated.rs` builds it. Read `queues.rs` and `memory.rs` for what is kept, `driver.rs` for what happens.
-//! `SIMULATED_CUDA` holds settings, such as `devices=2 pools=0 seed=7 late_us=300 end=strict fail=cuMemAllocAsync:3:2`.
+//! `tests/common/simulated.rs` builds it. Read `queues.rs` and `memory.rs` for what is kept, `driver.rs` for what
+//! happens. `SIMULATED_CUDA` holds settings, such as `devices=2 pools=0 seed=7 late_us=300 end=strict
+//! fail=cuMemAllocAsync:3:2`.
 
 mod driver;
 mod kernels;
@@ -110,7 +113,8 @@ extern "C" fn simulated_alive() -> usize {
         + memory
 }
 
-/// Declares calls. `makes` something or uses it: does nothing where it is to fail. `ends` something: does it all the same.
+/// Declares calls. `makes` something or uses it: does nothing where it is to fail. `ends` something: does it all the
+/// same.
 macro_rules! calls {
     ($($kind:ident fn $name:ident($($arg:ident: $type:ty),*) |$($driver:ident)+| $body:block)*) => {$(
         #[unsafe(no_mangle)]

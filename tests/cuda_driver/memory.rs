@@ -1,7 +1,7 @@
 //! Memory on the device and page-locked memory of the host.
 //!
-//! An address of the device is no address of the host: it has a bit that none has, so that whoever follows it on the host
-//! dies. A piece of device memory lies between pages that nobody may touch, beside bytes that nobody may change.
+//! An address of the device is no address of the host: it has a bit that none has, so that whoever follows it on the
+//! host dies. A piece of device memory lies between pages that nobody may touch, beside bytes that nobody may change.
 
 use std::ffi::c_void;
 use std::sync::Arc;

@@ -1,5 +1,5 @@
-//! Sound from WAV files: against what libsndfile and torchaudio make of it, cut and resampled, from files, lists and archives,
-//! and damaged in every way.
+//! Sound from WAV files: against what libsndfile and torchaudio make of it, cut and resampled, from files, lists and
+//! archives, and damaged in every way.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
 use std::fs::File;
@@ -313,7 +313,8 @@ fn planes(name: &str) -> Vec<f32> {
 
 const SOUNDS: [&str; 2] = ["wav-pcm_16.wav", "wav-float.wav"];
 
-/// As Hugging Face keeps audio data sets: a struct of the file's bytes and its path, in Parquet and in streams called `.arrow`.
+/// As Hugging Face keeps audio data sets: a struct of the file's bytes and its path, in Parquet and in streams called
+/// `.arrow`.
 #[test]
 #[cfg(feature = "parquet")]
 fn sounds_in_tables_have_the_values_of_libsndfile() {

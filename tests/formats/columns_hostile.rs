@@ -328,8 +328,8 @@ fn a_time_that_no_64_bits_of_nanoseconds_count_is_no_other_time() {
     assert!(error.to_string().contains("a point in time 2932896 days from 1970, stored as INT96"), "{error}");
 }
 
-/// A batch that says of `values` records that there are `claim`: in its own count, and where `in_columns` is set, in those of its
-/// columns, too.
+/// A batch that says of `values` records that there are `claim`: in its own count, and where `in_columns` is set, in
+/// those of its columns, too.
 fn claiming(batch: &RecordBatch, claim: i64, in_columns: bool) -> Vec<u8> {
     let mut bytes = Vec::new();
     let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema()).unwrap();

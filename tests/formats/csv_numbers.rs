@@ -81,8 +81,8 @@ fn written(text: &str) -> Option<Written> {
     Some(Written { negative, before: (before.len(), before.to_owned()), behind: behind.to_owned() })
 }
 
-/// The bits of the number of 16 bits that is nearest to a decimal one, of two the even one. `value` gives what the bits of
-/// a positive number mean; `infinity` are those of the infinite one, which takes the place of `beyond`.
+/// The bits of the number of 16 bits that is nearest to a decimal one, of two the even one. `value` gives what the bits
+/// of a positive number mean; `infinity` are those of the infinite one, which takes the place of `beyond`.
 fn nearest_half(text: &str, (infinity, beyond): (u16, f64), value: impl Fn(u16) -> f64) -> u16 {
     let number: f64 = text.parse().unwrap();
     let sign = u16::from(number.is_sign_negative()) << 15;

@@ -1,5 +1,5 @@
-//! Every format of the table: a small sample of each is cut off at every byte, and each of its bytes is changed. There is no
-//! panic, no hang and no more memory than was allowed; what is not the same is an error that names the file.
+//! Every format of the table: a small sample of each is cut off at every byte, and each of its bytes is changed. There
+//! is no panic, no hang and no more memory than was allowed; what is not the same is an error that names the file.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,6 @@
-//! Every order over every format: many files of each format are one data set, and each order over it is the same by any workers,
-//! behind a shield, on shards and after a restart, and gives every sample the bytes that it has in the source's own order.
+//! Every order over every format: many files of each format are one data set, and each order over it is the same by any
+//! workers, behind a shield, on shards and after a restart, and gives every sample the bytes that it has in the
+//! source's own order.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
 use std::collections::{BTreeMap, BTreeSet};

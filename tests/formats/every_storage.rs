@@ -1,4 +1,5 @@
-//! Every format over a storage that is not local: the same samples, and nothing of them is read that was not asked for ahead.
+//! Every format over a storage that is not local: the same samples, and nothing of them is read that was not asked for
+//! ahead.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
 use std::ops::Range;

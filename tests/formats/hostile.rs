@@ -364,7 +364,8 @@ fn what_could_not_be_replaced_spoils_no_other_row_when_its_batch_is_filled_again
         let workspace = workspace(1, 2);
         let mut iterator = AsyncDataSetIterator::new(custom, &workspace).unwrap();
         let mut other = AsyncDataSetIterator::new(numbers(50), &workspace).unwrap();
-        // As many as are tried: the second batch is an error from here on, and is taken back before anybody asks for it.
+        // As many as are tried: the second batch is an error from here on, and is taken back before anybody asks for
+        // it.
         while TRIED.load(Ordering::SeqCst) < 32 {
             std::thread::yield_now();
         }

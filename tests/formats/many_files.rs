@@ -1,4 +1,5 @@
-//! Many files as one data set, for every format: the bytes of one file that holds all, in whatever way batches are made.
+//! Many files as one data set, for every format: the bytes of one file that holds all, in whatever way batches are
+//! made.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -384,4 +385,21 @@ fn a_thousand_files_are_open_some_at_a_time() {
         most = most.max(ours.filter(|path| path.starts_with(folder.path())).count());
     }
     assert!((1..200).contains(&most), "{most} files are open");
+}
+
+#[test]
+fn classes_that_are_names_in_one_file_and_numbers_in_another_are_an_error_where_they_change() {
+    let files: [(&str, &[u8]); 2] = [
+        ("p/0.jsonl", b"{\"c\": \"x\"}\n{\"c\": \"y\"}\n"),
+        ("p/1.jsonl", b"{\"c\": \"x\"}\n{\"c\": 3}\n{\"c\": 4}\n"),
+    ];
+    let folder = folder(&files);
+    let settings =
+        r#"{"sources": [{"format": "jsonl", "path": "FOLDER/p", "fields": {"label": {"from": "/c", "class": []}}}]}"#;
+    let error = error_of(&config(folder.path(), settings));
+    let place = error.location();
+    assert_eq!((error.kind(), place.record, place.byte), (ErrorKind::Data, Some(1), Some(11)), "{error}");
+    assert_eq!(place.path.as_deref(), Some(&*folder.path().join("p/1.jsonl")), "{error}");
+    assert!(error.message().contains("the class is 3, but \"x\" in "), "{error}");
+    assert!(error.message().contains("0.jsonl: record 0"), "{error}");
 }

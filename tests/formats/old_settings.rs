@@ -1,5 +1,5 @@
-//! Settings of earlier versions, which said in options of a format what is said by fields now, are told what to write, and what
-//! they are told can be loaded.
+//! Settings of earlier versions, which said in options of a format what is said by fields now, are told what to write,
+//! and what they are told can be loaded.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use ringfeed::audio::{AudioCrop, AudioOptions};

@@ -1,4 +1,5 @@
-//! A format of a user's own has the rights of ours: settings, fields, `inspect`, `verify`, `plan`, shards, splits, resume.
+//! A format of a user's own has the rights of ours: settings, fields, `inspect`, `verify`, `plan`, shards, splits,
+//! resume.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
 use std::path::{Path, PathBuf};

@@ -1,4 +1,5 @@
-//! What packing keeps of its source, and what it refuses: nesting, types, the files of others, and shards that are damaged.
+//! What packing keeps of its source, and what it refuses: nesting, types, the files of others, and shards that are
+//! damaged.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;

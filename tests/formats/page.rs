@@ -1,5 +1,5 @@
-//! What a person sees of a report: Chromium lays the page out, wide and as narrow as a phone, in light and dark, and a script on it
-//! measures. Where there is no Chromium, it says so and is skipped.
+//! What a person sees of a report: Chromium lays the page out, wide and as narrow as a phone, in light and dark, and a
+//! script on it measures. Where there is no Chromium, it says so and is skipped.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -10,8 +10,8 @@ use crate::latency::latency;
 use ringfeed::{DataSetIterator, Loader};
 use serde_json::Value;
 
-/// What is measured, on the page itself: how wide it is, where the verdict is, the smallest letters, and the least contrast of a
-/// text with what is behind it.
+/// What is measured, on the page itself: how wide it is, where the verdict is, the smallest letters, and the least
+/// contrast of a text with what is behind it.
 const MEASURE: &str = r#"<script>
 addEventListener("load", () => {
   const channels = text => { const all = text.match(/[\d.]+/g).map(Number); return all.length > 3 && all[3] === 0 ? null : all; };

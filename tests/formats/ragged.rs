@@ -21,7 +21,8 @@ use ringfeed::{
     LoaderConfig, Result, Workspace,
 };
 
-/// Rows of a sparse matrix: `indices` and `values` with one `offsets`, and the id. Records that are dealt a 0 of `bad` are bad.
+/// Rows of a sparse matrix: `indices` and `values` with one `offsets`, and the id. Records that are dealt a 0 of `bad`
+/// are bad.
 struct Sparse {
     len: u64,
     longest: u64,

@@ -69,8 +69,8 @@ fn known(reader: &ImageFolder) -> (Vec<PathBuf>, Vec<Option<u32>>, Vec<String>, 
     (paths, labels, reader.classes().to_vec(), reader.ignored(), reader.fingerprint())
 }
 
-/// That the listing in use is the saved one: an image that has changed its size without its folder's time changing keeps
-/// the old fingerprint.
+/// That the listing in use is the saved one: an image that has changed its size without its folder's time changing
+/// keeps the old fingerprint.
 fn is_from_saved(photos: &Photos, image: &Path) -> bool {
     let listed = |photos: &Photos| photos.open().fingerprint();
     let before = listed(photos);

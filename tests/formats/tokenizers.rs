@@ -528,7 +528,8 @@ fn what_is_wrong_with_packed_text_is_said_by_name() {
     assert!(LoaderConfig::load(&file).unwrap_err().to_string().contains("best_fit"));
 }
 
-/// The second of the programs that the library is to make as short as they are: pictures, labels and captions of a Parquet file.
+/// The second of the programs that the library is to make as short as they are: pictures, labels and captions of a
+/// Parquet file.
 #[cfg(feature = "parquet")]
 #[test]
 fn pictures_and_captions_of_parquet_files_become_tensors() {

@@ -1,4 +1,5 @@
-//! Integers of 64 bits without a sign: exact from every format where `u64` is asked for, rounded once or refused where not.
+//! Integers of 64 bits without a sign: exact from every format where `u64` is asked for, rounded once or refused where
+//! not.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::{Path, PathBuf};

@@ -297,7 +297,8 @@ fn rotation_takes_each_pixel_from_where_it_was() {
         let mut differing = 0;
         for y in 0..61 {
             for x in 0..101 {
-                // Forth instead of back: the pixel that came here, turned counter-clockwise, lies within half a diagonal.
+                // Forth instead of back: the pixel that came here, turned counter-clockwise, lies within half a
+                // diagonal.
                 let [was_x, was_y, blue] = picture.at(x, y).map(f64::from);
                 if blue == 0.0 {
                     continue;
@@ -469,8 +470,8 @@ fn an_index_of_jpeg_files_changes_no_picture_in_any_epoch() {
 #[test]
 fn augmented_pictures_never_change_between_versions() {
     // These hashes may change only with a note in the changelog: runs that were started before could not be continued.
-    // BMP and PNG, so that no decoder's rounding is in them. The resizing of the last one is arithmetic of whole numbers,
-    // the same for every processor.
+    // BMP and PNG, so that no decoder's rounding is in them. The resizing of the last one is arithmetic of whole
+    // numbers, the same for every processor.
     let folder = tempfile::tempdir().unwrap();
     let places = map_of_places(folder.path(), 96, 80);
     let picture = fixture("photos/chelsea.png");

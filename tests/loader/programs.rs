@@ -127,7 +127,8 @@ fn a_list_that_names_other_files() -> Result<()> {
     Ok(())
 }
 
-/// Several sources, in proportion, over a cluster, resumed tomorrow: any number of ranks, in the middle of an epoch, exact.
+/// Several sources, in proportion, over a cluster, resumed tomorrow: any number of ranks, in the middle of an epoch,
+/// exact.
 #[test]
 fn several_sources_in_proportion_over_a_cluster() -> Result<()> {
     let folder = tempfile::tempdir()?;

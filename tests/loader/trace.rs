@@ -1,4 +1,5 @@
-//! What a trace says of a run: who did what when, and the way of each batch, in the format that Perfetto and Chrome read.
+//! What a trace says of a run: who did what when, and the way of each batch, in the format that Perfetto and Chrome
+//! read.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::{BTreeMap, BTreeSet};

@@ -1,5 +1,5 @@
-//! Every row of a batch is the sample that the batch names, and the batch is the same however it came about: ahead, shielded,
-//! or filled again after another source had the workspace.
+//! Every row of a batch is the sample that the batch names, and the batch is the same however it came about: ahead,
+//! shielded, or filled again after another source had the workspace.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::ops::Range;

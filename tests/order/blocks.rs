@@ -214,7 +214,8 @@ mod parquet {
         assert_eq!(blocks, chunks as u64);
     }
 
-    /// Reads two epochs of a table whose element `j` of record `i` is `8 i + j`. How many columns of row groups were decoded.
+    /// Reads two epochs of a table whose element `j` of record `i` is `8 i + j`. How many columns of row groups were
+    /// decoded.
     fn decoded_columns(cache_bytes: u64, workers: usize, blocks: Option<u64>) -> u64 {
         let options = ColumnsOptions { cache_bytes, ..ColumnsOptions::default() };
         let budget = MemoryBudget::unlimited();
@@ -264,7 +265,8 @@ mod parquet {
                 assert_eq!(decoded_columns(16 << 20, workers, blocks), 9 * 8, "blocks {blocks:?}, {workers} workers");
             }
         }
-        // Room for some row groups: each is decoded once an epoch, while its block is read, and the last one may still be there.
+        // Room for some row groups: each is decoded once an epoch, while its block is read, and the last one may still
+        // be there.
         let decoded = decoded_columns(16_000, 0, Some(2));
         println!("room for some row groups: {decoded} columns of them decoded in two epochs");
         assert!((9 * 8 + 1..=2 * 9 * 8).contains(&decoded), "{decoded}");

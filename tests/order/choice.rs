@@ -387,7 +387,8 @@ fn count<T: Ord + Clone>(part: &Subset, of: &[T]) -> BTreeMap<T, usize> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// What scikit-learn promises of `StratifiedKFold` and `StratifiedShuffleSplit`: each class's share to less than one sample.
+    /// What scikit-learn promises of `StratifiedKFold` and `StratifiedShuffleSplit`: each class's share to less than
+    /// one sample.
     #[test]
     fn stratified_parts_and_folds_have_every_class_to_less_than_a_sample(
         classes in prop::collection::vec(0u32..5, 2..300), folds in 2u32..7, seed in any::<u64>(), share in 0.05f64..0.95,

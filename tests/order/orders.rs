@@ -279,7 +279,8 @@ fn killed_processes_lose_and_repeat_nothing() {
     let mut kept: Vec<u64> = Vec::new();
     let mut kills = 0;
     while !folder.path().join("finished").exists() {
-        // Kill it when its log has grown by a random number of bytes: no clock decides. It waits for that a few batches later.
+        // Kill it when its log has grown by a random number of bytes: no clock decides. It waits for that a few batches
+        // later.
         let grown = RandomKey::new(3).bits(kills) % 2500;
         let mut child = Command::new(std::env::current_exe().unwrap());
         child.args(["--exact", "orders::child_process", "--quiet"]).env(DIRECTORY, folder.path()).stdout(Stdio::null());

@@ -1,5 +1,5 @@
-//! Every transform, and every operation on images, gives the same bytes for any workers, prefetch, shield, shards and restart.
-//! One that is not in these tables fails the test.
+//! Every transform, and every operation on images, gives the same bytes for any workers, prefetch, shield, shards and
+//! restart. One that is not in these tables fails the test.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeMap;
@@ -53,8 +53,8 @@ fn by_sample(batches: &[Seen]) -> BTreeMap<u64, Vec<Vec<u8>>> {
     all
 }
 
-/// Compares runs of a source, which `make` makes for a shard. Of what mixes the samples of a batch, `by_batch`, those of a shard
-/// are other ones.
+/// Compares runs of a source, which `make` makes for a shard. Of what mixes the samples of a batch, `by_batch`, those
+/// of a shard are other ones.
 fn check(what: &str, by_batch: bool, make: &dyn Fn(Shard) -> Transformed<ReaderSource>) -> Vec<Seen> {
     let whole = Shard::default();
     let shielded = |shard| AsyncShieldDataSetIterator::new(make(shard), &workspace(1, 0)).unwrap();

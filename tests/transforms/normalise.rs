@@ -75,7 +75,8 @@ proptest! {
 }
 
 proptest! {
-    /// However the rows are shared out, and in whatever order the fits are merged, they find what a fit of all rows finds.
+    /// However the rows are shared out, and in whatever order the fits are merged, they find what a fit of all rows
+    /// finds.
     #[test]
     fn fits_of_shards_merge_to_the_fit_of_the_whole(
         rows in proptest::collection::vec((proptest::array::uniform3(-1e3f64..1e3), 0usize..5, 0u8..10), 1..120),

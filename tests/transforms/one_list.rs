@@ -22,7 +22,8 @@ fn raw(folder: &Path, name: &str, bytes: Vec<u8>, options: RawOptions, field: im
     SourceConfig::new(Raw, path, options).field(name, field)
 }
 
-/// Ten images of bytes, a flag and a number for each, and a class, of which there are three; one sample has none of them.
+/// Ten images of bytes, a flag and a number for each, and a class, of which there are three; one sample has none of
+/// them.
 fn loader(folder: &Path) -> Loader {
     let image = (0..ROWS * SIZE).map(|i| (i * 37 % 251) as u8).collect();
     let class = (0..ROWS).map(|i| if i == 6 { 3 } else { (i % 3) as u8 }).collect();

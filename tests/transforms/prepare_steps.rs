@@ -1,4 +1,5 @@
-//! What comes before the columns of a recipe: joined tables, derived columns, and filters; in fitting, training and serving.
+//! What comes before the columns of a recipe: joined tables, derived columns, and filters; in fitting, training and
+//! serving.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
@@ -160,7 +161,8 @@ impl Container for Counted {
     }
 }
 
-/// Whatever is fitted: medians that stand in for missing values, quantiles of what they then are, names by how often they occur.
+/// Whatever is fitted: medians that stand in for missing values, quantiles of what they then are, names by how often
+/// they occur.
 #[test]
 fn fitting_reads_each_record_of_its_part_once_and_no_other() {
     let reads = Arc::new((0..500).map(|_| AtomicU64::new(0)).collect::<Vec<_>>());

@@ -1,5 +1,5 @@
-//! Transforms: the user's own code between decoding and delivery gives the same bytes wherever it runs, its faults are those
-//! of the record that it worked on, and what it declares is held to.
+//! Transforms: the user's own code between decoding and delivery gives the same bytes wherever it runs, its faults are
+//! those of the record that it worked on, and what it declares is held to.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::f64::consts::TAU;
@@ -62,8 +62,8 @@ fn a_spectrogram_by_a_closure_is_that_of_numpy() {
     pairs.for_each(|(a, b)| assert!((a - b).abs() < 1e-6 * loudest, "{a} {b}"));
 }
 
-/// Transforms of [`Waves`]: a length that varies, randomness, a tensor of which only a sum is delivered, one that is replaced
-/// by another type, and a batch that is changed as a whole.
+/// Transforms of [`Waves`]: a length that varies, randomness, a tensor of which only a sum is delivered, one that is
+/// replaced by another type, and a batch that is changed as a whole.
 fn list() -> Transforms {
     Transforms::new()
         .map(TensorSpec::with_dims("noisy", Role::Feature, DType::F64, vec![Dim::Extent(0)]), |row, out, scope| {

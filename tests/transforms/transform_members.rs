@@ -150,7 +150,8 @@ fn numbers_of_16_bits_are_rounded_once() {
         let batch = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().unwrap();
         numbers(&batch, "x")[0] - 1.0
     };
-    // Just above the middle between 1 and the next number: rounded to 32 bits first, it is the middle, which is rounded down.
+    // Just above the middle between 1 and the next number: rounded to 32 bits first, it is the middle, which is rounded
+    // down.
     for (dtype, next) in [(DType::F16, 2f64.powi(-10)), (DType::Bf16, 2f64.powi(-7))] {
         assert_eq!(clipped(dtype, 1.0 + next / 2.0 + 2f64.powi(-40)), next);
         assert_eq!(clipped(dtype, 1.0 + next / 2.0), 0.0);

@@ -22,8 +22,8 @@ use lines::Lines;
 
 use crate::ending::Ending;
 
-/// Begins to show a run, whose figures are read by the handle: as a dashboard or in lines if it is to be `live`, otherwise as a bar on
-/// a terminal. Ends when it drops.
+/// Begins to show a run, whose figures are read by the handle: as a dashboard or in lines if it is to be `live`,
+/// otherwise as a bar on a terminal. Ends when it drops.
 #[cfg_attr(not(feature = "live"), expect(unused_variables, reason = "only a dashboard hears keys"))]
 pub(crate) fn watch(live: bool, about: About, figures: StatsHandle, ending: &Ending) -> Box<dyn Watch> {
     let is_terminal = std::io::stderr().is_terminal();

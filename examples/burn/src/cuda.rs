@@ -1,7 +1,7 @@
 //! The same from a GPU, with one copy on the device.
 //!
-//! cubecl, which burn computes with there, keeps its streams to itself: the host waits for what they have to do before the
-//! copy, and for the copy before they are given more.
+//! cubecl, which burn computes with there, keeps its streams to itself: the host waits for what they have to do before
+//! the copy, and for the copy before they are given more.
 
 use std::error::Error;
 use std::sync::Arc;
@@ -35,8 +35,8 @@ fn to_burn<const D: usize>(
     // The memory may be that of an earlier tensor, which cubecl's streams are still at work on.
     device.sync()?;
     stream.context().bind_to_thread()?;
-    // SAFETY: there are as many bytes on both sides, in the context that is bound; the batch is ordered before the stream, and
-    // nothing of cubecl's is under way.
+    // SAFETY: there are as many bytes on both sides, in the context that is bound; the batch is ordered before the
+    // stream, and nothing of cubecl's is under way.
     unsafe { result::memcpy_dtod_async(to, tensor.address(), tensor.bytes(), stream.cu_stream()) }?;
     stream.synchronize()?;
     drop(place);

@@ -1,7 +1,7 @@
 //! Batches as burn tensors: `cargo run --release` in this folder for the host, `--features cuda` for a GPU.
 //!
-//! burn owns the memory of its tensors, so that it can't borrow a batch: on the host a tensor costs one copy, on a GPU one on
-//! the device (see `cuda.rs`).
+//! burn owns the memory of its tensors, so that it can't borrow a batch: on the host a tensor costs one copy, on a GPU
+//! one on the device (see `cuda.rs`).
 
 #[cfg(feature = "cuda")]
 mod cuda;

@@ -1,8 +1,8 @@
 //! Batches on a GPU as candle tensors: `cargo run --release` in this folder, where there are nvcc and a GPU.
 //!
-//! candle frees what its tensors hold, so that it can't borrow a batch: each tensor costs one copy on the device, on candle's
-//! own stream, which nobody waits for. Its device must have a stream of its own (`new_cuda_with_stream`): that of
-//! `Device::new_cuda` is another one in each thread.
+//! candle frees what its tensors hold, so that it can't borrow a batch: each tensor costs one copy on the device, on
+//! candle's own stream, which nobody waits for. Its device must have a stream of its own (`new_cuda_with_stream`): that
+//! of `Device::new_cuda` is another one in each thread.
 
 use std::error::Error;
 

@@ -1,4 +1,5 @@
-//! Images to a device, beside the trainer's step: bytes travel, the device normalises them, and nobody waits for a copy.
+//! Images to a device, beside the trainer's step: bytes travel, the device normalises them, and nobody waits for a
+//! copy.
 //!
 //! `cargo run --release -p upload_images -- --help` lists the settings. It runs on the host device, where a stream is
 //! a thread and candle computes on it. On a GPU the program is the same with `CudaDevice::open(0)` in place of

@@ -29,7 +29,8 @@ impl Report {
         self.save_with(path, |text| text)
     }
 
-    /// As [`save`](Self::save), but `change` edits the text before it is written, for example to replace temporary file names.
+    /// As [`save`](Self::save), but `change` edits the text before it is written, for example to replace temporary file
+    /// names.
     ///
     /// # Errors
     ///

@@ -116,7 +116,8 @@ mod tests {
 
     #[test]
     fn adjustments_give_the_pixels_of_pillow_and_torchvision() {
-        // Pillow 13.0: `ImageEnhance.Brightness(image).enhance(factor)` and so on; the hue by torchvision's `adjust_hue`.
+        // Pillow 13.0: `ImageEnhance.Brightness(image).enhance(factor)` and so on; the hue by torchvision's
+        // `adjust_hue`.
         for (factor, expected) in [
             (0.0, 0xa344_1c2e_3f98_3805),
             (0.37, 0xa335_7d68_0efe_cdf1),

@@ -164,7 +164,8 @@ pub struct ImageOptions {
     pub fit: CropFit,
     /// How pixels are computed when images are resized; segmentation maps always take the nearest pixel.
     pub resize: ResizeFilter,
-    /// `u8` (the default), `f32`, `f16` or `bf16`; in the latter three, values stay 0 to 255 unless a normaliser scales them.
+    /// `u8` (the default), `f32`, `f16` or `bf16`; in the latter three, values stay 0 to 255 unless a normaliser scales
+    /// them.
     pub dtype: DType,
     /// Order of the dimensions.
     pub order: PixelOrder,

@@ -152,9 +152,9 @@ fn reach(start: f64, length: f64, result: u32, side: u32, steps: f64) -> (u32, u
 
 /// Resizes with antialiasing, or takes the nearest pixel.
 ///
-/// Each level differs from that of Pillow's `resize` by at most one, except where a bicubic filter overshoots: what lies
-/// beyond 0 or 255 is cut off after each pass, and the first pass here is the vertical one, in Pillow the horizontal
-/// one. Next to hard edges, this is worth some levels.
+/// Each level differs from that of Pillow's `resize` by at most one, except where a bicubic filter overshoots: what
+/// lies beyond 0 or 255 is cut off after each pass, and the first pass here is the vertical one, in Pillow the
+/// horizontal one. Next to hard edges, this is worth some levels.
 #[derive(Default)]
 pub(super) struct Resampler {
     resizer: Resizer,

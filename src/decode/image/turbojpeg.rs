@@ -106,8 +106,8 @@ impl Handle {
         self.check(unsafe { tj::tj3SetCroppingRegion(self.0.as_ptr(), tj::tjregion { x, y, w, h }) })?;
         assert_eq!(into.len(), part.bytes());
         // SAFETY: the bytes are borrowed for the call and as long as is said; the cropping region that was accepted
-        // (or, without one, the size that `read_header` compared, at the scale that was accepted) makes the library write
-        // `height` rows of `width` pixels of three bytes, which is the length of `into` (asserted above).
+        // (or, without one, the size that `read_header` compared, at the scale that was accepted) makes the library
+        // write `height` rows of `width` pixels of three bytes, which is the length of `into` (asserted above).
         self.check(unsafe {
             tj::tj3Decompress8(
                 self.0.as_ptr(),

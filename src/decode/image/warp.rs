@@ -6,8 +6,8 @@ use super::rotate::between;
 /// An affine transform.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Warp {
-    /// Where a pixel comes from: `x = m[0] x' + m[1] y' + m[2]`, `y = m[3] x' + m[4] y' + m[5]`, with the origin in the upper left
-    /// corner of the picture.
+    /// Where a pixel comes from: `x = m[0] x' + m[1] y' + m[2]`, `y = m[3] x' + m[4] y' + m[5]`, with the origin in the
+    /// upper left corner of the picture.
     pub(super) inverse: [f64; 6],
     pub(super) interpolation: Interpolation,
     pub(super) fill: [u8; 3],
@@ -65,7 +65,8 @@ impl Warp {
         }
     }
 
-    /// The same with the nearest of pixels of any kind, and `fill` from outside: in steps of 1/65536 of a pixel, as Pillow.
+    /// The same with the nearest of pixels of any kind, and `fill` from outside: in steps of 1/65536 of a pixel, as
+    /// Pillow.
     pub(super) fn nearest<P: Copy>(&self, from: &[P], (width, height): (usize, usize), fill: P, into: &mut [P]) {
         let [a, b, c, d, e, f] = self.inverse;
         if b == 0.0 && d == 0.0 {

@@ -228,8 +228,8 @@ impl Context {
         let _current = self.enter()?;
         let mut params: [*mut c_void; 1] = [(&raw const *params).cast_mut().cast()];
         let (kernel, params) = (self.kernels[index], params.as_mut_ptr());
-        // SAFETY: kernel and stream belong to the current context; the driver copies the parameter before it returns; the
-        // rest is the caller's contract.
+        // SAFETY: kernel and stream belong to the current context; the driver copies the parameter before it returns;
+        // the rest is the caller's contract.
         let launched =
             unsafe { sys::cuLaunchKernel(kernel, blocks, 1, 1, threads, 1, 1, 0, stream.raw, params, null_mut()) };
         check(launched, "cuLaunchKernel")
@@ -278,8 +278,8 @@ impl Context {
             return;
         }
         let Ok(_current) = self.enter() else { return };
-        // SAFETY: the memory came from `allocate`, is freed once (its only holder gave it away), and all its work is before
-        // this place of the stream.
+        // SAFETY: the memory came from `allocate`, is freed once (its only holder gave it away), and all its work is
+        // before this place of the stream.
         let given = unsafe { sys::cuMemFreeAsync(memory.address, stream.raw) };
         if let Err(error) = check(given, "cuMemFreeAsync") {
             tracing::debug!(%error, "device memory was not freed");
@@ -606,7 +606,8 @@ impl Drop for Stream {
         if self.is_ours
             && let Ok(_current) = self.context.enter()
         {
-            // SAFETY: created once, destroyed once; the driver finishes the stream's work first, without making us wait.
+            // SAFETY: created once, destroyed once; the driver finishes the stream's work first, without making us
+            // wait.
             let _ = unsafe { sys::cuStreamDestroy_v2(self.raw) };
         }
     }

@@ -39,7 +39,8 @@ fn kernel(kind: usize, to: FloatType) -> usize {
     3 * kind + to
 }
 
-/// A kernel's parameter, laid out as the structure of the same name in `kernels.cu`. Addresses are the device's; 0 is none.
+/// A kernel's parameter, laid out as the structure of the same name in `kernels.cu`. Addresses are the device's; 0 is
+/// none.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Params {
     Image(Image),

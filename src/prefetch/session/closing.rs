@@ -59,8 +59,8 @@ impl Session {
             window.pending.push_front(pending);
         }
         window.paused = true;
-        // Everybody has stopped, and nobody goes on before the caller does: what frees the slots' memory, which may be the
-        // user's, has no need of the lock.
+        // Everybody has stopped, and nobody goes on before the caller does: what frees the slots' memory, which may be
+        // the user's, has no need of the lock.
         drop(window);
         let _freed = caught(|| {
             drop(emptied);

@@ -174,8 +174,8 @@ impl Session {
         let mut window = self.window.lock();
         if window.wanted == Wanted::Close {
             drop(window);
-            // Home before anybody hears that nothing is in flight: the next source counts on the slot. Under no lock, because
-            // what frees its memory may be the user's.
+            // Home before anybody hears that nothing is in flight: the next source counts on the slot. Under no lock,
+            // because what frees its memory may be the user's.
             let _freed = caught(|| {
                 drop(draft.take());
                 Ok(())

@@ -1,4 +1,5 @@
-//! Arrow's files and streams: record batches as they lie in memory. <https://arrow.apache.org/docs/format/Columnar.html>
+//! Arrow's files and streams: record batches as they lie in memory.
+//! <https://arrow.apache.org/docs/format/Columnar.html>
 //!
 //! A file (Feather version 2) begins with `ARROW1` and ends with a list of its batches. A stream, often called `.arrow`
 //! as well, has one message after another and an end marker. Both are read by the positions of their messages.
@@ -58,8 +59,8 @@ impl Columns {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a file that is damaged, or has other columns than the first one; [`ErrorKind::Unsupported`] for
-    /// Feather version 1; those of reading.
+    /// [`ErrorKind::Format`] for a file that is damaged, or has other columns than the first one;
+    /// [`ErrorKind::Unsupported`] for Feather version 1; those of reading.
     pub fn open_arrow(
         files: &Files,
         paths: &[PathBuf],

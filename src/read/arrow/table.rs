@@ -88,20 +88,21 @@ impl ArrowTable {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a stream that fails, or is not a stream of records; [`ErrorKind::Unsupported`] for a column of
-    /// a type that Arrow does not have, such as numbers of 128 bits.
+    /// [`ErrorKind::Format`] for a stream that fails, or is not a stream of records; [`ErrorKind::Unsupported`] for a
+    /// column of a type that Arrow does not have, such as numbers of 128 bits.
     ///
     /// # Safety
     ///
-    /// `stream` points to an `ArrowArrayStream` of Arrow's C stream interface that follows its rules. It is released here, and what
-    /// it points to stays the caller's.
+    /// `stream` points to an `ArrowArrayStream` of Arrow's C stream interface that follows its rules. It is released
+    /// here, and what it points to stays the caller's.
     pub unsafe fn from_stream(stream: NonNull<c_void>, name: &str) -> Result<Self> {
         // SAFETY: the caller promises that it is such a stream.
         let mut stream = unsafe { FFI_ArrowArrayStream::from_raw(stream.as_ptr().cast()) };
         caught(|| {
             if let Some(get_schema) = stream.get_schema() {
                 let mut schema = FFI_ArrowSchema::empty();
-                // SAFETY: both live here, and a stream that is not released yet says what it holds as often as it is asked.
+                // SAFETY: both live here, and a stream that is not released yet says what it holds as often as it is
+                // asked.
                 if unsafe { get_schema(&raw mut stream, &raw mut schema) } == 0 {
                     check_types(&schema)?;
                 }
@@ -121,8 +122,8 @@ impl ArrowTable {
     ///
     /// # Safety
     ///
-    /// `schema` points to an `ArrowSchema` and `array` to an `ArrowArray` of it, both of Arrow's C data interface and by its rules.
-    /// The array is moved out of there.
+    /// `schema` points to an `ArrowSchema` and `array` to an `ArrowArray` of it, both of Arrow's C data interface and
+    /// by its rules. The array is moved out of there.
     pub unsafe fn from_array(schema: NonNull<c_void>, array: NonNull<c_void>, name: &str) -> Result<Self> {
         // SAFETY: the caller promises that it is such a description, which is only looked at.
         let schema = unsafe { schema.cast::<FFI_ArrowSchema>().as_ref() };

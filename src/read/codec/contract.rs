@@ -31,8 +31,8 @@ const MAX_SLOTS: usize = 8;
 
 /// Writes the values of a field, or of several, into their tensors.
 pub(in crate::read) trait Decode: Send + Sync {
-    /// Writes the field's value number `nth` into `row`, which has this codec's tensors alone. Called once for each of its
-    /// fields; what a record does not have is [`Value::Missing`].
+    /// Writes the field's value number `nth` into `row`, which has this codec's tensors alone. Called once for each of
+    /// its fields; what a record does not have is [`Value::Missing`].
     ///
     /// # Errors
     ///

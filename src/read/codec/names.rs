@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::decode::one_hot;
 use crate::dtype::{DType, Numbers};
-use crate::error::{Error, ErrorKind, Result, nearest};
+use crate::error::{Error, ErrorKind, Location, Result, nearest};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
@@ -26,6 +26,9 @@ pub(in crate::read) struct Names {
     texts: BTreeSet<String>,
     /// The largest integer, if there are integers.
     largest: Option<i64>,
+    /// The first record with a name, and the first one with an integer.
+    first_text: Option<(u64, String)>,
+    first_index: Option<(u64, i64)>,
     /// Whether numbers also are names.
     of_category: bool,
 }
@@ -36,12 +39,13 @@ impl Names {
         Self { of_category, ..Self::default() }
     }
 
-    /// Adds a value. A value that can't be a name makes its record bad, which is noticed when the record is read.
+    /// Adds the value of a record. A value that can't be a name makes its record bad, which is noticed when the record is
+    /// read.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Data`] for too many.
-    pub(in crate::read) fn add(&mut self, value: Value<'_>) -> Result<()> {
+    pub(in crate::read) fn add(&mut self, record: u64, value: Value<'_>) -> Result<()> {
         let class = match class_of(&value).unwrap_or_default() {
             Some(Class::Index(index)) if self.of_category => {
                 let name = written(&value).map_or_else(|| index.to_string(), |text| text.trim().to_owned());
@@ -51,12 +55,18 @@ impl Names {
         };
         match class {
             None => {}
-            Some(Class::Index(index)) => self.largest = self.largest.max(Some(index)),
+            Some(Class::Index(index)) => {
+                self.first_index.get_or_insert((record, index));
+                self.largest = self.largest.max(Some(index));
+            }
             Some(Class::Name(name)) if self.texts.contains(&*name) => {}
             Some(Class::Name(name)) => {
                 if self.texts.len() == MAX_NAMES {
                     let message = format!("more than {MAX_NAMES} different names: this is not a class");
                     return Err(Error::new(ErrorKind::Data, message));
+                }
+                if self.first_text.is_none() {
+                    self.first_text = Some((record, name.clone().into_owned()));
                 }
                 self.texts.insert(name.into_owned());
             }
@@ -64,8 +74,10 @@ impl Names {
         Ok(())
     }
 
-    /// Adds everything that was added to `other`.
+    /// Adds everything that was added to `other`, from later records.
     pub(in crate::read) fn merge(&mut self, other: Self) -> Result<()> {
+        self.first_text = self.first_text.take().or(other.first_text);
+        self.first_index = self.first_index.or(other.first_index);
         self.largest = self.largest.max(other.largest);
         self.texts.extend(other.texts);
         if self.texts.len() > MAX_NAMES {
@@ -75,17 +87,21 @@ impl Names {
         Ok(())
     }
 
-    fn sorted(self) -> Result<Vec<String>> {
-        match (self.texts.is_empty(), self.largest) {
-            (false, Some(index)) => {
-                let message = format!(
-                    "names and numbers ({:?} and {index}); list the names",
-                    self.texts.first().map_or("", String::as_str)
-                );
-                Err(Error::new(ErrorKind::Data, message))
-            }
-            _ => Ok(self.texts.into_iter().collect()),
-        }
+    /// The error if some values are names and others are numbers, at the first record that differs from those before it.
+    /// `place` gives the place of a record.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`].
+    pub(in crate::read) fn check(&self, place: impl Fn(u64) -> Location) -> Result<()> {
+        let (Some((at_text, text)), Some((at_index, index))) = (&self.first_text, &self.first_index) else {
+            return Ok(());
+        };
+        let message = match at_text < at_index {
+            true => format!("the class is {index}, but {text:?} in {}; list the names", place(*at_text)),
+            false => format!("the class is {text:?}, but {index} in {}; list the names", place(*at_index)),
+        };
+        Err(Error::new(ErrorKind::Data, message).at(place(*at_text.max(at_index))))
     }
 }
 
@@ -185,7 +201,7 @@ impl Codes {
 fn found(listed: Option<Vec<String>>, names: Option<Names>, of_category: bool) -> Result<Codes> {
     let names = match (listed, names) {
         (Some(listed), _) => listed,
-        (None, Some(names)) => names.sorted()?,
+        (None, Some(names)) => names.texts.into_iter().collect(),
         (None, None) => Vec::new(),
     };
     Codes::new(names, of_category)
@@ -235,6 +251,9 @@ pub(super) fn classes(
         }
     }
     let names = all;
+    names
+        .iter()
+        .try_for_each(|names| names.check(|record| Location { record: Some(record), ..Location::default() }))?;
     let largest = names.as_ref().and_then(|names| names.largest);
     let codes = found(listed.map(<[String]>::to_vec), names, false)?;
     let mut shape = if wanted.fields == 1 { Vec::new() } else { vec![wanted.fields] };

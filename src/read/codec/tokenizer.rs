@@ -1,4 +1,5 @@
-//! Text as tokens: padded to a length that is given, or to the longest of the batch, with a mask; or one text behind another.
+//! Text as tokens: padded to a length that is given, or to the longest of the batch, with a mask; or one text behind
+//! another.
 
 use crate::decode::Tokenizer;
 use crate::dtype::DType;

@@ -483,8 +483,8 @@ impl Cells {
         Self { len, nulls: None, data: Data::Stepped { numbers, first, step } }
     }
 
-    /// How many dimensions a list of these has, if they are numbers, or lists that are all of the same length; `None` if there
-    /// are more than anybody needs.
+    /// How many dimensions a list of these has, if they are numbers, or lists that are all of the same length; `None`
+    /// if there are more than anybody needs.
     fn rank(&self) -> Option<usize> {
         match &self.data {
             Data::Inner(cells) => cells.rank(),

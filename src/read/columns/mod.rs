@@ -116,8 +116,8 @@ pub(super) trait Source: Send + Sync {
 /// Stands for all parts together, stored record by record.
 const WHOLE: u32 = u32::MAX;
 
-/// The records of Parquet files, or of Arrow files and streams (Feather, and what Hugging Face caches), of one or of many files
-/// with the same columns.
+/// The records of Parquet files, or of Arrow files and streams (Feather, and what Hugging Face caches), of one or of
+/// many files with the same columns.
 ///
 /// Its fields are the columns, and the fields of structs by their path: `image.bytes` is field `bytes` of column
 /// `image`, unless a column itself has this name. Only fields that are used are read.

@@ -20,8 +20,8 @@ const MAX_RECORDS: u64 = 1 << 20;
 ///
 /// # Errors
 ///
-/// Those of opening and reading it, [`ErrorKind::NotFound`] for a column that it does not have, [`ErrorKind::Data`] for what is not
-/// UTF-8, and [`ErrorKind::Limit`] for a table that is not small.
+/// Those of opening and reading it, [`ErrorKind::NotFound`] for a column that it does not have, [`ErrorKind::Data`] for
+/// what is not UTF-8, and [`ErrorKind::Limit`] for a table that is not small.
 pub(crate) fn csv_cells(path: &Path, columns: &[&str]) -> Result<Vec<Vec<Option<String>>>> {
     let mut table = CsvTable::open(&Files::local(), path, &CsvOptions::default(), &MemoryBudget::unlimited())?;
     let found = columns.iter().map(|name| table.find(&ColumnRef::Name((*name).to_owned())));

@@ -18,15 +18,15 @@ pub(crate) struct Choice {
 
 /// One tensor made of columns.
 ///
-/// Its shape is `[columns]`; a single column of classes has no dimension, one-hot classes add `[classes]`, and text adds
-/// `[max_len]`.
+/// Its shape is `[columns]`; a single column of classes has no dimension, one-hot classes add `[classes]`, and text
+/// adds `[max_len]`.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct ColumnTensor {
     pub(crate) name: String,
     pub(crate) role: Role,
     pub(crate) columns: Columns,
-    /// Element type; f32 if not given, i64 for class indices and codes, u8 for text. Integers are read exactly, never by way of a
-    /// float.
+    /// Element type; f32 if not given, i64 for class indices and codes, u8 for text. Integers are read exactly, never
+    /// by way of a float.
     pub(crate) dtype: Option<DType>,
     /// Another shape with as many elements: `[]` for a single number, `[28, 28]` for 784 columns.
     pub(crate) shape: Option<Vec<usize>>,

@@ -123,9 +123,10 @@ impl CsvReader {
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest path or column,
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Schema`](crate::ErrorKind::Schema) if the fields
-    /// contradict each other or the file, [`ErrorKind::Format`](crate::ErrorKind::Format) for a file without records or
-    /// with a quote that is never closed, [`ErrorKind::Limit`](crate::ErrorKind::Limit) beyond a limit of the options.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) and [`ErrorKind::Schema`](crate::ErrorKind::Schema) if the
+    /// fields contradict each other or the file, [`ErrorKind::Format`](crate::ErrorKind::Format) for a file without
+    /// records or with a quote that is never closed, [`ErrorKind::Limit`](crate::ErrorKind::Limit) beyond a limit of
+    /// the options.
     pub fn open(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
         Self::with_fields(path, &[], options)
     }
@@ -261,8 +262,8 @@ impl CsvReader {
         self.plan.categories(tensor)
     }
 
-    /// The class names of the label in index order, given or found: those of [`Class::of`](crate::field::Class::of) for another
-    /// file.
+    /// The class names of the label in index order, given or found: those of [`Class::of`](crate::field::Class::of) for
+    /// another file.
     pub fn classes(&self) -> Option<&Arc<[String]>> {
         self.plan.classes()
     }

@@ -60,8 +60,8 @@ pub struct CsvOptions {
     /// Maximum number of columns, 131,072 by default, which limits time and memory if other text is read as a table.
     /// Each column costs some hundred bytes while a file is opened.
     pub max_columns: usize,
-    /// Maximum number of bytes that a file may unpack to, if it is compressed or in another encoding. A file that is read in its
-    /// own order is not kept, and may be of any length.
+    /// Maximum number of bytes that a file may unpack to, if it is compressed or in another encoding. A file that is
+    /// read in its own order is not kept, and may be of any length.
     pub max_unpacked_bytes: u64,
     /// Texts that stand for a missing value, compared without surrounding blanks. A number, an infinity or NaN stands
     /// for that value in any form: `-999` also for `-999.0`, `inf` for `Infinity`, `nan` for `NAN`. Default: those of
@@ -150,8 +150,8 @@ impl FromStr for Header {
     }
 }
 
-/// What to do with a missing value in a column of numbers. A missing class is always an error, unless its text is one of the
-/// listed names.
+/// What to do with a missing value in a column of numbers. A missing class is always an error, unless its text is one
+/// of the listed names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

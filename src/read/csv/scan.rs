@@ -26,7 +26,8 @@ pub(crate) struct Span {
 /// Number of bytes that are read at once.
 const CHUNK_BYTES: usize = 64 << 10;
 
-/// The records of a file from front to back, through a window that is never much larger than the longest record allowed.
+/// The records of a file from front to back, through a window that is never much larger than the longest record
+/// allowed.
 ///
 /// Windows are recycled once every record that was [taken](Self::take) from them has been dropped.
 pub(crate) struct Scan<R> {
@@ -89,8 +90,8 @@ impl<R: Read> Scan<R> {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Limit`] with a record that is too long, [`ErrorKind::Format`] with a quote that is never closed, and
-    /// those of reading. Nothing comes after an error.
+    /// [`ErrorKind::Limit`] with a record that is too long, [`ErrorKind::Format`] with a quote that is never closed,
+    /// and those of reading. Nothing comes after an error.
     pub(crate) fn next(&mut self) -> Result<Option<Span>> {
         let result = self.advance();
         if result.is_err() {

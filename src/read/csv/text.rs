@@ -31,8 +31,8 @@ impl Text {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] with an unknown encoding, [`ErrorKind::Format`] if the file begins as UTF-16, marked or not, but no
-    /// encoding is given, and those of reading.
+    /// [`ErrorKind::Config`] with an unknown encoding, [`ErrorKind::Format`] if the file begins as UTF-16, marked or
+    /// not, but no encoding is given, and those of reading.
     pub(crate) fn open(path: &Path, encoding: Option<&str>) -> Result<Self> {
         Self::open_in(&Files::local(), path, encoding)
     }

@@ -1,5 +1,5 @@
-//! Numbers of neighbouring fields by vector instructions: 64 bytes are searched for delimiters at a time, and a field becomes
-//! a [`Decimal`] as a whole.
+//! Numbers of neighbouring fields by vector instructions: 64 bytes are searched for delimiters at a time, and a field
+//! becomes a [`Decimal`] as a whole.
 //!
 //! When fields are read word by word, the end of a field is known only after its digits have been read, and so is the
 //! beginning of the next one. Here all ends are known first, so the processor works on several fields at the same time.
@@ -30,7 +30,8 @@ pub(super) fn numbers<T: FieldNumber>(
     None
 }
 
-/// Which bytes of each block are equal to those that are wanted. Returns `false` if the processor lacks the instructions.
+/// Which bytes of each block are equal to those that are wanted. Returns `false` if the processor lacks the
+/// instructions.
 pub(super) fn masks(blocks: &[[u8; BLOCK]], wanted: [u8; 3], into: &mut [Masks]) -> bool {
     #[cfg(target_arch = "x86_64")]
     if is_x86_feature_detected!("avx2") && is_x86_feature_detected!("bmi1") && is_x86_feature_detected!("bmi2") {

@@ -103,13 +103,17 @@ pub(super) fn names_in(container: &mut dyn Container, fields: &[(String, Field)]
             container,
             &numbers,
             new,
-            |found, nth, _, value| found[nth].add(value),
+            |found, nth, record, value| found[nth].add(record, value),
             |found| {
                 let mut both = all.iter_mut().zip(found).zip(&kinds);
                 both.try_for_each(|((all, found), (name, _))| all.merge(found).map_err(|error| error.at_column(*name)))
             },
         )?;
     }
+    let mut named = all.iter().zip(&kinds);
+    named.try_for_each(|(names, (name, _))| {
+        names.check(|record| container.place(record)).map_err(|error| error.at_column(*name))
+    })?;
     Ok(all)
 }
 

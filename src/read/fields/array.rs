@@ -4,8 +4,8 @@ use crate::read::fixed::{Endian, Stored, StoredType};
 
 use super::{Codec, Field};
 
-/// An array. Files of arrays give each record as it is; other fields hold the bytes of an NPY file. All records must have the element
-/// type and the shape of the first one. Fields of [raw](Array::raw) bytes hold the elements alone.
+/// An array. Files of arrays give each record as it is; other fields hold the bytes of an NPY file. All records must
+/// have the element type and the shape of the first one. Fields of [raw](Array::raw) bytes hold the elements alone.
 ///
 /// ```
 /// use ringfeed::arrays::{Endian, StoredType};

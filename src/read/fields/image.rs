@@ -134,7 +134,8 @@ impl Image {
         self
     }
 
-    /// The largest number of pixels that a picture may have, checked in its header before anything is decoded. Default: 2^27.
+    /// The largest number of pixels that a picture may have, checked in its header before anything is decoded. Default:
+    /// 2^27.
     #[must_use]
     pub fn max_pixels(mut self, pixels: u64) -> Self {
         self.0.max_pixels = pixels;

@@ -55,9 +55,9 @@ pub use tokenizer::Tokenizer;
 
 /// How one tensor is made: from which field of the source (a column, a member, a file), and how that field is decoded.
 ///
-/// Make one from [`Image`], [`Audio`], [`Class`], [`Category`], [`Numbers`], [`Text`], [`Tokenizer`] and the others of this module.
-/// [`from`](Field::from) names the field if it has another name than the tensor. [`file`](Field::file) says that the field holds the path
-/// of a file, whose content is decoded.
+/// Make one from [`Image`], [`Audio`], [`Class`], [`Category`], [`Numbers`], [`Text`], [`Tokenizer`] and the others of
+/// this module. [`from`](Field::from) names the field if it has another name than the tensor. [`file`](Field::file)
+/// says that the field holds the path of a file, whose content is decoded.
 ///
 /// ```
 /// use ringfeed::field::{Class, Field, Image, Numbers};
@@ -163,9 +163,9 @@ pub(crate) enum Codec {
 /// with as many elements. Lists of numbers all have the same shape, or are [padded](Numbers::max_len), or [stored one
 /// after another](Numbers::ragged).
 ///
-/// An integer type takes whole numbers in its range, exactly; in the columns of CSV only as digits with a sign, elsewhere also as
-/// `3.0` or `3e0`. A floating point type rounds once, to the nearest number; a number that is too large for it makes the
-/// record bad. True and false are 1 and 0.
+/// An integer type takes whole numbers in its range, exactly; in the columns of CSV only as digits with a sign,
+/// elsewhere also as `3.0` or `3e0`. A floating point type rounds once, to the nearest number; a number that is too
+/// large for it makes the record bad. True and false are 1 and 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {
     pub(crate) dtype: DType,
@@ -182,8 +182,8 @@ pub struct Numbers {
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens;
 
-/// UTF-8 text of at most `max_len` bytes: `u8 [max_len]`, padded with zeros, and its length in a tensor with the suffix `_len`. Several
-/// fields give `[fields, max_len]` and `[fields]`.
+/// UTF-8 text of at most `max_len` bytes: `u8 [max_len]`, padded with zeros, and its length in a tensor with the suffix
+/// `_len`. Several fields give `[fields, max_len]` and `[fields]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Text {
     max_len: usize,
@@ -234,8 +234,9 @@ impl Numbers {
         self
     }
 
-    /// Lists of at most this many numbers, padded at the end, with a mask that is 1 for the numbers of the list: a `u8` tensor with the
-    /// suffix `_mask`. Without `max_len` and without a shape, lists of different lengths are padded to the longest one of their batch.
+    /// Lists of at most this many numbers, padded at the end, with a mask that is 1 for the numbers of the list: a `u8`
+    /// tensor with the suffix `_mask`. Without `max_len` and without a shape, lists of different lengths are padded to
+    /// the longest one of their batch.
     #[must_use]
     pub fn max_len(mut self, max_len: usize) -> Self {
         self.max_len = Some(max_len);
@@ -274,9 +275,10 @@ impl Numbers {
         self
     }
 
-    /// The field that the numbers come from, which adds no dimension; or a list of fields, in the order of the elements, which gives the
-    /// dimension `[fields]`, even for a list of one. `"*"` means all fields of single numbers that no other tensor uses, without
-    /// [those that are named](Field::except), and without the unnamed index of a frame of pandas (`__index_level_0__`).
+    /// The field that the numbers come from, which adds no dimension; or a list of fields, in the order of the
+    /// elements, which gives the dimension `[fields]`, even for a list of one. `"*"` means all fields of single numbers
+    /// that no other tensor uses, without [those that are named](Field::except), and without the unnamed index of a
+    /// frame of pandas (`__index_level_0__`).
     pub fn from(self, fields: impl Into<Origin>) -> Field {
         let Origin { from, several } = fields.into();
         Field { from, several, ..self.into() }
@@ -373,8 +375,8 @@ impl Field {
         self.from.len().max(1)
     }
 
-    /// The field that it comes from, if that has another name than the tensor: a column by name or position, a member by its
-    /// extension (`"left.jpg"`), a value in a JSON member by its extension and pointer (`"json:/label"`).
+    /// The field that it comes from, if that has another name than the tensor: a column by name or position, a member
+    /// by its extension (`"left.jpg"`), a value in a JSON member by its extension and pointer (`"json:/label"`).
     #[must_use]
     pub fn from(mut self, field: impl Into<ColumnRef>) -> Self {
         (self.from, self.several) = (vec![field.into()], false);
@@ -394,7 +396,8 @@ impl Field {
         self
     }
 
-    /// The field holds the path of a file, whose content is decoded. A relative path starts at the folder of the file that names it.
+    /// The field holds the path of a file, whose content is decoded. A relative path starts at the folder of the file
+    /// that names it.
     #[must_use]
     pub fn file(mut self) -> Self {
         self.is_file = true;

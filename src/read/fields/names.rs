@@ -2,8 +2,9 @@ use crate::dtype::DType;
 
 use super::{Codec, Field, Origin};
 
-/// A class, by its name, or by its index if no name is a number: one `i64` per sample, shape `[]`. The names are those that
-/// are found in the data, sorted, unless they are [listed](Class::of). Several fields share their names, and give `[fields]`.
+/// A class, by its name, or by its index if no name is a number: one `i64` per sample, shape `[]`. The names are those
+/// that are found in the data, sorted, unless they are [listed](Class::of). Several fields share their names, and give
+/// `[fields]`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Class;
 
@@ -15,8 +16,8 @@ pub struct Classes {
     dtype: Option<DType>,
 }
 
-/// Codes for the names of one or several columns. Each column has its own names: `i64 [columns]`. A number is a name like
-/// others, never a code.
+/// Codes for the names of one or several columns. Each column has its own names: `i64 [columns]`. A number is a name
+/// like others, never a code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Category {
     names: Option<Vec<Vec<String>>>,
@@ -47,7 +48,8 @@ impl Class {
 }
 
 impl Classes {
-    /// One-hot: a number for each class, 1 for the sample's class and 0 for all others, in place of the index: `[classes]`.
+    /// One-hot: a number for each class, 1 for the sample's class and 0 for all others, in place of the index:
+    /// `[classes]`.
     #[must_use]
     pub fn one_hot(mut self) -> Self {
         self.one_hot = true;

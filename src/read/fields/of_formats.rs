@@ -1,4 +1,5 @@
-//! Fields of what single formats hold: pictures, sounds, arrays, tokens. `no_formats` replaces them where these formats are left out.
+//! Fields of what single formats hold: pictures, sounds, arrays, tokens. `no_formats` replaces them where these formats
+//! are left out.
 
 use std::path::{Path, PathBuf};
 

@@ -83,8 +83,8 @@ impl TargetFormat {
     }
 }
 
-/// Boxes that are transformed like their picture: cropped, resized, flipped and rotated, with the same results as torchvision's
-/// `tv_tensors.BoundingBoxes`.
+/// Boxes that are transformed like their picture: cropped, resized, flipped and rotated, with the same results as
+/// torchvision's `tv_tensors.BoundingBoxes`.
 ///
 /// The tensor is `f32 [most, 4]` in pixels of the resulting picture (or [relative](BoxFormat) to it), padded with
 /// zeros, with a mask (`u8`, suffix `_mask`). A box is clipped at the picture's edge. If less than
@@ -110,8 +110,8 @@ impl TargetFormat {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Boxes(Targets);
 
-/// Points that are transformed like their picture, as [`Boxes`] are: `f32 [most, 2]`, x and y in pixels or [relative](PointFormat) to
-/// the picture. A point outside of the resulting picture is 0 in the mask.
+/// Points that are transformed like their picture, as [`Boxes`] are: `f32 [most, 2]`, x and y in pixels or
+/// [relative](PointFormat) to the picture. A point outside of the resulting picture is 0 in the mask.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Keypoints(Targets);
 

@@ -260,7 +260,8 @@ impl FixedRecords {
         self.stored.numbers(bytes, room)
     }
 
-    /// The error for numbers of a record that a tensor does not hold: it names the first one that i64 does not hold, with its byte.
+    /// The error for numbers of a record that a tensor does not hold: it names the first one that i64 does not hold,
+    /// with its byte.
     #[cold]
     pub(crate) fn explained(&self, error: Error, numbers: Numbers<'_>, sample: u64) -> Error {
         let Numbers::U64(values) = numbers else { return error };

@@ -28,7 +28,8 @@ pub enum StoredType {
     U32,
     /// 32-bit signed integer.
     I32,
-    /// 64-bit unsigned integer: becomes `i64`, for which a number from 2^63 on makes its record bad, unless `u64` is asked for.
+    /// 64-bit unsigned integer: becomes `i64`, for which a number from 2^63 on makes its record bad, unless `u64` is
+    /// asked for.
     U64,
     /// 64-bit signed integer.
     I64,
@@ -64,8 +65,8 @@ impl StoredType {
         self.exactly().bytes()
     }
 
-    /// The type that a batch holds it in, unless another is asked for: i64 for u64, and f32 for 16 bits, because trainers
-    /// compute with these.
+    /// The type that a batch holds it in, unless another is asked for: i64 for u64, and f32 for 16 bits, because
+    /// trainers compute with these.
     pub const fn dtype(self) -> DType {
         match self {
             Self::U8 => DType::U8,

@@ -114,7 +114,8 @@ pub trait Format: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As [`open_many`](Self::open_many), and [`ErrorKind::Unsupported`] for tensors whose lengths differ from record to record.
+    /// As [`open_many`](Self::open_many), and [`ErrorKind::Unsupported`] for tensors whose lengths differ from record
+    /// to record.
     fn open_values(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
         let opened: Opened = self.open_many(options, paths, &Open { fields: &[], ..*at })?.into();
         opened.into_values().map_err(|error| error.at_path(at.path))

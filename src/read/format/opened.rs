@@ -99,8 +99,8 @@ impl Opened {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for fields that do not exist, or that can't be decoded as requested; [`ErrorKind::Schema`] if no fields
-    /// are asked for and two tensors would have one name.
+    /// [`ErrorKind::Config`] for fields that do not exist, or that can't be decoded as requested; [`ErrorKind::Schema`]
+    /// if no fields are asked for and two tensors would have one name.
     pub fn readers(self, format: &str, at: &Open<'_>) -> Result<Vec<Arc<dyn RecordReader>>> {
         match self {
             Self::Readers(readers) => Ok(readers),
@@ -112,7 +112,8 @@ impl Opened {
             Self::Container(container) if at.fields.is_empty() => {
                 let fields = default_fields(&*container).map_err(|error| error.at_path(at.path))?;
                 let readers = FieldReader::with_files(container, &fields, at.files, at.budget)?;
-                // Names may come twice in a file, and whoever joins these readers with others does not know which file it was.
+                // Names may come twice in a file, and whoever joins these readers with others does not know which file
+                // it was.
                 let tensors: Vec<_> = readers.iter().flat_map(|reader| reader.tensors()).cloned().collect();
                 if !tensors.is_empty() {
                     let schema = Schema::new(tensors);

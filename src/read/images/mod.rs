@@ -69,8 +69,8 @@ impl fmt::Debug for ImageLabels<'_> {
 /// orientation is applied (in a PNG, if the `eXIf` chunk is before the pixels). A damaged or truncated file is an error
 /// that names it.
 ///
-/// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the mask
-/// `[height, width]` if images keep their own sizes, and the label if there are classes.
+/// The tensors are the image (`[channels, height, width]` or `[height, width, channels]`, see [`ImageOptions`]), the
+/// mask `[height, width]` if images keep their own sizes, and the label if there are classes.
 ///
 /// It holds about 12 bytes for each file, in addition to the path below the root (20 if images keep their own sizes),
 /// which count against the budget, and opens one file at a time. One thread per core lists the folders and the files'

@@ -131,7 +131,8 @@ impl Part {
     }
 }
 
-/// The rows of a libsvm (svmlight) file, plain or compressed: `LABEL [qid:ID] INDEX:VALUE ... [# COMMENT]` on each line.
+/// The rows of a libsvm (svmlight) file, plain or compressed: `LABEL [qid:ID] INDEX:VALUE ... [# COMMENT]` on each
+/// line.
 ///
 /// Fields: `label`, or with [`multilabel`](LibsvmOptions::multilabel) a list of labels; `qid`, if lines have one;
 /// `indices` and `values` of the features of a line, as lists; with [`features`](LibsvmOptions::features) the dense row
@@ -182,7 +183,8 @@ impl SparseLines {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of reading.
+    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of
+    /// reading.
     pub fn open(files: &Files, path: &Path, options: &LibsvmOptions, budget: &MemoryBudget) -> Result<Self> {
         let lines = LineOptions {
             access: options.access,

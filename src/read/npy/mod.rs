@@ -75,9 +75,9 @@ impl NpyReader {
     ///
     /// # Errors
     ///
-    /// [`NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`Format`](crate::ErrorKind::Format) for a wrong or
-    /// truncated header, missing or trailing bytes; [`Unsupported`](crate::ErrorKind::Unsupported) for elements that are
-    /// no numbers; [`Schema`](crate::ErrorKind::Schema) for a type that can't hold the file's.
+    /// [`NotFound`](crate::ErrorKind::NotFound) with the nearest name; [`Format`](crate::ErrorKind::Format) for a wrong
+    /// or truncated header, missing or trailing bytes; [`Unsupported`](crate::ErrorKind::Unsupported) for elements that
+    /// are no numbers; [`Schema`](crate::ErrorKind::Schema) for a type that can't hold the file's.
     pub fn open(path: impl AsRef<Path>, options: &NpyOptions) -> Result<Self> {
         Self::open_in(&Files::local(), path, options)
     }

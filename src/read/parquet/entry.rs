@@ -16,7 +16,8 @@ impl Format for Parquet {
 
     fn sniff(&self, head: &[u8], _: &Path) -> bool {
         let is_binary = |byte: &u8| byte.is_ascii_control() && !byte.is_ascii_whitespace();
-        // A table may have a column of this name. Pages have a zero near their beginning, encrypted ones in their length.
+        // A table may have a column of this name. Pages have a zero near their beginning, encrypted ones in their
+        // length.
         head.starts_with(b"PARE") || head.starts_with(b"PAR1") && head[4..].iter().take(4).any(is_binary)
     }
 

@@ -31,7 +31,8 @@ pub(super) struct Rows {
 }
 
 impl Levels {
-    /// The parts of a page of version 1, without levels that are not stored as runs; `None` if it is too short for them.
+    /// The parts of a page of version 1, without levels that are not stored as runs; `None` if it is too short for
+    /// them.
     pub(super) fn split<'a>(&self, page: &'a [u8], values: u64, encodings: [Encoding; 2]) -> Option<Sections<'a>> {
         let (mut rest, mut levels) = (page, [&page[..0]; 2]);
         for ((most, encoding), level) in [self.repetition, self.definition].into_iter().zip(encodings).zip(&mut levels)
@@ -54,7 +55,8 @@ impl Levels {
         Some(Sections { repetition, definition, values: rest })
     }
 
-    /// The records that begin among `values` values, by the levels that are stored as runs; `None` if these are too few.
+    /// The records that begin among `values` values, by the levels that are stored as runs; `None` if these are too
+    /// few.
     pub(super) fn rows(&self, repetition: &[u8], values: u64) -> Option<Rows> {
         let (count, are_whole) = below(repetition, self.repetition, values, 1)?;
         Some(Rows { count, are_whole })
@@ -73,8 +75,8 @@ fn width(most: i16) -> u8 {
     16 - most.unsigned_abs().leading_zeros() as u8
 }
 
-/// How many of the first `left` levels are below `bound`, and whether the first one is. They are stored as runs of one level, and
-/// as packed bits. <https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE>
+/// How many of the first `left` levels are below `bound`, and whether the first one is. They are stored as runs of one
+/// level, and as packed bits. <https://parquet.apache.org/docs/file-format/data-pages/encodings/#RLE>
 fn below(levels: &[u8], most: i16, mut left: u64, bound: u16) -> Option<(u64, bool)> {
     let (mut input, width) = (Packed { bytes: levels }, width(most));
     let (mut count, mut first) = (0, None);

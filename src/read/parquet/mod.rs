@@ -76,13 +76,13 @@ struct ParquetFiles {
 impl Columns {
     /// The records of Parquet files, one file after another.
     ///
-    /// Row groups are decoded by column and page, whatever their encoding (all but those of future versions), and compressed by
-    /// Snappy, gzip, Zstandard, LZ4 or Brotli. Checksums of pages are checked where they are written.
+    /// Row groups are decoded by column and page, whatever their encoding (all but those of future versions), and
+    /// compressed by Snappy, gzip, Zstandard, LZ4 or Brotli. Checksums of pages are checked where they are written.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Format`] for a file that is damaged, or has other columns than the first one; [`ErrorKind::Unsupported`] for
-    /// an encrypted one; those of reading.
+    /// [`ErrorKind::Format`] for a file that is damaged, or has other columns than the first one;
+    /// [`ErrorKind::Unsupported`] for an encrypted one; those of reading.
     pub fn open_parquet(
         files: &Files,
         paths: &[PathBuf],

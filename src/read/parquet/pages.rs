@@ -95,8 +95,8 @@ pub(super) struct Pages {
 enum Step {
     /// Before the first page with values.
     Dictionary,
-    /// At the page where the part begins. The crate has yet to skip the records before it, as if they were one page; if it reads
-    /// pages instead, they are those from this position on.
+    /// At the page where the part begins. The crate has yet to skip the records before it, as if they were one page; if
+    /// it reads pages instead, they are those from this position on.
     Skip(Position, u64),
     Pages,
 }

@@ -59,8 +59,8 @@ impl<'a> Packed<'a> {
 }
 
 /// Bytes that the values of a page take, if values are stored without the beginning that they share with the previous
-/// value: a few bytes can stand for any number. `most` if it is as many or more, or if the number can't be known. `count` is the
-/// number of values that the page says it has.
+/// value: a few bytes can stand for any number. `most` if it is as many or more, or if the number can't be known.
+/// `count` is the number of values that the page says it has.
 /// <https://parquet.apache.org/docs/file-format/data-pages/encodings/#delta-strings-delta_byte_array--7>
 pub(super) fn shared_bytes(values: &[u8], count: u64, most: u64) -> u64 {
     prefixes(values, count, most).map_or(most, |shared| shared.saturating_add(values.len() as u64).min(most))
@@ -141,7 +141,8 @@ mod tests {
 
     #[test]
     fn a_page_can_t_share_more_values_than_it_has() {
-        // More lengths than anybody could count, all the same, and stored in no byte: of 3 values and of 2 to the power of 62.
+        // More lengths than anybody could count, all the same, and stored in no byte: of 3 values and of 2 to the power
+        // of 62.
         let block = |count: &[u8]| [&[0x80, 0x80, 4, 1], count, &[0, 0, 0]].concat();
         assert_eq!(shared_bytes(&block(&[3]), 3, 1000), 8);
         assert_eq!(shared_bytes(&block(&[3]), 2, 1000), 1000);

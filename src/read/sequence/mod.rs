@@ -58,8 +58,8 @@ pub struct CsvSequenceReader {
 }
 
 impl CsvSequenceReader {
-    /// Every CSV file (`.csv`, `.tsv`, `.tab`, also with `.gz` or `.zst`) in a folder is a sequence, in the byte order of their
-    /// names.
+    /// Every CSV file (`.csv`, `.tsv`, `.tab`, also with `.gz` or `.zst`) in a folder is a sequence, in the byte order
+    /// of their names.
     ///
     /// # Errors
     ///

@@ -56,9 +56,9 @@ const KEPT_OPEN: usize = 256;
 /// regular files, have no extension, or describe the set (`__meta__`) are left out and counted.
 ///
 /// Opening reads all headers and the classes, with one thread per core. Archives must end with a block of zeros (of the
-/// two that the format has), and must not be compressed. Formats: ustar, GNU's long names and large sizes, pax. For each
-/// sample, the reader holds its key, 4 bytes, 4 for the class, and 8 for each member that is used; all of this counts
-/// against the budget. Reading a sample takes one read for each of its members.
+/// two that the format has), and must not be compressed. Formats: ustar, GNU's long names and large sizes, pax. For
+/// each sample, the reader holds its key, 4 bytes, 4 for the class, and 8 for each member that is used; all of this
+/// counts against the budget. Reading a sample takes one read for each of its members.
 ///
 /// Its tensors are those of [fields](crate::field): one image, one class, texts and single numbers are decoded here.
 /// Without fields, a sample has its `image` in its own size (`u8`), if it has exactly one, and its `label` if it has a

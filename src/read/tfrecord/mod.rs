@@ -114,7 +114,8 @@ fn is_shard(name: &str) -> bool {
     parts.is_some_and(|(nth, count)| is_number(nth) && is_number(count))
 }
 
-/// The records of a TFRecord file, plain or compressed (GZIP, ZLIB, Zstandard): each a `tf.train.Example` or a `tf.train.SequenceExample`.
+/// The records of a TFRecord file, plain or compressed (GZIP, ZLIB, Zstandard): each a `tf.train.Example` or a
+/// `tf.train.SequenceExample`.
 ///
 /// A field is the feature with that key. A feature with one value is that value; with several values it is a list;
 /// without values it is a missing value. A feature list is a list of the values of its steps, or a list of lists if a
@@ -200,8 +201,8 @@ impl TfRecords {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Format`] for a damaged length, [`ErrorKind::Limit`] for a
-    /// record that is too long, and those of reading.
+    /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Format`] for a damaged length, [`ErrorKind::Limit`]
+    /// for a record that is too long, and those of reading.
     pub fn open(files: &Files, path: &Path, options: &TfRecordOptions, budget: &MemoryBudget) -> Result<Self> {
         let most = options.max_record_bytes;
         let kept = match files.are_local() {

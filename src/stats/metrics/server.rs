@@ -16,8 +16,8 @@ const LOOK_UP: Duration = Duration::from_millis(100);
 /// How long to wait for an address that is in use: the address of an iterator that was just dropped is free soon.
 const IN_USE: Duration = Duration::from_secs(3);
 
-/// Serves the statistics of a run at `/metrics`, in Prometheus' text format, until its iterator drops. Returns the address; for port 0,
-/// with the port that the system chose.
+/// Serves the statistics of a run at `/metrics`, in Prometheus' text format, until its iterator drops. Returns the
+/// address; for port 0, with the port that the system chose.
 ///
 /// A child process that is forked in the meantime, and does not start another program, inherits the server's socket.
 /// The child keeps the port in use as long as it lives, but does not answer. So fork before you call this, or serve at

@@ -71,8 +71,8 @@ pub struct Verdict {
     pub advice: String,
     /// The advice as a setting, if it is one.
     pub change: Option<Change>,
-    /// Predicted throughput after that change, divided by the current throughput; `None` if it can't be predicted. If the upload is
-    /// the limit, the prediction is for half the bytes.
+    /// Predicted throughput after that change, divided by the current throughput; `None` if it can't be predicted. If
+    /// the upload is the limit, the prediction is for half the bytes.
     pub gain: Option<f64>,
     /// Whether `gain` is only an upper bound, because the speed of the storage with more readers at the same time is
     /// unknown.

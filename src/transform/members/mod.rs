@@ -111,7 +111,8 @@ pub enum Operation {
     Normalise {
         /// The name of the tensor.
         tensor: String,
-        /// The parameters, a file that [`Normaliser::save`](crate::Normaliser::save) wrote, `"imagenet"` or `"image_scale"`.
+        /// The parameters, a file that [`Normaliser::save`](crate::Normaliser::save) wrote, `"imagenet"` or
+        /// `"image_scale"`.
         normaliser: NormaliserConfig,
     },
     /// The share of the training data's values that are smaller, from 0 to 1, interpolated linearly between the

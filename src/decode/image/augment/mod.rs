@@ -23,7 +23,8 @@ pub(crate) use recipe::named;
 /// picture and its segmentation map (see [`ImageOptions`](crate::images::ImageOptions)) get the same crops, flips and
 /// rotations.
 ///
-/// [`random_resized_crop()`](crate::images::random_resized_crop) and its neighbours make operations with their usual parameters.
+/// [`random_resized_crop()`](crate::images::random_resized_crop) and its neighbours make operations with their usual
+/// parameters.
 ///
 /// Data is augmented if the list has operations: leave the list empty for evaluation.
 ///
@@ -44,8 +45,9 @@ pub(crate) use recipe::named;
 #[serde(tag = "kind", rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum ImageAugment {
-    /// Cuts a random box out of the upright image and resizes it to [`ImageOptions::size`](crate::images::ImageOptions::size): torchvision's
-    /// `RandomResizedCrop`. It stands first in the list. The box is drawn before anything is decoded.
+    /// Cuts a random box out of the upright image and resizes it to
+    /// [`ImageOptions::size`](crate::images::ImageOptions::size): torchvision's `RandomResizedCrop`. It stands first in
+    /// the list. The box is drawn before anything is decoded.
     RandomResizedCrop {
         /// The share of the image's area that the box covers: minimum and maximum.
         #[serde(default = "crop_scale")]
@@ -84,7 +86,8 @@ pub enum ImageAugment {
     /// Changes brightness, contrast, saturation and hue, in random order: torchvision's `ColorJitter` on Pillow images,
     /// to the bit. Those that are 0 are left out.
     ColourJitter {
-        /// The factor is uniform between `1 - brightness` (at least 0) and `1 + brightness`; 0 is black, 1 changes nothing.
+        /// The factor is uniform between `1 - brightness` (at least 0) and `1 + brightness`; 0 is black, 1 changes
+        /// nothing.
         #[serde(default)]
         brightness: f64,
         /// The factor is uniform between `1 - contrast` (at least 0) and `1 + contrast`; 0 is the mean grey everywhere.
@@ -163,7 +166,8 @@ pub enum ImageAugment {
     /// Blurs by a Gaussian filter: torchvision's `GaussianBlur`, within one level. The most expensive operation: per
     /// value, it costs as many multiplications as the filter has taps across and down.
     GaussianBlur {
-        /// Number of taps of the filter across and down, odd, at most 255. By default a tenth of the shorter side, as in SimCLR.
+        /// Number of taps of the filter across and down, odd, at most 255. By default a tenth of the shorter side, as
+        /// in SimCLR.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         kernel: Option<u32>,
         /// The standard deviation in pixels is uniform from the first to the second.
@@ -201,8 +205,8 @@ pub enum ImageAugment {
         #[serde(default = "half")]
         probability: f64,
     },
-    /// Spreads the values of each channel so that all are about equally frequent: torchvision's `RandomEqualize` on Pillow
-    /// images.
+    /// Spreads the values of each channel so that all are about equally frequent: torchvision's `RandomEqualize` on
+    /// Pillow images.
     #[doc(alias = "RandomEqualize")]
     #[serde(alias = "equalize")]
     Equalise {
@@ -224,7 +228,8 @@ pub enum ImageAugment {
         #[serde(default = "half")]
         probability: f64,
     },
-    /// Some operations at random, all of one strength: torchvision's `RandAugment` on Pillow images (Cubuk and others, 2019).
+    /// Some operations at random, all of one strength: torchvision's `RandAugment` on Pillow images (Cubuk and others,
+    /// 2019).
     #[serde(alias = "randaugment")]
     RandAugment {
         /// Number of operations, one after another.
@@ -243,7 +248,8 @@ pub enum ImageAugment {
         #[serde(default)]
         fill: [u8; 3],
     },
-    /// One operation of a random strength: torchvision's `TrivialAugmentWide` on Pillow images (Müller and Hutter, 2021).
+    /// One operation of a random strength: torchvision's `TrivialAugmentWide` on Pillow images (Müller and Hutter,
+    /// 2021).
     #[doc(alias = "TrivialAugmentWide")]
     #[serde(alias = "trivial_augment_wide")]
     TrivialAugment {
@@ -257,8 +263,8 @@ pub enum ImageAugment {
         #[serde(default)]
         fill: [u8; 3],
     },
-    /// One of 25 pairs of operations that were learned on a data set: torchvision's `AutoAugment` on Pillow images (Cubuk and
-    /// others, 2018).
+    /// One of 25 pairs of operations that were learned on a data set: torchvision's `AutoAugment` on Pillow images
+    /// (Cubuk and others, 2018).
     AutoAugment {
         /// The data set.
         #[serde(default)]

@@ -33,8 +33,8 @@ pub enum AugmentRecipe {
     Cifar,
     /// The views of SimCLR (Chen and others, 2020) at strength 1: crop, flip, colour jitter, grey and blur.
     Simclr,
-    /// The first global crop of DINO (Caron and others, 2021): 40 to 100 % of the area, always blurred. The paper resizes by a
-    /// [bicubic](crate::images::ResizeFilter::Bicubic) filter; the blur's filter has the 9 taps of DINOv2.
+    /// The first global crop of DINO (Caron and others, 2021): 40 to 100 % of the area, always blurred. The paper
+    /// resizes by a [bicubic](crate::images::ResizeFilter::Bicubic) filter; the blur's filter has the 9 taps of DINOv2.
     DinoGlobal,
     /// The second global crop of DINO: rarely blurred, sometimes solarised.
     #[serde(rename = "dino_global_2")]

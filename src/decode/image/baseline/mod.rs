@@ -133,8 +133,8 @@ impl Decoder {
         self.picture.has_vectors()
     }
 
-    /// Decodes the pixels in `region` into `into`, whose rows begin `stride` bytes after each other: as 8-bit RGB with three
-    /// `channels`; a grey image also with one.
+    /// Decodes the pixels in `region` into `into`, whose rows begin `stride` bytes after each other: as 8-bit RGB with
+    /// three `channels`; a grey image also with one.
     ///
     /// # Errors
     ///

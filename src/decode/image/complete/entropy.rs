@@ -195,7 +195,8 @@ impl State {
                     self.empty_blocks = (1 << run) + plain(bits, run);
                     break;
                 }
-                // Passes over as many zeros, up to the next one, and over all other coefficients, which get their next bit.
+                // Passes over as many zeros, up to the next one, and over all other coefficients, which get their next
+                // bit.
                 let mut zeros = !*found & range(at, last);
                 for _ in 0..run {
                     zeros &= zeros.wrapping_sub(1);

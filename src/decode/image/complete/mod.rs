@@ -348,7 +348,8 @@ impl Decoder {
         Ok(layout)
     }
 
-    /// Decodes the data of a scan, restart interval by restart interval; if it `ends_early`, up to the last block that is needed.
+    /// Decodes the data of a scan, restart interval by restart interval; if it `ends_early`, up to the last block that
+    /// is needed.
     fn scan(
         &mut self,
         input: &mut Input<'_>,

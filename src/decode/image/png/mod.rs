@@ -1,5 +1,5 @@
-//! PNG row by row: only the wanted rows of an image are kept. Usual files are decoded by [`plain`], the others by the crate
-//! `png`.
+//! PNG row by row: only the wanted rows of an image are kept. Usual files are decoded by [`plain`], the others by the
+//! crate `png`.
 
 mod plain;
 mod unfilter;

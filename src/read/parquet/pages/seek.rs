@@ -188,8 +188,8 @@ mod tests {
 
     #[test]
     fn a_part_begins_at_a_page_that_begins_with_a_record() {
-        // The third record goes on in the second page, and the sixth in the last one. In version 2, this is what some writers
-        // did who gave the number of values as that of records.
+        // The third record goes on in the second page, and the sixth in the last one. In version 2, this is what some
+        // writers did who gave the number of values as that of records.
         let levels: [&[u8]; 4] = [&[0, 1, 1, 0, 0], &[1, 1, 0, 1], &[0, 0, 1], &[1, 0]];
         let parts = [(0, 0, 0), (3, 0, 0), (4, 4, 9), (1, 0, 0), (6, 4, 9), (5, 4, 9), (0, 0, 0)];
         for version in [1, 2] {
