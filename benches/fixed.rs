@@ -41,6 +41,8 @@ a cache line takes from core to core is printed first.";
 /// quarter of a second or longer. The pipeline ends an epoch and begins the next; a bare loop goes on.
 const RECORDS: [(usize, usize, usize); 5] =
     [(64, 4096, 2), (512, 1024, 4), (3072, 256, 8), (12 << 10, 256, 8), (100 << 10, 32, 12)];
+/// Names on the command line for parts of the benchmark: records, and ways to reach them.
+const NAMES: [&str; 8] = ["64B", "512B", "3KB", "12KB", "100KB", "tokens", "mapped", "read"];
 /// The same of windows of tokens.
 const TOKENS: (usize, usize, usize) = (2 * WINDOW, 256, 8);
 /// Tokens of a window.
@@ -51,7 +53,7 @@ const MADE: usize = 1747 * (100 << 10) * 3;
 const FIGURES: [(&str, usize); 4] = [("GB/s", 2), ("M records/s", 3), ("CPU ns/record", 0), ("by the bare loop", 3)];
 
 fn main() -> ringfeed::Result<()> {
-    let Some(options) = Options::from_args(7) else { return Ok(()) };
+    let Some(options) = Options::from_args((7, &NAMES[..])) else { return Ok(()) };
     let made = tempfile::tempdir().expect("a temporary folder");
     let path = options.data.clone().unwrap_or_else(|| make(made.path()));
     let file = File::open(&path).expect("the file of records");
@@ -94,6 +96,13 @@ fn measure(
     open: impl Fn(Access) -> ringfeed::Result<Arc<dyn RecordReader>>,
     make: impl Fn(&mut [u8], &[u8]) + Sync,
 ) -> ringfeed::Result<()> {
+    let is_wanted = |all: &[&str], name: &str| {
+        let named: Vec<_> = options.names.iter().filter(|name| all.contains(&name.as_str())).collect();
+        named.is_empty() || named.iter().any(|wanted| *wanted == name)
+    };
+    if !is_wanted(&NAMES[..6], &name.replace(' ', "")) {
+        return Ok(());
+    }
     let records = map.len() / bytes;
     let basis = Cell::new(0.0);
     let measured = |is_basis: bool, run: &mut dyn FnMut() -> usize| {
@@ -142,7 +151,9 @@ fn measure(
         }),
         Case::new(&[&name, &"pipeline, read"], move || measured(false, &mut || epochs(&mut read, times))),
     ];
-    table.measure(options.rounds, cases);
+    let ways = ["mapped", "mapped", "read", "read"];
+    let cases = cases.into_iter().zip(ways).filter(|(_, way)| is_wanted(&NAMES[6..], way)).map(|(case, _)| case);
+    table.measure(options.rounds, cases.collect());
     Ok(())
 }
 
