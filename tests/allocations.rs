@@ -43,8 +43,9 @@ static TURN: Mutex<()> = Mutex::new(());
 
 /// One test at a time: what another one prepares would be counted, too. Every test begins with it.
 fn turn() -> MutexGuard<'static, ()> {
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     common::watchdog::watch();
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
+    turn
 }
 
 // SAFETY: every call is passed to the system's allocator as it came.

@@ -1,7 +1,7 @@
 //! Several sources as one, with samples drawn in proportion to weights.
 
 use std::ops::Range;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -77,7 +77,7 @@ impl Loader {
                 return Err(Error::new(ErrorKind::Schema, message).at_path(sources[source].path()));
             }
         }
-        let paths: Vec<PathBuf> = sources.iter().map(|source| source.path().to_owned()).collect();
+        let paths: Vec<PathBuf> = sources.iter().flat_map(|source| source.paths().iter().map(Path::to_owned)).collect();
         let all = all.into_iter().map(|reader| Arc::new(reader.of_sources(&paths)) as Arc<dyn RecordReader>).collect();
         Ok(Readers { all, parts })
     }

@@ -39,7 +39,7 @@ pub struct Concat {
     starts: Vec<u64>,
     /// The file of each part, if the parts are files of one data set.
     paths: Option<Arc<[PathBuf]>>,
-    /// A hash of the parts' file names, if they are sources that are mixed.
+    /// A hash of the parts' paths, if they are sources that are mixed.
     sources: Option<u64>,
 }
 

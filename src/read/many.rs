@@ -1,7 +1,7 @@
 //! Several containers of one format as one, with their records one after another: files that are one data set.
 
-use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::collections::HashMap;
+use std::path::{Component, Path, PathBuf};
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
@@ -25,19 +25,30 @@ pub(super) fn hash_names(paths: &[PathBuf]) -> u64 {
     paths.iter().fold(RandomKey::new(paths.len() as u64), |hash, path| hash.with(name(path))).bits(0)
 }
 
-/// A hash of the sources' file names, in their order. Where several have the same name, the folders below the one that
-/// holds all of them tell them apart, so that a data set may be moved as a whole.
+/// A hash of the sources' file names, in their order. Several of the same name are told apart by the folders below the
+/// one that holds all of these, so that a data set may be moved as a whole.
 pub(super) fn hash_sources(paths: &[PathBuf]) -> u64 {
-    let names: HashSet<_> = paths.iter().map(|path| path.file_name()).collect();
-    let Some(first) = paths.first().filter(|_| names.len() < paths.len()) else { return hash_names(paths) };
-    let common = |path: &PathBuf| path.components().zip(first.components()).take_while(|(a, b)| a == b).count();
-    let common = paths.iter().map(common).min().unwrap_or(0);
-    let rest = |path: &PathBuf| {
-        path.components()
-            .skip(common)
-            .fold(RandomKey::new(0), |hash, folder| hash.with(hash_bytes(folder.as_os_str().as_encoded_bytes())))
-    };
-    paths.iter().fold(RandomKey::new(paths.len() as u64), |hash, path| hash.with(rest(path).bits(0))).bits(0)
+    fn parts(path: &Path) -> impl Iterator<Item = Component<'_>> {
+        path.components().filter(|part| *part != Component::CurDir)
+    }
+    let mut alike: HashMap<_, Vec<&Path>> = HashMap::new();
+    paths.iter().for_each(|path| alike.entry(path.file_name()).or_default().push(path));
+    let shared: HashMap<_, usize> = alike
+        .into_iter()
+        .filter(|(_, paths)| paths.len() > 1)
+        .map(|(name, paths)| {
+            let common = |other: &&Path| parts(paths[0]).zip(parts(other)).take_while(|(a, b)| a == b).count();
+            (name, paths.iter().map(common).min().unwrap_or(0))
+        })
+        .collect();
+    let names = paths.iter().map(|path| match shared.get(&path.file_name()) {
+        Some(shared) => {
+            let rest = parts(path).skip(*shared).map(|part| hash_bytes(part.as_os_str().as_encoded_bytes()));
+            rest.fold(RandomKey::new(0), RandomKey::with).bits(0)
+        }
+        None => hash_bytes(path.file_name().unwrap_or_default().as_encoded_bytes()),
+    });
+    names.fold(RandomKey::new(paths.len() as u64), RandomKey::with).bits(0)
 }
 
 /// The chunks of parts that follow each other. No chunk crosses the end of a part. If a part has no chunks, runs of its

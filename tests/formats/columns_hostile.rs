@@ -426,3 +426,52 @@ fn row_groups_of_more_records_than_their_columns_hold_do_not_open() {
         assert!(error.to_string().contains(expected), "{error}");
     }
 }
+
+#[test]
+fn a_noted_shape_that_does_not_fit_is_refused() {
+    use std::collections::BTreeMap;
+
+    use arrow_array::{Array, FixedSizeListArray, Float32Array};
+    use arrow_schema::{Field as Column, Schema};
+
+    let list = |items: ArrayRef, len: i32| -> ArrayRef {
+        let item = Arc::new(Column::new_list_field(items.data_type().clone(), true));
+        Arc::new(FixedSizeListArray::new(item, len, items, None))
+    };
+    let numbers =
+        |count: u8| -> ArrayRef { Arc::new((0..count).map(|nth| Some(f32::from(nth))).collect::<Float32Array>()) };
+    let ones = format!("[{}]", vec!["1"; 100_000].join(","));
+    let cases: [(ArrayRef, &str, &str); 7] = [
+        (list(list(numbers(48), 4), 6), "[2,3]", "but stored as "),
+        (list(list(numbers(144), 12), 6), "[2,3]", "but stored as "),
+        (list(numbers(2), 1), &ones, "arrays of 100000 dimensions; at most 8"),
+        (list(numbers(12), 6), "[2,4]", "arrays of shape [2, 4], but in lists of 6 numbers"),
+        (list(numbers(12), 6), "[4294967296,4294967296]", "but in lists of 6 numbers"),
+        (list(numbers(12), 6), "[-2,-3]", "not understood"),
+        (numbers(12), "[]", "but stored as Float32"),
+    ];
+    for (array, shape, expected) in cases {
+        let notes = [("name", "arrow.fixed_shape_tensor".to_owned()), ("metadata", format!(r#"{{"shape":{shape}}}"#))];
+        let notes = notes.map(|(key, value)| (format!("ARROW:extension:{key}"), value));
+        let column = Column::new("x", array.data_type().clone(), true).with_metadata(BTreeMap::from(notes));
+        let batch = RecordBatch::try_new(Arc::new(Schema::new(vec![column])), vec![array]).unwrap();
+        let mut bytes = Vec::new();
+        let mut writer = StreamWriter::try_new(&mut bytes, &batch.schema()).unwrap();
+        writer.write(&batch).unwrap();
+        writer.finish().unwrap();
+        drop(writer);
+        let bench = Bench::new();
+        let path = bench.write("noted.arrows", &bytes);
+        let budget = MemoryBudget::unlimited();
+        let columns = Columns::open_arrow(&Files::local(), &[path], &ColumnsOptions::default(), &budget);
+        let error = columns.and_then(|columns| {
+            FieldReader::new(columns, &[("x".to_owned(), Numbers::of(ringfeed::DType::F32).into())], &budget)
+        });
+        let error = error.err().unwrap();
+        assert!(
+            error.to_string().contains(expected),
+            "{expected}: {}",
+            &error.to_string()[..200.min(error.to_string().len())]
+        );
+    }
+}

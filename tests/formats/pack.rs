@@ -193,49 +193,108 @@ fn arrays_of_a_fixed_shape_keep_it_whatever_their_values_are() {
     use std::sync::Arc;
 
     use arrow_array::{Array, ArrayRef, BooleanArray, Decimal128Array, FixedSizeListArray, Float32Array, UInt64Array};
-    use arrow_array::{RecordBatch, RecordBatchOptions};
+    use arrow_array::{RecordBatch, StructArray};
+    use arrow_buffer::NullBuffer;
     use arrow_schema::{Field as Column, Schema};
 
     let folder = tempfile::tempdir().unwrap();
-    let values: [(&str, ArrayRef); 4] = [
-        ("flag", Arc::new((0..24).map(|nth| Some(nth % 5 == 0)).collect::<BooleanArray>())),
-        ("big", Arc::new((0..24).map(|nth| Some(u64::MAX - nth)).collect::<UInt64Array>())),
-        ("price", Arc::new((0..24).map(|nth| Some(nth * 25)).collect::<Decimal128Array>())),
-        ("gap", Arc::new((0..24u8).map(|nth| (nth != 7).then(|| f32::from(nth))).collect::<Float32Array>())),
+    let gaps: Vec<Option<f32>> = (0..24u8).map(|nth| (nth % 7 != 6).then(|| f32::from(nth))).collect();
+    // The last array of `whole` is missing as a whole, the numbers of `single` have a shape without dimensions.
+    let columns: [(&str, ArrayRef, i32, &str, Option<NullBuffer>); 7] = [
+        ("flag", Arc::new((0..24).map(|nth| Some(nth % 5 == 0)).collect::<BooleanArray>()), 6, "[2,3]", None),
+        ("big", Arc::new((0..24).map(|nth| Some(u64::MAX - nth)).collect::<UInt64Array>()), 6, "[2,3]", None),
+        ("price", Arc::new((0..24).map(|nth| Some(nth * 25)).collect::<Decimal128Array>()), 6, "[3,1,2]", None),
+        ("gap", Arc::new(Float32Array::from(gaps.clone())), 6, "[2,3]", None),
+        ("deep", Arc::new(Float32Array::from([&gaps[..], &gaps].concat())), 12, "[2,2,3]", None),
+        ("whole", Arc::new(Float32Array::from(gaps.clone())), 6, "[3,2]", Some(vec![true, true, true, false].into())),
+        ("single", Arc::new(Float32Array::from(gaps[4..8].to_vec())), 1, "[]", None),
     ];
-    let noted =
-        [("ARROW:extension:name", "arrow.fixed_shape_tensor"), ("ARROW:extension:metadata", r#"{"shape":[2,3]}"#)];
-    let noted = noted.map(|(key, value)| (key.to_owned(), value.to_owned()));
-    let (columns, arrays): (Vec<_>, Vec<ArrayRef>) = values
+    let made: Vec<(Column, ArrayRef)> = columns
         .into_iter()
-        .map(|(name, values)| {
+        .map(|(name, values, len, shape, nulls)| {
             let item = Arc::new(Column::new_list_field(values.data_type().clone(), true));
-            let array = FixedSizeListArray::new(item, 6, values, None);
-            (
-                Column::new(name, array.data_type().clone(), true).with_metadata(BTreeMap::from(noted.clone())),
-                Arc::new(array) as _,
-            )
+            let array = FixedSizeListArray::new(item, len, values, nulls);
+            let notes =
+                [("name", "arrow.fixed_shape_tensor".to_owned()), ("metadata", format!(r#"{{"shape":{shape}}}"#))];
+            let notes = notes.map(|(key, value)| (format!("ARROW:extension:{key}"), value));
+            let column = Column::new(name, array.data_type().clone(), true).with_metadata(BTreeMap::from(notes));
+            (column, Arc::new(array) as ArrayRef)
         })
+        .collect();
+    // All of them again inside of a struct, without their first two rows.
+    let inner: Vec<_> = made.iter().map(|(column, array)| (Arc::new(column.clone()), array.clone())).collect();
+    let of_struct: ArrayRef = Arc::new(StructArray::from(inner).slice(2, 2));
+    let (columns, arrays): (Vec<_>, Vec<_>) = made
+        .iter()
+        .map(|(column, array)| (column.clone(), array.slice(2, 2)))
+        .chain([(Column::new("s", of_struct.data_type().clone(), true), of_struct)])
         .unzip();
-    let schema = Arc::new(Schema::new(columns));
-    let batch = RecordBatch::try_new_with_options(schema, arrays, &RecordBatchOptions::default()).unwrap();
-    let path = folder.path().join("arrays.parquet");
+    let batch = RecordBatch::try_new(Arc::new(Schema::new(columns)), arrays).unwrap();
+    let [table, stream] = ["arrays.parquet", "arrays.arrow"].map(|name| folder.path().join(name));
     let mut writer =
-        parquet::arrow::ArrowWriter::try_new(fs::File::create(&path).unwrap(), batch.schema(), None).unwrap();
+        parquet::arrow::ArrowWriter::try_new(fs::File::create(&table).unwrap(), batch.schema(), None).unwrap();
     writer.write(&batch).unwrap();
     writer.close().unwrap();
-    let numbers = |dtype| Numbers::of(dtype).shape(&[2, 3]);
-    let fields = [
-        ("flag", numbers(DType::U8).into()),
-        ("big", numbers(DType::U64).into()),
-        ("price", numbers(DType::F64).into()),
-        ("gap", numbers(DType::F32).missing(Missing::Value(-1.0)).into()),
+    let mut writer =
+        arrow_ipc::writer::StreamWriter::try_new(fs::File::create(&stream).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+
+    let shapes: [(&str, DType, &[usize]); 7] = [
+        ("flag", DType::U8, &[2, 3]),
+        ("big", DType::U64, &[2, 3]),
+        ("price", DType::F64, &[3, 1, 2]),
+        ("gap", DType::F32, &[2, 3]),
+        ("deep", DType::F32, &[2, 2, 3]),
+        ("whole", DType::F32, &[3, 2]),
+        ("single", DType::F32, &[]),
     ];
-    let read = loaded(&path, &fields);
-    assert_eq!(read.values().map(Vec::len).collect::<Vec<_>>(), [4 * 6 * 8, 4 * 6, 4 * 6 * 4, 4 * 6 * 8]);
+    let fields: Vec<(String, Field)> = shapes
+        .iter()
+        .flat_map(|(name, dtype, _)| [(*name).to_owned(), format!("s.{name}")].map(|name| (name, *dtype)))
+        .map(|(name, dtype)| (name.clone(), Numbers::of(dtype).missing(Missing::Value(99.0)).from(name)))
+        .collect();
+    let fields: Vec<(&str, Field)> = fields.iter().map(|(name, field)| (name.as_str(), field.clone())).collect();
     let out = folder.path().join("out");
-    Pack::new(source(&path), PackInto::Parquet).run(&out).unwrap();
-    assert!(loaded(&out, &fields) == read);
+    Pack::new(source(&table), PackInto::Parquet).run(&out).unwrap();
+    let read = loaded(&table, &fields);
+    let floats = |values: &[Option<f32>]| -> Vec<u8> {
+        values.iter().flat_map(|value| value.unwrap_or(99.0).to_ne_bytes()).collect()
+    };
+    let mut whole = gaps[12..].to_vec();
+    whole[6..].fill(None);
+    let deep = [&gaps[..], &gaps].concat();
+    for (name, expected) in [
+        ("gap", floats(&gaps[12..])),
+        ("deep", floats(&deep[24..])),
+        ("whole", floats(&whole)),
+        ("single", floats(&gaps[6..8])),
+        ("flag", (12..24).map(|nth| u8::from(nth % 5 == 0)).collect()),
+        ("big", (12..24).flat_map(|nth| (u64::MAX - nth).to_ne_bytes()).collect()),
+        ("price", (12..24u8).flat_map(|nth| (f64::from(nth) * 25.0 / 1e10).to_ne_bytes()).collect()),
+    ] {
+        assert!(read[name] == expected, "{name}");
+        assert!(read[&format!("s.{name}")] == expected, "s.{name}");
+    }
+    for path in [&stream, &out] {
+        assert!(loaded(path, &fields) == read, "{}", path.display());
+    }
+    for path in [&table, &stream, &out] {
+        let loader =
+            fields.iter().fold(Loader::open(path).unwrap(), |loader, (name, field)| loader.field(*name, field.clone()));
+        let batch = loader.batch_size(2).build().unwrap().next().unwrap().unwrap();
+        for (name, _, shape) in shapes {
+            for name in [name.to_owned(), format!("s.{name}")] {
+                assert_eq!(
+                    batch.tensor(&name).unwrap().shape(),
+                    [&[2], shape].concat(),
+                    "{name} in {}",
+                    path.display()
+                );
+            }
+        }
+        Formats::new().inspect(path).unwrap();
+    }
 }
 
 #[test]

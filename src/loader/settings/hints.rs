@@ -40,6 +40,11 @@ pub(super) fn hint(path: &[Step], text: &str) -> Option<String> {
     {
         return Some("; write image = [HEIGHT, WIDTH]".to_owned());
     }
+    if let [Step::Key(sources), Step::Index(_), Step::Key(key)] = path
+        && (sources.as_str(), key.as_str()) == ("sources", "weight")
+    {
+        return Some("; write mix = [0.7, 0.3] above the sources, a weight for each".to_owned());
+    }
     let [Step::Key(key)] = path else { return None };
     let named = |names: &[(&str, &'static str)]| names.iter().find(|(name, _)| name == key).map(|(_, hint)| *hint);
     if text.starts_with("there is no setting ") {

@@ -75,14 +75,17 @@ fn kinds<T: DeserializeOwned>(root: &mut Node, path: &[Step], fault: &Fault) -> 
 
 /// Advice for a setting of the whole that stands in a table: in TOML, what follows the head of a table belongs to it.
 fn of_the_whole<T: DeserializeOwned>(path: &[Step], fault: &Fault) -> Option<String> {
-    let [_, .., Step::Key(key)] = path else { return None };
-    if !fault.text.starts_with(NO_SETTING) || fault.text.contains(MEANT) {
+    let [table, .., Step::Key(key)] = path else { return None };
+    // There, any name is one of a field.
+    let is_field = path.len() == 2 && *table == Step::Key("fields".to_owned());
+    if !is_field && (!fault.text.starts_with(NO_SETTING) || fault.text.contains(MEANT)) {
         return None;
     }
     let alone = Node::Table(vec![(key.clone(), Node::Null)]);
     let known = match T::deserialize(&alone) {
         Err(unknown) if unknown.text.starts_with(NO_SETTING) => {
-            unknown.text.split_once(MEANT)?.1.split('"').next().map(str::to_owned)?
+            let near = unknown.text.split_once(MEANT)?.1.split('"').next()?;
+            (!is_field && strsim::damerau_levenshtein(key, near) == 1).then(|| near.to_owned())?
         }
         _ => key.clone(),
     };
@@ -238,7 +241,7 @@ fn culprit<T: DeserializeOwned>(root: &mut Node, fault: &Fault) -> Vec<Step> {
             }
             !T::deserialize(&*root).is_err_and(|found| found.is_like(fault))
         };
-        let is_probed = fault.what == What::Missing || whole.is_long_table();
+        let is_probed = matches!(fault.what, What::Missing | What::Replaced) || whole.is_long_table();
         let mut is_lost = |kept: usize| is_lost_with(beginning(&whole, kept, is_probed));
         // A list of the wrong length is wrong as a whole.
         let is_short = fault.what == What::Length && whole.is_list_of_values();
@@ -299,7 +302,7 @@ mod tests {
     /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 50] = [
+        let cases: [(&str, u64, &[&str]); 53] = [
             ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
             ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
             ("normalise = \"imagenet\"", 1, &["found \"imagenet\"; write normalise = { image = { kind = \"channels\""]),
@@ -352,6 +355,21 @@ mod tests {
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\n[sources.options]\nquote = \"'\"\nfeatures = [0]\nlabels = [1]",
                 6,
                 &["sources[0].options.features: \"features\" is said by fields now"],
+            ),
+            (
+                "[source]\npath = \"x\"\n[fields]\nx = { numbers = \"f32\" }\nbatch_size = 64",
+                5,
+                &["fields.batch_size: expected ", "; batch_size is a setting of the whole"],
+            ),
+            (
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\nweight = 0.7",
+                4,
+                &["sources[0].weight: ", "; write mix = [0.7, 0.3] above the sources, a weight for each"],
+            ),
+            (
+                "[[sources]]\nformat = \"csv\"\npath = \"x\"\noptions = { labels = [1] }\n[[sources]]\nformat = \"csv\"\npath = \"x\"\noptions = { features = [0] }",
+                4,
+                &["sources[0].options.labels: \"labels\" is said by fields now"],
             ),
             ("x = [\n1,,]", 2, &["is not TOML"]),
             ("[memory]\nbudget_bytes = \n", 2, &["is not TOML, the language of settings: budget_bytes has no value"]),

@@ -39,8 +39,8 @@ impl Names {
         Self { of_category, ..Self::default() }
     }
 
-    /// Adds the value of a record. A value that can't be a name makes its record bad, which is noticed when the record is
-    /// read.
+    /// Adds the value of a record. A value that can't be a name makes its record bad, which is noticed when the record
+    /// is read.
     ///
     /// # Errors
     ///
@@ -74,7 +74,7 @@ impl Names {
         Ok(())
     }
 
-    /// Adds everything that was added to `other`, from later records.
+    /// Adds everything that was added to `other`, from later records or from another field.
     pub(in crate::read) fn merge(&mut self, other: Self) -> Result<()> {
         self.first_text = self.first_text.take().or(other.first_text);
         self.first_index = self.first_index.or(other.first_index);
@@ -251,9 +251,10 @@ pub(super) fn classes(
         }
     }
     let names = all;
-    names
-        .iter()
-        .try_for_each(|names| names.check(|record| Location { record: Some(record), ..Location::default() }))?;
+    if let Some(Names { first_text: Some((_, text)), first_index: Some((_, index)), .. }) = &names {
+        let message = format!("one field has the class {text:?}, another one {index}; list the names");
+        return Err(Error::new(ErrorKind::Data, message));
+    }
     let largest = names.as_ref().and_then(|names| names.largest);
     let codes = found(listed.map(<[String]>::to_vec), names, false)?;
     let mut shape = if wanted.fields == 1 { Vec::new() } else { vec![wanted.fields] };

@@ -365,6 +365,11 @@ impl Cells {
             Data::List { ranges, items } if items.is_list() => {
                 Data::List { ranges, items: Box::new(items.shaped(shape)) }
             }
+            // Lists of one number each are these numbers.
+            Data::List { ranges: Ranges::Fixed(_), items } if shape.is_empty() => {
+                let nulls = NullBuffer::union(self.nulls.as_ref(), items.nulls.as_ref());
+                return Self { nulls, ..*items };
+            }
             Data::List { ranges: Ranges::Fixed(_), items } if !shape.contains(&0) => {
                 let (first, rest) = shape.split_first().unwrap_or((&1, &[]));
                 let nested = |items: Box<Self>, len: &usize| {
@@ -403,6 +408,11 @@ impl Cells {
     /// [`ErrorKind::Data`] for a text that is not UTF-8, and those of `visit`.
     #[inline]
     pub(crate) fn give(&self, at: usize, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
+        self.give_inside(at, false, visit)
+    }
+
+    /// The same inside of a list, where a list has its shape: a list beside it may be given value by value.
+    fn give_inside(&self, at: usize, is_item: bool, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
         if self.nulls.as_ref().is_some_and(|nulls| nulls.is_null(at)) {
             return visit(Value::Missing);
         }
@@ -439,7 +449,7 @@ impl Cells {
                 let range = ranges.at(at);
                 let rank = match ranges {
                     // The shape is that of the field.
-                    Ranges::Fixed(_) => Some(1),
+                    Ranges::Fixed(_) if !is_item => Some(1),
                     _ => items.rank(),
                 };
                 match rank.and_then(|rank| Some((rank, items.numbers(&range)?))) {
@@ -452,11 +462,11 @@ impl Cells {
                     None => visit(Value::List(&Items { cells: items, range })),
                 }
             }
-            Data::Dictionary { keys, values } => values.give(keys.at(at), visit),
-            Data::Inner(cells) => cells.give(at, visit),
+            Data::Dictionary { keys, values } => values.give_inside(keys.at(at), is_item, visit),
+            Data::Inner(cells) => cells.give_inside(at, is_item, visit),
             Data::Joined { shift, parts } => {
                 let part = at >> shift;
-                parts[part].give(at - (part << shift), visit)
+                parts[part].give_inside(at - (part << shift), is_item, visit)
             }
         }
     }
@@ -538,7 +548,7 @@ struct Items<'a> {
 
 impl List for Items<'_> {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
-        self.range.clone().try_for_each(|at| self.cells.give(at, visit))
+        self.range.clone().try_for_each(|at| self.cells.give_inside(at, true, visit))
     }
 }
 

@@ -90,6 +90,9 @@ pub(crate) fn column(field: &Field, kind: DataType) -> Field {
     Field::new(field.name(), kind, true).with_metadata(notes.collect::<BTreeMap<_, _>>())
 }
 
+/// Most dimensions of the arrays in a column.
+const MOST_DIMENSIONS: usize = 8;
+
 /// What Arrow notes of the arrays in a column of its type `fixed_shape_tensor`.
 #[derive(Deserialize)]
 struct FixedShape {
@@ -105,12 +108,17 @@ fn tensor_shape(field: &Field) -> Option<Result<Vec<usize>, String>> {
     if name != TENSOR {
         return None;
     }
-    let DataType::FixedSizeList(_, len) = field.data_type() else {
-        return Some(Err(format!("arrays of a fixed shape, but stored as {}", field.data_type())));
+    let len = match field.data_type() {
+        DataType::FixedSizeList(item, len) if describe(item.data_type()).1.is_empty() => len,
+        kind => return Some(Err(format!("arrays of a fixed shape, but stored as {kind}"))),
     };
     let Ok(FixedShape { shape, permutation }) = serde_json::from_str(noted) else {
         return Some(Err(format!("arrays of a fixed shape that is not understood: {noted}")));
     };
+    if shape.len() > MOST_DIMENSIONS {
+        let message = format!("arrays of {} dimensions; at most {MOST_DIMENSIONS} are read", shape.len());
+        return Some(Err(message));
+    }
     let count = shape.iter().try_fold(1usize, |count, len| count.checked_mul(*len));
     if count != usize::try_from(*len).ok() {
         return Some(Err(format!("arrays of shape {shape:?}, but in lists of {len} numbers")));
