@@ -108,7 +108,7 @@ pub mod columns {
     pub use crate::storage::ChunkStats;
 }
 
-/// Arrays in files: NPY, IDX, and raw numbers without a header.
+/// Arrays in files: NPY, NPZ, safetensors, IDX, and raw numbers without a header.
 #[cfg(feature = "formats")]
 pub mod arrays {
     pub use crate::read::arrays::ArraySetOptions;
