@@ -159,7 +159,7 @@ pub type Visit<'a> = dyn FnMut(usize, Value<'_>) -> Result<()> + 'a;
 pub type VisitColumn<'a> = dyn FnMut(usize, Numbers<'_>, &[(usize, usize)]) + 'a;
 
 /// What is known of a field before it is read.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct FieldInfo {
     /// Its name.
@@ -170,6 +170,8 @@ pub struct FieldInfo {
     pub shape: Vec<usize>,
     /// Whether its lists become a ragged tensor by default, as those of sparse rows should.
     pub ragged: bool,
+    /// Whether no value was seen of which the kind could be told.
+    pub(crate) is_unseen: bool,
 }
 
 /// What a field holds.
@@ -206,16 +208,28 @@ pub enum Meaning {
     Decimal(u8, i8),
 }
 
+impl PartialEq for FieldInfo {
+    fn eq(&self, other: &Self) -> bool {
+        (&self.name, self.kind, &self.shape, self.ragged) == (&other.name, other.kind, &other.shape, other.ragged)
+    }
+}
+
 impl FieldInfo {
     /// A field with one value in each record.
     pub fn new(name: impl Into<String>, kind: FieldKind) -> Self {
-        Self { name: name.into(), kind, shape: Vec::new(), ragged: false }
+        Self { name: name.into(), kind, shape: Vec::new(), ragged: false, is_unseen: false }
     }
 
     /// Sets the shape of one record's value; 0 for a length that differs from record to record.
     #[must_use]
     pub fn shape(mut self, shape: &[usize]) -> Self {
         self.shape = shape.to_vec();
+        self
+    }
+
+    /// Says whether no value was seen of which the kind could be told.
+    pub(crate) fn unseen(mut self, is_unseen: bool) -> Self {
+        self.is_unseen = is_unseen;
         self
     }
 

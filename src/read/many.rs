@@ -139,11 +139,22 @@ fn add_fields(infos: &mut Vec<FieldInfo>, own: &[FieldInfo]) {
             infos.push(field.clone());
             continue;
         };
+        match (info.is_unseen && info.shape.is_empty(), field.is_unseen && field.shape.is_empty()) {
+            (_, true) => continue,
+            (true, false) => {
+                *info = field.clone();
+                continue;
+            }
+            (false, false) => {}
+        }
         info.kind = match (info.kind, field.kind) {
             (one, other) if one == other => one,
+            (_, other) if info.is_unseen => other,
+            (one, _) if field.is_unseen => one,
             (FieldKind::Numbers(one), FieldKind::Numbers(other)) => FieldKind::Numbers(wide_enough(one, other)),
             _ => FieldKind::Other,
         };
+        info.is_unseen &= field.is_unseen;
         if info.shape.len() != field.shape.len() {
             (info.kind, info.shape) = (FieldKind::Other, Vec::new());
         }

@@ -75,7 +75,9 @@ impl Container for TensorValues {
         check_record(records[nth], self.len)?;
         let Worker(workers) = scratch.of();
         workers.resize_with(self.parts.len(), Default::default);
-        self.parts.iter().zip(workers).try_for_each(|(part, (scratch, _))| part.reader.fetch(records, nth, scratch))
+        // All readers, even after an error, because each must see where a job begins.
+        let calls = self.parts.iter().zip(workers).map(|(part, (scratch, _))| part.reader.fetch(records, nth, scratch));
+        calls.fold(Ok(()), Result::and)
     }
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {

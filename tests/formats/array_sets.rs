@@ -7,7 +7,7 @@ use ringfeed::arrays::ArraySetOptions;
 use ringfeed::field::{Class, Field, Numbers};
 use ringfeed::formats::{Format, Npz, Open, Safetensors};
 use ringfeed::memory::MemoryBudget;
-use ringfeed::settings::SourceConfig;
+use ringfeed::settings::{BadLimits, BadRecords, SourceConfig};
 use ringfeed::storage::Files;
 use ringfeed::{DType, DataSet, ErrorKind, Loader, Result};
 use serde_json::Value as Json;
@@ -255,4 +255,34 @@ fn a_checksum_that_is_wrong_is_found_by_verify() {
     assert_eq!(report.bad_samples, 1);
     let said = report.bad[0].to_string();
     assert!(said.contains("stored.npz") && said.contains("the checksum or the length of the array"), "{said}");
+}
+
+/// A record of one array that can't be read leaves those behind it with the values of their own record in all arrays.
+#[test]
+fn a_part_that_is_cut_off_after_opening_moves_no_other_values() {
+    const COUNT: u64 = 200;
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("cut.safetensors");
+    let header = r#"{"x":{"dtype":"I64","shape":[200],"data_offsets":[1600,3200]},"y":{"dtype":"I64","shape":[200],"data_offsets":[0,1600]}}"#;
+    let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
+    bytes.extend_from_slice(header.as_bytes());
+    (0..2).for_each(|_| (0..COUNT).for_each(|at| bytes.extend_from_slice(&at.to_le_bytes())));
+    let mut most = 0;
+    for seed in 0..20 {
+        std::fs::write(&path, &bytes).unwrap();
+        let loader = Loader::open(&path).unwrap().field("x", Numbers::i64()).field("y", Class);
+        let loader = loader.batch_size(8).shuffle(seed).workers(1);
+        let loader = loader.bad_records(BadRecords::Skip(BadLimits::default()));
+        let mut iterator = loader.build().unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(bytes.len() as u64 - COUNT / 2 * 8).unwrap();
+        let mut rows = 0;
+        for batch in iterator.by_ref() {
+            let batch = batch.unwrap();
+            assert_eq!(numbers(&batch, "x"), numbers(&batch, "y"));
+            rows += batch.len();
+        }
+        most = most.max(rows);
+    }
+    assert!((100..200).contains(&most), "{most}");
 }

@@ -403,3 +403,23 @@ fn classes_that_are_names_in_one_file_and_numbers_in_another_are_an_error_where_
     assert!(error.message().contains("the class is 3, but \"x\" in "), "{error}");
     assert!(error.message().contains("0.jsonl: record 0"), "{error}");
 }
+
+#[test]
+fn a_field_of_which_one_file_has_only_nulls_is_that_of_the_other_files() {
+    let lines: [(&str, &[u8]); 4] = [
+        ("p/0.jsonl", b"{\"x\": null, \"y\": 1, \"l\": null, \"e\": []}\n"),
+        ("p/1.jsonl", b"{\"x\": 1.5, \"y\": 2, \"l\": [1, 2], \"e\": [3, 4]}\n"),
+        ("p/2.jsonl", b"{\"x\": null, \"y\": 3, \"l\": null, \"e\": []}\n"),
+        ("none", b""),
+    ];
+    let whole: Vec<u8> = lines.iter().flat_map(|(_, bytes)| bytes.iter().copied()).collect();
+    let folder = folder(&[&lines[..3], &[("all.jsonl", &whole)]].concat());
+    let fields = r#"{"f": {"from": "*", "numbers": "f32", "missing": "nan"}, "l": {"numbers": "f32", "max_len": 3}, "e": {"numbers": "f32", "max_len": 3}}"#;
+    let of = |path: &str| {
+        let text = format!(r#"{{"sources": [{{"format": "jsonl", "path": "FOLDER/{path}", "fields": {fields}}}]}}"#);
+        config(folder.path(), &text)
+    };
+    assert_eq!(format!("{:?}", seen(&of("all.jsonl"))), format!("{:?}", seen(&of("p"))));
+    let batch = Loader::from(of("p")).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("f").unwrap().shape(), [3, 2]);
+}

@@ -6,9 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::see_all;
-use ringfeed::field::{BoxFormat, Boxes, Image, Keypoints, PointFormat};
+use ringfeed::field::{BoxFormat, Boxes, Field, Image, Keypoints, PointFormat};
 use ringfeed::images::{CropFit, Edge, ImageAugment, Interpolation, PixelOrder, horizontal_flip, vertical_flip};
-use ringfeed::{DType, Loader, LoaderConfig};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig};
 
 /// A black BMP of 100 x 80 pixels with a white box.
 fn bmp([left, top, right, bottom]: [u32; 4]) -> Vec<u8> {
@@ -318,4 +318,43 @@ fn points_follow_too_and_nonsense_is_refused() {
     refused(open().field("boxes", boxes(3).from("/boxes")), &["no picture with geometry = \"scene\""]);
     let unsized_boxes = Boxes::new(3).geometry("scene").from("/boxes");
     refused(open().field("image", image()).field("boxes", unsized_boxes), &["size_from"]);
+}
+
+#[test]
+fn lists_that_hold_more_than_a_box_or_a_point_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let cases = [
+        ("boxes", "[[0,0,10,10],[1,1,5,5]]", true),
+        ("boxes", "[0,0,10,10,1,1,5,5]", true),
+        ("boxes", "[[]]", true),
+        ("boxes", "[]", true),
+        ("boxes", "[[0,0,10,10,1],[1,1,5,5,0],[2,2,6,6,1],[3,3,7,7,0]]", false),
+        ("boxes", "[[0,0,10],[5,5,20,20,1]]", false),
+        ("boxes", "[[[0,0],[10,10]]]", false),
+        ("points", "[[1,2],[3,4]]", true),
+        ("points", "[[1,2,3,4],[5,6]]", true),
+        ("points", "[[1,2,1],[3,4,1]]", false),
+        ("points", "[1,2,1]", false),
+    ];
+    for (kind, values, is_good) in cases {
+        let path = folder.path().join("boxes.jsonl");
+        fs::write(folder.path().join("a.bmp"), bmp([0, 0, 10, 10])).unwrap();
+        fs::write(&path, format!("{{\"path\": \"a.bmp\", \"w\": 100, \"h\": 80, \"t\": {values}}}\n")).unwrap();
+        let targets: Field = match kind {
+            "boxes" => Boxes::new(8).geometry("scene").size_from("/w", "/h").from("/t").into(),
+            _ => Keypoints::new(8).geometry("scene").size_from("/w", "/h").from("/t").into(),
+        };
+        let image = Image::rgb(8, 8).geometry("scene").from("/path").file();
+        let loader = Loader::open(&path).unwrap().field("image", image).field("t", targets);
+        let batch = loader.build().unwrap().next().unwrap();
+        match batch {
+            Ok(_) => assert!(is_good, "{kind} {values}"),
+            Err(error) => {
+                assert!(
+                    !is_good && error.kind() == ErrorKind::Data && error.location().column.as_deref() == Some("t"),
+                    "{values}: {error}"
+                );
+            }
+        }
+    }
 }

@@ -11,6 +11,7 @@ use crate::random::hash_texts;
 use crate::storage::{Access, Input, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Value, Visit, find_field};
+use super::fields::with_others;
 use super::fixed::{ArrayHeader, Fetched, FixedRecords, Wanted, plain, read_fixed_records};
 use super::format::{Open, Opened, default_fields};
 use super::{Fingerprint, RecordReader, Scratch};
@@ -141,7 +142,7 @@ impl ArraySet {
         let mut infos: Vec<FieldInfo> = named.iter().map(info).collect();
         let mut wanted: Vec<bool> =
             infos.iter().map(|info| at.fields.is_empty() && info.kind != FieldKind::Other).collect();
-        for (name, field) in at.fields {
+        for (name, field) in &with_others(at.fields, &infos)? {
             for column in field.columns(name) {
                 let place = find_field(&infos, &column).map_err(|error| error.at_column(name))?;
                 wanted[place] = true;
@@ -234,10 +235,13 @@ impl Container for ArraySet {
     fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         let Worker { fetched, .. } = scratch.of();
         fetched.resize_with(self.arrays.len(), Fetched::default);
-        let mut arrays = self.arrays.iter().zip(fetched);
-        arrays.try_for_each(|(array, fetched)| {
-            array.as_ref().map_or(Ok(()), |array| array.fetch_into(fetched, records, nth))
-        })
+        // All arrays, even after an error, because each must see where a job begins.
+        let calls = self
+            .arrays
+            .iter()
+            .zip(fetched)
+            .map(|(array, fetched)| array.as_ref().map_or(Ok(()), |array| array.fetch_into(fetched, records, nth)));
+        calls.fold(Ok(()), Result::and)
     }
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {

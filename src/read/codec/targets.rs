@@ -80,6 +80,46 @@ impl TargetsCodec {
         matches!(self.format, TargetFormat::Points(_))
     }
 
+    /// Whether each list inside of another one holds whole boxes or points: otherwise numbers that are no part of one
+    /// would move the others.
+    fn check_lists(&self, value: Value<'_>, depth: usize) -> Result<()> {
+        let width = self.format.width();
+        let check = |len: u64| {
+            let is_whole = if self.is_of_points() { len.is_multiple_of(width as u64) } else { len == width as u64 };
+            if is_whole || len == 0 {
+                return Ok(());
+            }
+            let what = if self.is_of_points() { "points of" } else { "a box of" };
+            Err(Error::new(ErrorKind::Data, format!("a list of {len} numbers, where {what} {width} was expected")))
+        };
+        match value {
+            Value::Numbers(numbers) if depth > 0 => check(numbers.len() as u64),
+            Value::List(list) => match list.shape() {
+                Some([]) => Ok(()),
+                Some([len]) => {
+                    if depth > 0 {
+                        check(*len)
+                    } else {
+                        Ok(())
+                    }
+                }
+                Some([.., len]) => check(*len),
+                None => {
+                    let mut numbers = 0;
+                    list.each(&mut |value| match value {
+                        Value::List(_) | Value::Numbers(_) => self.check_lists(value, depth + 1),
+                        _ => {
+                            numbers += 1;
+                            Ok(())
+                        }
+                    })?;
+                    if depth > 0 { check(numbers) } else { Ok(()) }
+                }
+            },
+            _ => Ok(()),
+        }
+    }
+
     /// Writes the numbers as they are, followed by zeros.
     fn write_all(&self, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
         let (width, mut at) = (self.format.width(), 0);
@@ -93,6 +133,7 @@ impl TargetsCodec {
             at += 1;
         };
         if !matches!(value, Value::Missing) {
+            self.check_lists(value, 0)?;
             each(value, &mut |value| {
                 match value {
                     Value::Numbers(several) => {

@@ -127,7 +127,7 @@ const WHOLE: u32 = u32::MAX;
 /// | integers, floating point numbers, truth values | numbers |
 /// | decimals | numbers as they are written, rounded only to the type of the tensor |
 /// | dates | whole days (32 bits) or milliseconds (64 bits) since 1970-01-01 |
-/// | times, durations, points in time | whole seconds, milli-, micro- or nanoseconds, as stored; points in time since 1970-01-01 UTC, or local time where no zone is known. Parquet's INT96 are nanoseconds |
+/// | times, durations, points in time | whole seconds, milli-, micro- or nanoseconds, as stored; points in time since 1970-01-01 UTC, or local time where no zone is known. Parquet's INT96 are nanoseconds, unless the file's note on Arrow's types gives another unit |
 /// | text, dictionaries of text | text |
 /// | bytes | bytes, such as those of an image file |
 /// | lists, fixed-size lists, lists in lists | lists; those of a fixed size have a known shape |

@@ -1,5 +1,7 @@
 //! `"*"`: all fields of single numbers that no other tensor is made of.
 
+use std::collections::HashMap;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::ColumnRef;
 use crate::read::container::{FieldInfo, FieldKind};
@@ -51,6 +53,8 @@ pub(crate) fn taken(fields: &[(String, Field)]) -> Vec<ColumnRef> {
 /// [`ErrorKind::Config`] if nothing is left for it, or the codec takes no numbers.
 pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Result<Vec<(String, Field)>> {
     let taken = taken(fields);
+    let mut first: HashMap<&str, usize> = HashMap::new();
+    infos.iter().enumerate().for_each(|(at, info)| _ = first.entry(info.name.as_str()).or_insert(at));
     let mut fields = fields.to_vec();
     for (name, field) in fields.iter_mut().filter(|(_, field)| field.is_of_others()) {
         field.check_others().map_err(|error| error.at_column(&*name))?;
@@ -67,7 +71,13 @@ pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Re
                 && is_free(*at, info)
                 && !is_pandas_index(&info.name)
         });
-        let from: Vec<ColumnRef> = numbers.map(|(_, info)| info.name.as_str().into()).collect();
+        // Of several fields with one name, the name means the first.
+        let from: Vec<ColumnRef> = numbers
+            .map(|(at, info)| match first[info.name.as_str()] == at {
+                true => info.name.as_str().into(),
+                false => ColumnRef::Position(at),
+            })
+            .collect();
         if from.is_empty() {
             let message =
                 format!("no field is left for {ALL_OTHERS:?}: none holds single numbers that no other tensor takes");
@@ -90,6 +100,9 @@ mod tests {
         let found = |fields: &[(String, Field)]| with_others(fields, &infos).unwrap()[0].1.from.clone();
         let others = ("x".to_owned(), Numbers::f32().from(ALL_OTHERS));
         assert_eq!(found(&[others]), ["x", "__index_level__", "__index_level_x__"].map(ColumnRef::from));
+        let twice = ["a", "b", "a"].map(|name| FieldInfo::new(name, FieldKind::Numbers(DType::I64)));
+        let all = with_others(&[("x".to_owned(), Numbers::f32().from(ALL_OTHERS))], &twice).unwrap();
+        assert_eq!(all[0].1.from, ["a".into(), "b".into(), ColumnRef::Position(2)]);
         let named = ("row".to_owned(), Numbers::i64().from("__index_level_0__"));
         assert_eq!(found(&[named]), ["__index_level_0__"].map(ColumnRef::from));
     }

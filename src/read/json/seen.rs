@@ -106,7 +106,8 @@ impl Seen {
             Kind::Text => FieldKind::Text,
             Kind::Nothing | Kind::Object | Kind::Mixed => FieldKind::Other,
         };
-        FieldInfo::new(name, kind).shape(self.shape.as_deref().unwrap_or_default())
+        let info = FieldInfo::new(name, kind).shape(self.shape.as_deref().unwrap_or_default());
+        info.unseen(self.kind == Kind::Nothing)
     }
 }
 

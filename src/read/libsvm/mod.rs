@@ -139,8 +139,8 @@ impl Part {
 /// `features` instead. If no fields are named, the lists are [ragged](crate::field::Numbers::ragged): `indices`,
 /// `values` and `values_offsets` of a batch are a sparse matrix in compressed rows (CSR). If they are named as plain
 /// numbers, they are padded, with masks. Indices are counted from 0, whatever the file counts from. Numbers are rounded
-/// once, to the type of their tensor; `nan` and `inf` are not numbers. Indices must increase. A line of blanks is a row
-/// without a label.
+/// once, to the type of their tensor; `nan` and `inf` are not numbers. Indices must increase. Lines of blanks are
+/// skipped.
 ///
 /// ```
 /// use ringfeed::memory::MemoryBudget;

@@ -55,7 +55,8 @@ impl Seen {
     pub(super) fn info(self, name: &str) -> FieldInfo {
         let info = FieldInfo::new(name, self.kind.unwrap_or(FieldKind::Other));
         match (self.kind, self.is_list, self.count) {
-            (None, ..) | (_, false, 1) => info,
+            (None, ..) => info.unseen(true),
+            (_, false, 1) => info,
             (_, true, 1) => info.shape(&[0]),
             (_, true, count) => info.shape(&[0, count]),
             (_, false, count) => info.shape(&[count]),
