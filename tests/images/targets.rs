@@ -341,8 +341,8 @@ fn lists_that_hold_more_than_a_box_or_a_point_are_refused() {
         fs::write(folder.path().join("a.bmp"), bmp([0, 0, 10, 10])).unwrap();
         fs::write(&path, format!("{{\"path\": \"a.bmp\", \"w\": 100, \"h\": 80, \"t\": {values}}}\n")).unwrap();
         let targets: Field = match kind {
-            "boxes" => Boxes::new(8).geometry("scene").size_from("/w", "/h").from("/t").into(),
-            _ => Keypoints::new(8).geometry("scene").size_from("/w", "/h").from("/t").into(),
+            "boxes" => Boxes::new(8).geometry("scene").size_from("/w", "/h").from("/t"),
+            _ => Keypoints::new(8).geometry("scene").size_from("/w", "/h").from("/t"),
         };
         let image = Image::rgb(8, 8).geometry("scene").from("/path").file();
         let loader = Loader::open(&path).unwrap().field("image", image).field("t", targets);
