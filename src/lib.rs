@@ -235,7 +235,7 @@ pub mod tensor {
     pub use crate::dtype::{Element, Numbers};
     pub use crate::layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
     pub use crate::schema::{
-        Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Role, Rows, Schema, Shape, TensorSpec,
+        Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Masked, Role, Rows, Schema, Shape, TensorSpec,
     };
     pub use crate::view::TensorView;
 }

@@ -209,9 +209,41 @@ pub struct TensorSpec {
     pub affine: Option<Arc<Affine>>,
     /// How the samples of a batch are stored in it.
     pub rows: Rows,
+    /// The mask that tells its data from padding. If it is `None`, its mask is the tensor of its name with `_mask`;
+    /// without one, it is `features_mask`, or for a label `labels_mask`, if their lengths vary together.
+    pub masked: Option<Masked>,
+}
+
+/// The mask of a tensor.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Masked {
+    /// Name of a tensor with [`Role::Mask`], which is not 0 where there is data.
+    pub by: Arc<str>,
+    /// The dimension of the masked tensor that corresponds to the first one of the mask; the others follow.
+    pub axis: usize,
 }
 
 impl TensorSpec {
+    /// The mask of this tensor among all tensors of its samples, and the number of its dimensions.
+    pub(crate) fn mask<'a>(&self, all: impl Iterator<Item = &'a Self> + Clone) -> Option<(Masked, usize)> {
+        let find = |name: &str| all.clone().find(|mask| mask.name == name && mask.role == Role::Mask);
+        if let Some(masked) = &self.masked {
+            let dims = &find(&masked.by)?.shape;
+            let own = self.shape.get(masked.axis..)?;
+            return own.starts_with(dims).then(|| (masked.clone(), dims.len()));
+        }
+        let own = format!("{}_mask", self.name);
+        let shared: &[&str] =
+            if self.role == Role::Label { &["labels_mask", "features_mask"] } else { &["features_mask"] };
+        [own.as_str()].iter().chain(shared).find_map(|name| {
+            let dims = &find(name)?.shape;
+            // Only lengths that vary together show that a mask of another name belongs to this tensor.
+            let is_own = *name == own || !dims.is_empty() && dims.iter().all(|dim| matches!(dim, Dim::Extent(_)));
+            let axis = self.shape.windows(dims.len().max(1)).position(|part| part == dims).filter(|_| is_own)?;
+            Some((Masked { by: (*name).into(), axis }, dims.len()))
+        })
+    }
+
     /// A tensor of fixed shape; `&[]` is one number per sample.
     pub fn new(name: impl Into<String>, role: Role, dtype: DType, shape: &[usize]) -> Self {
         Self::with_dims(name, role, dtype, shape.iter().map(|dim| Dim::Fixed(*dim)).collect())
@@ -236,7 +268,17 @@ impl TensorSpec {
 
     /// A tensor with some dimensions that vary from sample to sample.
     pub fn with_dims(name: impl Into<String>, role: Role, dtype: DType, shape: Vec<Dim>) -> Self {
-        Self { name: name.into(), role, dtype, shape, classes: None, categories: None, affine: None, rows: Rows::Even }
+        Self {
+            name: name.into(),
+            role,
+            dtype,
+            shape,
+            classes: None,
+            categories: None,
+            affine: None,
+            rows: Rows::Even,
+            masked: None,
+        }
     }
 
     /// A ragged tensor: samples one after another, each as long as its extent `extent`.

@@ -106,7 +106,7 @@ impl Counters {
             return;
         }
         let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let worked = [&self.read, &self.decode, &self.transform, &self.settle];
+        let worked = [&self.read, &self.decode, &self.resize, &self.transform, &self.settle];
         self.timeline.keep(Moment {
             ns,
             batches: load(&self.trainer.batches),

@@ -55,7 +55,7 @@ impl QuantileFit {
 
 /// The tensor of this name and its mask, of the samples that do not only pad the batch.
 fn observed<'a>(batch: &'a DataSet, tensor: &str) -> Result<(TensorView<'a>, Option<TensorView<'a>>)> {
-    let mask = format!("{tensor}_mask");
-    let mask = batch.schema().tensors().iter().position(|other| other.name == mask);
-    Ok((batch.unpadded(batch.schema().index_of(tensor)?), mask.map(|mask| batch.unpadded(mask))))
+    let (index, specs) = (batch.schema().index_of(tensor)?, batch.schema().tensors());
+    let mask = specs[index].mask(specs.iter()).map(|(masked, _)| batch.schema().index_of(&masked.by)).transpose()?;
+    Ok((batch.unpadded(index), mask.map(|mask| batch.unpadded(mask))))
 }

@@ -272,9 +272,11 @@ impl Source for ReaderSource {
         if let Some(choice) = self.sampling.hash(&order) {
             fingerprint.names = RandomKey::new(fingerprint.names).with(choice).bits(0);
         }
-        // Without a shuffle the seed is 0, too.
-        if self.shuffled && self.seed == 0 {
-            fingerprint.names = RandomKey::new(fingerprint.names).bits(1);
+        // The seed, which a state holds, is usually 0 without a shuffle alone.
+        match (self.shuffled, self.seed) {
+            (true, 0) => fingerprint.names = RandomKey::new(fingerprint.names).bits(1),
+            (false, 1..) => fingerprint.names = RandomKey::new(fingerprint.names).bits(2),
+            _ => {}
         }
         let mut filler = ReaderFiller { schema: Arc::new(schema), components, order: order.clone(), length: None };
         if let Some(buckets) = &self.buckets {

@@ -7,6 +7,7 @@ use crate::sync::Ordering;
 
 use super::batch::{Batch, Kept};
 use super::policy::BadRecords;
+use super::shares::SLACK;
 
 /// A record that could not be used.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -138,7 +139,9 @@ impl Settle {
         }
         let mut expected = 0;
         let mut longest = 0;
-        for (row, error) in &batch.bad {
+        // A row of padding repeats a record that counts where it comes by itself.
+        let own = batch.plan.rows() - batch.plan.padding;
+        for (row, error) in batch.bad.iter().filter(|(row, _)| *row < own) {
             let (epoch, position) = (batch.plan.epoch, batch.plan.positions[*row]);
             let replaced = matches!(self.policy, BadRecords::Replace(_));
             let replacement = batch.kept.as_ref().filter(|_| replaced).map(|kept| kept.samples[*row]);
@@ -170,7 +173,7 @@ impl Settle {
                 }),
             }
         }
-        if expected < batch.plan.rows() {
+        if expected < own {
             self.consecutive = 0;
         }
         let limit = self.policy.limits().and_then(|limits| limits.consecutive).unwrap_or(u64::MAX);
@@ -195,7 +198,7 @@ impl Settle {
     fn check(&self, position: u64) -> Result<()> {
         let Some(limits) = self.policy.limits() else { return Ok(()) };
         let total = self.samples.or((position >= SHARE_FROM).then_some(position));
-        let by_share = limits.share.zip(total).map(|(share, total)| (share * total as f64) as u64);
+        let by_share = limits.share.zip(total).map(|(share, total)| (share * total as f64 * (1.0 + SLACK)) as u64);
         let limit = [limits.count, by_share].into_iter().flatten().min().unwrap_or(u64::MAX);
         if self.bad_in_epoch <= limit {
             return Ok(());

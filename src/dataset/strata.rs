@@ -133,14 +133,17 @@ impl Strata {
         let mut filled: Vec<HashMap<u32, u64>> = vec![HashMap::new(); shares.len()];
         let mut part_of: HashMap<u64, usize> = HashMap::with_capacity(order.len());
         for (_, _, group) in order {
-            // How much the squared distance from the shares grows. Each class counts in proportion to its size.
+            // How much the squared distance from the shares grows, of each class and, half as important, of all samples.
+            // Each counts in proportion to its size.
             let cost = |part: usize| {
-                let of_class = |(class, count): (&u32, &u64)| {
-                    let (count, total) = (*count as f64, totals[class] as f64);
-                    let has = filled[part].get(class).copied().unwrap_or(0) as f64;
+                let growth = |has: u64, count: u64, total: u64| {
+                    let (has, count, total) = (has as f64, count as f64, total as f64);
                     count * (2.0 * (has - shares[part] * total) + count) / total
                 };
-                counts[&group].iter().map(of_class).sum::<f64>()
+                let has = |class: &u32| filled[part].get(class).copied().unwrap_or(0);
+                let of_class = |(class, count): (&u32, &u64)| growth(has(class), *count, totals[class]);
+                let all = growth(filled[part].values().sum(), counts[&group].values().sum(), subset.len());
+                counts[&group].iter().map(of_class).sum::<f64>() + all / 2.0
             };
             let open = (0..shares.len()).filter(|part| shares[*part] > 0.0);
             let best = open.map(|part| (cost(part), part)).reduce(|a, b| if b.0 < a.0 { b } else { a });

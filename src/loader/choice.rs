@@ -417,7 +417,7 @@ fn tensor_values(reader: &impl RecordReader, name: &str, is_text: Option<bool>) 
 
 /// The classes of records, if they are known without reading and the tensor of this name holds them.
 fn known_labels(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -> Option<Values> {
-    let spec = reader.tensors().iter().find(|spec| spec.name == name)?;
+    let spec = reader.tensors().get(reader.label_tensor()?).filter(|spec| spec.name == name)?;
     let labels: Vec<u32> = (0..reader.len()).map(|sample| reader.label(sample)).collect::<Option<_>>()?;
     if reader.is_empty() {
         return None;

@@ -1,5 +1,5 @@
 use super::Normaliser;
-use super::observed::{Observed, check_raw};
+use super::observed::{Observed, ObservedMask, check_raw};
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::no_faults;
@@ -145,8 +145,8 @@ impl NormaliserFit {
     /// As [`NormaliserFit::observe`], and [`ErrorKind::Schema`] for a mask that does not fit.
     pub fn observe_masked(&mut self, view: &TensorView<'_>, mask: &TensorView<'_>) -> Result<()> {
         check_raw(view)?;
-        let mask = Some((mask.numbers(), mask.shape()));
-        self.observe_numbers(view.numbers(), view.shape(), mask).map_err(|error| error.at_column(view.name()))
+        let mask = Some(ObservedMask::of(mask, view));
+        self.count(view.numbers(), view.shape(), mask).map_err(|error| error.at_column(view.name()))
     }
 
     /// Counts `values` of `shape` (the dimension of samples first), and optionally a mask with its shape.
@@ -160,6 +160,10 @@ impl NormaliserFit {
         shape: &[usize],
         mask: Option<(Numbers<'_>, &[usize])>,
     ) -> Result<()> {
+        self.count(values, shape, mask.map(|(values, shape)| ObservedMask { values, shape, axis: None }))
+    }
+
+    fn count(&mut self, values: Numbers<'_>, shape: &[usize], mask: Option<ObservedMask<'_, '_>>) -> Result<()> {
         let Some(observed) = Observed::new(values, shape, self.axis, mask)? else { return Ok(()) };
         let entries = observed.entries();
         observed.check_entries(self.moments.len())?;

@@ -12,6 +12,23 @@ pub(super) struct Observed<'a> {
     mask: Option<(Numbers<'a>, MaskFit)>,
 }
 
+/// A mask as it is observed with the values of a tensor.
+#[derive(Clone, Copy)]
+pub(super) struct ObservedMask<'a, 's> {
+    pub(super) values: Numbers<'a>,
+    /// With the dimension of samples first.
+    pub(super) shape: &'s [usize],
+    /// The dimension of a sample that corresponds to the mask's first one, if it is known.
+    pub(super) axis: Option<usize>,
+}
+
+impl<'a, 's> ObservedMask<'a, 's> {
+    pub(super) fn of(mask: &'s TensorView<'a>, view: &TensorView<'_>) -> Self {
+        let masked = view.spec().masked.as_ref().filter(|masked| *masked.by == *mask.name());
+        Self { values: mask.numbers(), shape: mask.shape(), axis: masked.map(|masked| masked.axis) }
+    }
+}
+
 impl<'a> Observed<'a> {
     /// `None` without values.
     ///
@@ -22,7 +39,7 @@ impl<'a> Observed<'a> {
         values: Numbers<'a>,
         shape: &'a [usize],
         axis: Option<usize>,
-        mask: Option<(Numbers<'a>, &[usize])>,
+        mask: Option<ObservedMask<'a, '_>>,
     ) -> Result<Option<Self>> {
         let schema_error = |message: String| Err(Error::new(ErrorKind::Schema, message));
         if elements(shape) != Some(values.len()) {
@@ -43,8 +60,8 @@ impl<'a> Observed<'a> {
         };
         let mask = match mask {
             None => None,
-            Some((mask, mask_shape)) => match MaskFit::new(shape, mask_shape) {
-                Some(fit) if elements(mask_shape) == Some(mask.len()) => Some((mask, fit)),
+            Some(ObservedMask { values, shape: mask_shape, axis }) => match MaskFit::new(shape, mask_shape, axis) {
+                Some(fit) if elements(mask_shape) == Some(values.len()) => Some((values, fit)),
                 _ => return schema_error(format!("a mask of shape {mask_shape:?} does not fit {shape:?}")),
             },
         };
@@ -88,34 +105,30 @@ impl<'a> Observed<'a> {
     }
 }
 
-/// How a mask's elements correspond to a tensor's.
+/// How a mask's elements correspond to a tensor's, in numbers of elements.
 #[derive(Clone, Copy)]
-enum MaskFit {
-    /// The mask has the tensor's first dimensions; each of its elements stands for this many.
-    Leading(usize),
-    /// The mask has all dimensions except the channels, which come first: elements per sample, and per channel of a
-    /// sample.
-    WithoutChannels(usize, usize),
+struct MaskFit {
+    sample: usize,
+    mask_of_sample: usize,
+    /// Those of the tensor for each one of the mask.
+    run: usize,
 }
 
 impl MaskFit {
-    fn new(shape: &[usize], mask: &[usize]) -> Option<Self> {
-        let leading = shape.starts_with(mask).then(|| Self::Leading(shape[mask.len()..].iter().product()));
-        let without_channels = match (shape, mask) {
-            ([n, _, plane @ ..], [m, mask_plane @ ..]) if n == m && plane == mask_plane && plane.len() > 1 => {
-                let plane: usize = plane.iter().product();
-                Some(Self::WithoutChannels(shape[1] * plane, plane))
-            }
-            _ => None,
-        };
-        without_channels.or(leading)
+    /// The mask has the dimensions of a sample from `axis` on, or from the first place where it fits. A mask of planes
+    /// is that of images, whose channels come first more often than they are as many as there are lines.
+    fn new(shape: &[usize], mask: &[usize], axis: Option<usize>) -> Option<Self> {
+        let ([samples, row @ ..], [masked, mask @ ..]) = (shape, mask) else { return None };
+        let fits = |axis: &usize| samples == masked && row.get(*axis..).is_some_and(|row| row.starts_with(mask));
+        let channels_first = usize::from(mask.len() > 1);
+        let axis = axis.into_iter().chain([channels_first]).chain(0..=row.len()).find(fits)?;
+        let mask_of_sample = mask.iter().product();
+        Some(Self { sample: row.iter().product(), mask_of_sample, run: row[axis + mask.len()..].iter().product() })
     }
 
     fn index(self, element: usize) -> usize {
-        match self {
-            Self::Leading(under) => element / under,
-            Self::WithoutChannels(sample, plane) => element / sample * plane + element % plane,
-        }
+        let Self { sample, mask_of_sample, run } = self;
+        element / sample * mask_of_sample + element % sample / run % mask_of_sample
     }
 }
 

@@ -1,5 +1,5 @@
 use super::Normaliser;
-use super::observed::{Observed, check_raw};
+use super::observed::{Observed, ObservedMask, check_raw};
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::view::TensorView;
@@ -66,8 +66,8 @@ impl QuantileFit {
     /// As [`observe`](Self::observe), and [`ErrorKind::Schema`] for a mask that does not fit.
     pub fn observe_masked(&mut self, view: &TensorView<'_>, mask: &TensorView<'_>) -> Result<()> {
         check_raw(view)?;
-        let mask = Some((mask.numbers(), mask.shape()));
-        self.observe_numbers(view.numbers(), view.shape(), mask).map_err(|error| error.at_column(view.name()))
+        let mask = Some(ObservedMask::of(mask, view));
+        self.count(view.numbers(), view.shape(), mask).map_err(|error| error.at_column(view.name()))
     }
 
     /// Counts `values` of `shape` (the dimension of samples first), and optionally a mask with its shape.
@@ -81,6 +81,10 @@ impl QuantileFit {
         shape: &[usize],
         mask: Option<(Numbers<'_>, &[usize])>,
     ) -> Result<()> {
+        self.count(values, shape, mask.map(|(values, shape)| ObservedMask { values, shape, axis: None }))
+    }
+
+    fn count(&mut self, values: Numbers<'_>, shape: &[usize], mask: Option<ObservedMask<'_, '_>>) -> Result<()> {
         let Some(observed) = Observed::new(values, shape, self.axis, mask)? else { return Ok(()) };
         observed.check_entries(self.values.len())?;
         let kept: usize = self.values.iter().map(Vec::len).sum();

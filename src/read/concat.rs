@@ -287,6 +287,10 @@ impl RecordReader for Concat {
         self.parts[part].label(record)
     }
 
+    fn label_tensor(&self) -> Option<usize> {
+        self.parts.first()?.label_tensor()
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         let parts = self.parts.iter().map(|part| part.fingerprint());
         let (names, sizes) = parts.fold((RandomKey::new(1), RandomKey::new(2)), |(names, sizes), part| {

@@ -104,7 +104,7 @@ use crate::counters::{DamageTally, Damages};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::RandomKey;
 pub use crate::row::{RowMut, RowsMut, TensorMut};
-use crate::schema::{Extents, TensorSpec};
+use crate::schema::{Extents, Role, TensorSpec};
 use crate::storage::Needs;
 
 pub use concat::Concat;
@@ -281,6 +281,14 @@ pub trait RecordReader: Send + Sync {
     fn label(&self, sample: u64) -> Option<u32> {
         let _ = sample;
         None
+    }
+
+    /// The index of the tensor that holds what [`label`](Self::label) gives. By default the only one with
+    /// [`Role::Label`].
+    fn label_tensor(&self) -> Option<usize> {
+        let is_label = |spec: &TensorSpec| spec.role == Role::Label;
+        let index = self.tensors().iter().position(is_label)?;
+        (!self.tensors()[index + 1..].iter().any(is_label)).then_some(index)
     }
 
     /// Identifies this source, so that another or a changed one is noticed.
@@ -598,6 +606,10 @@ impl<R: RecordReader + ?Sized> RecordReader for std::sync::Arc<R> {
 
     fn label(&self, sample: u64) -> Option<u32> {
         (**self).label(sample)
+    }
+
+    fn label_tensor(&self) -> Option<usize> {
+        (**self).label_tensor()
     }
 
     fn fingerprint(&self) -> Fingerprint {

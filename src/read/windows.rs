@@ -213,6 +213,8 @@ pub(crate) fn windowed_spec(spec: &TensorSpec, records: usize) -> Result<TensorS
     }
     let mut windowed = spec.clone();
     windowed.shape.insert(0, Dim::Fixed(records));
+    // The mask has the records first, too.
+    windowed.masked.take_if(|masked| masked.axis > 0);
     // Applied to each record.
     windowed.affine = None;
     Ok(windowed)

@@ -50,8 +50,8 @@ impl Making {
             Part::Row(transform) => {
                 transform.declare(&mut self.tensors)?;
                 let declared = std::mem::take(&mut self.tensors.declared);
-                // A transform that writes nothing has declared everything.
-                if !declared.written.is_empty() {
+                // A transform that neither reads nor writes has declared everything.
+                if !declared.readable.is_empty() || !declared.written.is_empty() {
                     self.steps.push(Step { transform, declared, nth });
                 }
             }

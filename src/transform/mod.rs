@@ -16,7 +16,9 @@ mod tensors;
 pub use batch::{BatchMut, BatchTransform};
 pub(crate) use chain::{Chain, ChainMemory, NOT_DONE};
 pub use list::Transforms;
-pub(crate) use members::{INDEX_TYPES, MAX_CHANNELS, expect, expect_type, has_padding, pixel_order, relaid};
+pub(crate) use members::{
+    INDEX_TYPES, MAX_CHANNELS, UNMASKED, check_entries, expect, expect_type, has_padding, pixel_order, relaid,
+};
 pub use members::{
     LogBase, LogMel, MelScale, NumberAugment, Operation, bins, cast, clip, cutmix, dense, flip, layout, log_mel, log1p,
     masking, mixup, noise, normalise, one_hot, pad_to, pad_to_multiple, quantile, remove, scale,

@@ -2,7 +2,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
-use crate::schema::{Affine, Dim, MAX_EXTENTS, Rows, Schema, TensorSpec};
+use crate::schema::{Affine, Dim, MAX_EXTENTS, Masked, Rows, Schema, TensorSpec};
 
 use super::lengths::{Length, Lengths};
 
@@ -61,7 +61,7 @@ impl Tensors {
     }
 
     /// All tensors at this point, in the order in which a batch would hold them.
-    pub fn specs(&self) -> impl ExactSizeIterator<Item = &TensorSpec> {
+    pub fn specs(&self) -> impl ExactSizeIterator<Item = &TensorSpec> + Clone {
         self.current.iter().map(|index| &self.all[*index])
     }
 
@@ -225,6 +225,10 @@ impl Tensors {
     /// A length is the same in all samples from now on.
     fn fix(&mut self, extent: usize, length: usize) {
         self.extents[extent] = false;
+        // Afterwards, no length that varies shows which tensors a mask belongs to.
+        let masked = |spec: &TensorSpec| Some(spec.mask(self.all.iter())?.0);
+        let masked: Vec<Option<Masked>> = self.all.iter().map(masked).collect();
+        self.all.iter_mut().zip(masked).for_each(|(spec, masked)| spec.masked = masked);
         for dim in self.all.iter_mut().flat_map(|spec| &mut spec.shape) {
             if *dim == Dim::Extent(extent) {
                 *dim = Dim::Fixed(length);

@@ -1453,3 +1453,39 @@ fn of_two_tensors_of_a_column_the_one_that_a_value_does_not_fit_is_named() {
         assert!(error.contains("column \"x\": expected i32") && error.contains("was taken for i32 from "), "{error}");
     }
 }
+
+#[test]
+fn class_indices_keep_their_numbers_in_every_type_or_are_refused() {
+    let text: String = (0..=2050).map(|class| format!("1,{class}\n")).collect();
+    let open = |classes: usize, dtype| {
+        let text = format!("x,label\n{}", &text[..text.match_indices('\n').nth(classes).unwrap().0 + 1]);
+        open_as(text, &one("label", Class.dtype(dtype)), &CsvOptions::default())
+    };
+    let halves = decode_all(&open(2048, DType::F16).unwrap()).unwrap();
+    assert_eq!(f32::from(*halves.values::<f16>("label").last().unwrap()), 2048.0);
+    for (classes, dtype, index) in [(2050, DType::F16, 2049), (258, DType::Bf16, 257), (300, DType::U8, 300)] {
+        let error = open(classes, dtype).err().unwrap();
+        assert!(error.to_string().contains(&format!("class index {index} does not fit {dtype}")), "{error}");
+    }
+}
+
+#[test]
+fn class_indices_may_be_written_as_fractions() {
+    let read = |text: &str| {
+        let reader = open_as(text, &one("label", Class), &CsvOptions::default()).unwrap();
+        (reader.classes().map(|names| names.to_vec()), decode_all(&reader).unwrap().values::<i64>("label"))
+    };
+    let text: String = (0..12).map(|class| format!("1,{class}.0\n")).collect();
+    assert_eq!(read(&format!("x,label\n{text}")), (None, (0..12).collect()));
+    assert_eq!(read("x,label\n1,1e0\n1,2\n1,0.00\n"), (None, vec![1, 2, 0]));
+    let (names, labels) = read("x,label\n1,1.5\n1,0.5\n");
+    assert_eq!((names.unwrap(), labels), (vec!["0.5".to_owned(), "1.5".to_owned()], vec![1, 0]));
+}
+
+#[test]
+fn a_mark_for_an_unknown_number_is_no_header() {
+    let reader = open("5.1,?,1\n4.9,3.0,0\n4.7,3.2,1\n", &CsvOptions::default()).unwrap();
+    assert_eq!(reader.len(), 3);
+    let reader = open("a,b?,c\n4.9,3.0,0\n4.7,3.2,1\n", &CsvOptions::default()).unwrap();
+    assert_eq!(reader.len(), 2);
+}

@@ -223,8 +223,69 @@ fn unpaired_sequences_are_an_error_unless_they_may_be_dropped() {
     let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
     let aligned = |unpaired| CsvSequenceReader::aligned(open(&features), open(&labels), Align::Equal, unpaired);
     let error = aligned(Unpaired::Error).unwrap_err();
-    assert!(error.to_string().contains("2 sequences of features, but 1 of labels"), "{error}");
+    assert!(error.to_string().contains("1.csv has no partner of its name among the labels"), "{error}");
     assert_eq!(aligned(Unpaired::Drop).unwrap().len(), 1);
+}
+
+#[test]
+fn sequences_of_one_name_belong_together() {
+    let features = folder(&[("a.csv", b"1\n"), ("b.csv", b"2\n"), ("c.csv", b"3\n")]);
+    let labels = folder(&[("a.csv", b"10\n"), ("c.tsv.gz", &gzip(b"30\n"))]);
+    let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+    let aligned = |unpaired| CsvSequenceReader::aligned(open(&features), open(&labels), Align::Equal, unpaired);
+    let error = aligned(Unpaired::Error).unwrap_err();
+    assert!(error.to_string().contains("b.csv has no partner"), "{error}");
+    let pairs = aligned(Unpaired::Drop).unwrap();
+    let batch = Batch::of(&pairs, &[0, 1]).unwrap();
+    assert_eq!((batch.values::<f32>("features"), batch.values::<f32>("labels")), (vec![1., 3.], vec![10., 30.]));
+    assert!(pairs.place(1).path.unwrap().ends_with("c.csv"));
+
+    let groups = folder(&[("x.csv", b"id,x\n1,1\n2,2\n3,3\n"), ("y.csv", b"id,out\n3,30\n1,10\n2,20\n")]);
+    let open = |name: &str| {
+        CsvSequenceReader::open_grouped(groups.path().join(name), "id", &SequenceOptions::default()).unwrap()
+    };
+    let pairs = CsvSequenceReader::aligned(open("x.csv"), open("y.csv"), Align::Equal, Unpaired::Error).unwrap();
+    assert_eq!(Batch::of(&pairs, &[0, 1, 2]).unwrap().values::<f32>("labels"), [10., 20., 30.]);
+
+    let others = folder(&[("u.csv", b"1\n"), ("v.csv", b"2\n"), ("w.csv", b"3\n")]);
+    let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+    let pairs = CsvSequenceReader::aligned(open(&features), open(&others), Align::Equal, Unpaired::Error).unwrap();
+    assert_eq!(Batch::of(&pairs, &[1]).unwrap().values::<f32>("labels"), [2.]);
+}
+
+#[test]
+fn separate_labels_of_whole_sequences_may_have_any_name() {
+    let files = folder(&[("x.csv", b"id,x\n1,1\n1,2\n2,3\n"), ("y.csv", b"id,outcome\n1,7\n1,8\n2,9\n")]);
+    let open =
+        |name: &str, label| CsvSequenceReader::open_grouped(files.path().join(name), "id", &labelled(label)).unwrap();
+    let features = open("x.csv", SequenceLabel::EachStep);
+    let labels = open("y.csv", SequenceLabel::Last);
+    let pairs = CsvSequenceReader::aligned(features, labels, Align::Equal, Unpaired::Error).unwrap();
+    assert_eq!(names(&pairs), ["features", "features_mask", "labels"]);
+    assert_eq!(Batch::of(&pairs, &[0, 1]).unwrap().values::<f32>("labels"), [8., 9.]);
+}
+
+#[test]
+fn records_without_a_name_are_no_sequence() {
+    let files = folder(&[("s.csv", b"id,x\n1,1\n,2\n2,3\nNA,4\n,5\n")]);
+    let open = |options| CsvSequenceReader::open_grouped(files.path().join("s.csv"), "id", &options);
+    let error = open(SequenceOptions::default()).unwrap_err();
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)), "{error}");
+    let csv = CsvOptions { missing_tokens: vec!["?".to_owned()], ..CsvOptions::default() };
+    assert_eq!(open(SequenceOptions { csv, ..SequenceOptions::default() }).unwrap().len(), 4);
+}
+
+#[test]
+fn a_changed_folder_of_sequences_has_another_fingerprint() {
+    let of = |files: &[(&str, &[u8])]| {
+        let folder = folder(files);
+        let reader = CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+        reader.fingerprint()
+    };
+    let first = of(&[("a.csv", b"x,y\n1,2\n"), ("b.csv", b"x,y\n3,4\n")]);
+    assert_eq!(first, of(&[("a.csv", b"x,y\n1,2\n"), ("b.csv", b"x,y\n3,4\n")]));
+    assert_ne!(first, of(&[("a.csv", b"x,z\n1,2\n"), ("b.csv", b"x,z\n3,4\n")]));
+    assert_ne!(first, of(&[("a.csv", b"x,y\n1,2\n"), ("b.csv", b"x,y\n33,4\n")]));
 }
 
 #[test]

@@ -794,3 +794,30 @@ fn detection_knows_archives_by_content_and_folders_of_them_by_name() {
     let missing = Loader::tar("none-{0..1}.tar").build().map(|_| ()).unwrap_err();
     assert!(missing.kind() == ErrorKind::NotFound && missing.to_string().starts_with("none-0.tar"), "{missing}");
 }
+
+#[test]
+fn a_condition_reads_the_field_that_it_names_and_not_the_class() {
+    let members = (0..20).flat_map(|i| {
+        [(format!("s{i:03}.cls"), (i % 2).to_string()), (format!("s{i:03}.score"), (100 + i).to_string())]
+    });
+    let folder = Folder::new();
+    let path = folder.put("a.tar", archive(members));
+    for (filter, expected) in [("score >= 110", 10), ("score == 1", 0), ("label == 1", 10)] {
+        let settings = format!(
+            r#"{{"source": {{"path": {path:?}}}, "filter": {filter:?},
+                "fields": {{"label": {{"from": "cls", "class": []}}, "score": {{"from": "score", "numbers": "f32"}}}}}}"#
+        );
+        let plan = Loader::from(LoaderConfig::from_json(&settings).unwrap()).plan().unwrap();
+        assert_eq!(plan.samples, Some(expected), "{filter}");
+    }
+}
+
+#[test]
+fn a_class_index_that_its_type_can_not_hold_is_refused() {
+    let folder = Folder::new();
+    let path = folder.put("a.tar", archive((0..3).map(|i| (format!("s{i}.cls"), [7, 2049, 2050][i].to_string()))));
+    let open = |dtype| open(&path, &vec![("label".to_owned(), Class.dtype(dtype).from("cls"))]);
+    let error = open(DType::F16).err().unwrap();
+    assert!(error.to_string().contains("class index 2049 does not fit f16"), "{error}");
+    open(DType::F32).unwrap();
+}

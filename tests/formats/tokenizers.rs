@@ -368,6 +368,20 @@ fn documents_are_lines_whole_files_and_records_of_any_format() {
 }
 
 #[test]
+fn a_word_for_a_missing_value_is_a_document() {
+    let folder = tempfile::tempdir().unwrap();
+    let (csv, json) = (folder.path().join("d.csv"), folder.path().join("d.jsonl"));
+    let documents = ["hello world", "None", "null", "NA", "a"];
+    std::fs::write(&csv, format!("id,text\n{}", documents.map(|text| format!("1,{text}\n")).concat())).unwrap();
+    std::fs::write(&json, documents.map(|text| format!("{{\"text\": {text:?}}}\n")).concat()).unwrap();
+    let tokens = |path: &PathBuf| {
+        let options = TextTokenOptions { targets: TokenTargets::None, ..options(3) };
+        rows(&mut *packed(std::slice::from_ref(path), options).build().unwrap(), "tokens")
+    };
+    assert_eq!(tokens(&csv), tokens(&json));
+}
+
+#[test]
 fn whole_files_are_records_of_any_codec() {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in [("b.txt", "two"), ("a.txt", "\u{feff}one"), ("c.txt", "")] {

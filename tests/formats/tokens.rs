@@ -546,3 +546,31 @@ fn fields_choose_among_the_tensors_of_a_window_their_names_and_their_types() {
         assert!(error.contains(&format!("write beside the path: fields = {{ {fields} }}")), "{error}");
     }
 }
+
+#[test]
+fn the_header_of_llm_c_is_no_tokens() {
+    let file = |magic: u32, version: u32, tokens: u32, kind| {
+        let mut header = vec![0; 1024];
+        for (at, number) in [magic, version, tokens].into_iter().enumerate() {
+            header[at * 4..][..4].copy_from_slice(&number.to_le_bytes());
+        }
+        file_of([header, stored(&(0..8).collect::<Vec<_>>(), kind, Endian::Little)].concat())
+    };
+    let options = TokenOptions {
+        window: 4,
+        cut: TokenCut::Contiguous { stride: None },
+        targets: TokenTargets::None,
+        ..TokenOptions::default()
+    };
+    for (magic, version, kind) in [(20_240_520, 1, StoredType::U16), (20_240_801, 7, StoredType::U32)] {
+        let file = file(magic, version, 8, kind);
+        let reader = TokenReader::open(file.path(), &options).unwrap();
+        assert_eq!(reader.len(), 2);
+        assert_eq!(rows(reader)[1], naive(&[4, 5, 6, 7], 4, TokenTargets::None, None));
+    }
+    let cut = file(20_240_520, 1, 9, StoredType::U16);
+    let error = TokenReader::open(cut.path(), &options).err().unwrap();
+    assert!(error.to_string().contains("says 9 tokens"), "{error}");
+    let raw = TokenOptions { header_bytes: 512, ..options };
+    assert_eq!(TokenReader::open(cut.path(), &raw).unwrap().len(), (512 + 16) / 2 / 4);
+}

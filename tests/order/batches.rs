@@ -338,3 +338,30 @@ fn figures_of_a_device_iterator_do_not_wait_for_a_stuck_reader() {
     assert_eq!(uploaded.by_ref().map(|batch| batch.unwrap().len()).sum::<usize>(), 80);
     assert_eq!(uploaded.stats().batches, 10);
 }
+
+#[test]
+fn a_bad_record_that_pads_a_batch_counts_once() {
+    let open = |share, last_batch| {
+        let policy = BadRecords::Skip(BadLimits { share: Some(share), ..BadLimits::default() });
+        let source = ReaderSource::new(Flaky::new(10, &[0], Trouble::FailInDecode)).batch_size(8);
+        let source = source.bad_records(policy).last_batch(last_batch);
+        let batches = AsyncDataSetIterator::new(source, &workspace(2, 2)).unwrap();
+        batches.map(|batch| batch.map(|batch| batch.len())).collect::<ringfeed::Result<Vec<_>>>()
+    };
+    assert_eq!(open(0.1, LastBatch::Keep).unwrap(), [7, 2]);
+    assert_eq!(open(0.1, LastBatch::Pad).unwrap()[0], 7);
+    assert!(open(0.05, LastBatch::Pad).is_err());
+}
+
+#[test]
+fn a_share_is_not_rounded_down_below_itself() {
+    let bad: Vec<u64> = (0..29).collect();
+    let open = |share| {
+        let policy = BadRecords::Skip(BadLimits { share: Some(share), ..BadLimits::default() });
+        let source =
+            ReaderSource::new(Flaky::new(100, &bad, Trouble::FailInDecode)).batch_size(100).bad_records(policy);
+        AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().map(|batch| batch.len())
+    };
+    assert_eq!(open(0.29).unwrap(), 71);
+    assert!(open(0.28).is_err());
+}

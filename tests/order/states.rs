@@ -220,8 +220,8 @@ fn fingerprints_never_change() {
 const FINGERPRINTS: [(&str, Option<u64>, u64, u64); 18] = [
     ("memory", Some(40), 0, 0),
     ("csv", Some(30), 0x8348_bae4_7574_5dc8, 256),
-    ("sequences", Some(2), 0x8ba0_c69f_ccc5_b1b9, 0x192e_d460_6562_a2ba),
-    ("groups", Some(30), 0xc22d_cb1f_33e2_a436, 256),
+    ("sequences", Some(2), 0xee20_1363_2c76_1de2, 0x726c_fff8_aa0d_4711),
+    ("groups", Some(30), 0x0bbf_03bc_ff95_d3cc, 256),
     ("npy", Some(2), 0, 134),
     ("tokens", Some(190), 0x36bb_2655_fc63_023f, 400),
     ("documents", Some(20), 0x7500_3dcd_0b47_b516, 400),

@@ -226,6 +226,9 @@ fn a_bad_record_leaves_the_window_as_it_was() {
         is_bad(window.push_json(r#"{"sensor": "s1", "warmth": 3, "wind": 1}"#), ErrorKind::Data, "column \"at\"");
         is_bad(window.push_json(r#"{"sensor": "s1","#), ErrorKind::Data, "");
         is_bad(window.push_csv(HEADER, "s1,2024-01-01,3"), ErrorKind::Data, "3 fields; the header has 5");
+        let two = "s1,2024-01-01,3,1,2\ns1,2024-01-02,3,1,2\n";
+        is_bad(window.push_csv(HEADER, two), ErrorKind::Data, "more than one record");
+        is_bad(window.push_csv(HEADER, "s1,2024-01-01,3,1,\"2"), ErrorKind::Data, "a quote is opened, and not closed");
         is_bad(window.push_csv("sensor,at", "s1,2024-01-01"), ErrorKind::NotFound, "in the header");
         is_bad(window.push([("winds", Value::F64(1.0))]), ErrorKind::NotFound, "did you mean \"wind\"?");
         is_bad(window.push_struct(&(1, 2)), ErrorKind::Data, "");

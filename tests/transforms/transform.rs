@@ -630,3 +630,28 @@ fn iterators_that_take_turns_in_a_workspace_make_what_was_ready_again_once() {
     assert_eq!(seen[0], seen[1]);
     assert_eq!(seen[0], see_all(&mut make()));
 }
+
+/// Refuses odd samples, and changes nothing.
+struct RefusesOdd;
+
+impl Transform for RefusesOdd {
+    fn declare(&self, tensors: &mut Tensors) -> Result<()> {
+        tensors.read("x")
+    }
+
+    fn apply(&self, row: &Row<'_>, _: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
+        match row.f32("x")?[0] % 2.0 == 1.0 {
+            true => Err(Error::new(ErrorKind::Data, "odd")),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_transform_that_only_reads_may_refuse_samples() {
+    let x = MemoryReader::new("x", Role::Feature, &[], vec![0.0f32, 1.0, 2.0, 3.0]).unwrap();
+    let source = ReaderSource::new(x).batch_size(4).bad_records(BadRecords::Skip(BadLimits::default()));
+    let source = Transformed::new(source, Transforms::new().and(RefusesOdd));
+    let batch = AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("x").unwrap().as_slice::<f32>().unwrap(), [0.0, 2.0]);
+}

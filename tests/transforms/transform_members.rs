@@ -692,3 +692,79 @@ fn quantiles_are_fitted_as_scikit_learn_fits_them_and_merge_to_the_same() {
     assert!(columns.evenly(3).is_err() && quantiles.evenly(1).is_err() && quantiles.edges(0).is_err());
     assert_eq!(QuantileFit::new(None).finish().unwrap_err().kind(), ErrorKind::Data);
 }
+
+/// The first batch of these lines of JSON, with these settings.
+fn of_lines(lines: &str, settings: &str) -> ringfeed::Result<DataSet> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.jsonl");
+    std::fs::write(&path, lines).unwrap();
+    let settings = format!(r#"{{"source": {{"path": {path:?}}}, {settings}}}"#);
+    let mut loader = Loader::from(LoaderConfig::from_json(&settings)?).build()?;
+    loader.next().unwrap()
+}
+
+#[test]
+fn a_mask_is_of_its_own_tensor_whatever_other_tensors_are_called() {
+    let lines = "{\"f\": [1], \"w\": [9, 9, 9, 9], \"c\": [1, 2, 0, 1]}\n{\"f\": [1, 2], \"w\": [9, 9, 9, 9], \"c\": [1, 1, 1, 1]}\n";
+    let fields = |more: &str| {
+        format!(
+            r#""fields": {{"features": {{"from": "f", "numbers": "f32", {more}}}, "w": {{"numbers": "f32", "shape": [4]}},
+                "c": {{"numbers": "i64", "shape": [4], "role": "label"}}}}, "transforms": "#
+        )
+    };
+    let clipped = r#"{"kind": "clip", "tensor": "w", "low": 0, "high": 1}"#;
+    for (more, before) in
+        [("\"max_len\": 4", ""), ("\"list\": true", r#"{"kind": "pad", "tensor": "features", "length": 4}, "#)]
+    {
+        let batch = of_lines(lines, &format!("{}[{before}{clipped}]", fields(more))).unwrap();
+        assert_eq!(numbers(&batch, "w"), [1.0; 8], "{more}");
+        let one_hot = r#"{"kind": "one_hot", "tensor": "c", "classes": 3}"#;
+        let batch = of_lines(lines, &format!("{}[{before}{one_hot}]", fields(more))).unwrap();
+        assert_eq!(numbers(&batch, "c").iter().sum::<f64>(), 8.0, "{more}");
+        // The tensor that has the mask keeps it when its length is fixed.
+        let moved = r#"{"kind": "clip", "tensor": "features", "low": 5, "high": 9}"#;
+        let batch = of_lines(lines, &format!("{}[{before}{moved}]", fields(more))).unwrap();
+        assert_eq!(numbers(&batch, "features"), [5.0, 0.0, 0.0, 0.0, 5.0, 5.0, 0.0, 0.0], "{more}");
+    }
+}
+
+#[test]
+fn padded_rows_of_a_sequence_keep_their_mask_when_their_length_is_fixed() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.csv"), "x,label\n1,1\n2,2\n").unwrap();
+    std::fs::write(folder.path().join("b.csv"), "x,label\n3,3\n").unwrap();
+    let settings = format!(
+        r#"{{"source": {{"path": {:?}, "format": "csv_sequences"}}, "fields": {{"x": "f32", "label": {{"numbers": "f32", "role": "label"}}}},
+            "transforms": [{{"kind": "pad", "tensor": "x", "length": 3}}, {{"kind": "clip", "tensor": "x", "low": 7, "high": 9}},
+                {{"kind": "clip", "tensor": "label", "low": 8, "high": 9}}]}}"#,
+        folder.path()
+    );
+    let mut loader = Loader::from(LoaderConfig::from_json(&settings).unwrap()).build().unwrap();
+    let batch = loader.next().unwrap().unwrap();
+    assert_eq!(numbers(&batch, "x"), [7.0, 7.0, 0.0, 7.0, 0.0, 0.0]);
+    assert_eq!(numbers(&batch, "label"), [8.0, 8.0, 0.0, 8.0, 0.0, 0.0]);
+}
+
+#[test]
+fn padded_sparse_rows_need_a_mask_and_lists_of_any_length_may_have_one() {
+    let lines = "{\"v\": [7, 8], \"at\": [0, 2]}\n{\"v\": [5], \"at\": [1]}\n";
+    for (more, masked) in
+        [("\"max_len\": 3", true), ("\"max_len\": 3", false), ("\"list\": true", true), ("\"list\": true", false)]
+    {
+        let mask = if masked { r#", "mask": "v_mask""# } else { "" };
+        let settings = format!(
+            r#""fields": {{"v": {{"numbers": "f32", {more}}}, "at": {{"numbers": "i64", {more}}}}},
+               "transforms": [{{"kind": "dense", "tensor": "v", "indices": "at", "columns": 4{mask}}}]"#
+        );
+        match of_lines(lines, &settings) {
+            Ok(batch) if masked => assert_eq!(numbers(&batch, "v"), [7.0, 0.0, 8.0, 0.0, 0.0, 5.0, 0.0, 0.0]),
+            Err(error) if !masked => assert!(error.to_string().contains("has padding; name the tensor"), "{error}"),
+            other => panic!("{more} {masked}: {:?}", other.map(|batch| numbers(&batch, "v"))),
+        }
+    }
+    let unequal = "{\"v\": [7, 8], \"at\": [0]}\n";
+    let settings = r#""fields": {"v": {"numbers": "f32", "list": true}, "at": {"numbers": "i64", "list": true}},
+        "transforms": [{"kind": "dense", "tensor": "v", "indices": "at", "columns": 4, "mask": "v_mask"}]"#;
+    let error = of_lines(unequal, settings).err().unwrap();
+    assert!(error.to_string().contains("has 1 entries in this batch, but the values have 2"), "{error}");
+}

@@ -18,7 +18,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::row::RowMut;
-use crate::schema::{Dim, Role, TensorSpec};
+use crate::schema::{Dim, Masked, Role, TensorSpec};
 
 pub(crate) use cut::Cut;
 pub(crate) use kind::{is_audio, is_audio_name};
@@ -32,11 +32,11 @@ pub(crate) use write::{Frames, Writer};
 /// sound. `frames` is the dimension that varies, if it does.
 pub(crate) fn audio_tensors(options: &AudioOptions, name: &str, role: Role, frames: Dim) -> Vec<TensorSpec> {
     let frames = options.length.map_or(frames, Dim::Fixed);
-    let shape = options.channels.map(Dim::Fixed).into_iter().chain([frames]).collect();
-    vec![
-        TensorSpec::with_dims(name, role, options.dtype, shape),
-        TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, DType::U8, vec![frames]),
-    ]
+    let shape: Vec<Dim> = options.channels.map(Dim::Fixed).into_iter().chain([frames]).collect();
+    let mask = TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, DType::U8, vec![frames]);
+    let masked = Masked { by: mask.name.as_str().into(), axis: shape.len() - 1 };
+    let sound = TensorSpec { masked: Some(masked), ..TensorSpec::with_dims(name, role, options.dtype, shape) };
+    vec![sound, mask]
 }
 
 /// What the bytes of a file say about its sound.

@@ -2,7 +2,9 @@ use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::{Affine, Dim, Rows, Schema, Shape, TensorSpec};
-use crate::transform::{INDEX_TYPES, Operation, expect, expect_type, pixel_order, relaid};
+use crate::transform::{
+    INDEX_TYPES, Operation, UNMASKED, check_entries, expect, expect_type, has_padding, pixel_order, relaid,
+};
 
 use super::super::place::Place;
 use super::{CONVERTS, DenseWork, FloatType, ImageWork, MAX_CHANNELS, ON_HOST, OneHotWork, ScaleWork, Work};
@@ -125,6 +127,10 @@ impl Prepared {
             }
             Kind::Dense { columns, indices, index_type, mask } => {
                 let [rows, entries] = from.shape[..] else { unreachable!("prepared for one dimension a sample") };
+                for beside in [Some(*indices), *mask].into_iter().flatten() {
+                    let found = host[beside].shape.get(1).copied().unwrap_or(1);
+                    check_entries(entries, found, &self.spec.name)?;
+                }
                 let work = Work::Dense(DenseWork {
                     values: input,
                     indices: host[*indices].offset,
@@ -242,6 +248,9 @@ impl Joined<'_> {
                 if shape.len() != 1 {
                     let message = format!("a sparse row's values have one dimension, not {}", shape.len());
                     return Err(fault(self.input, message));
+                }
+                if mask.is_none() && has_padding(self.input, self.schema) {
+                    return Err(fault(self.input, UNMASKED));
                 }
                 let indices = self.beside(indices, &INDEX_TYPES, shape)?;
                 let mask = mask.as_ref().map(|mask| self.beside(mask, &[DType::U8], shape)).transpose()?;

@@ -30,8 +30,10 @@ pub(crate) fn split(list: Transforms, source: &Schema) -> Result<(Transforms, Ve
             candidates.entry(tensor).or_default().insert(0, at);
             read.extend(operation.beside().map(str::to_owned));
         } else {
-            let masks = [format!("{tensor}_mask"), "features_mask".to_owned()];
-            touched.extend(operation.beside().chain([tensor]).map(str::to_owned).chain(masks));
+            let specs = schemas[at].tensors();
+            let mask = schemas[at].index_of(tensor).ok().and_then(|index| specs[index].mask(specs.iter()));
+            let mask = mask.map(|(masked, _)| masked.by.to_string());
+            touched.extend(operation.beside().chain([tensor]).map(str::to_owned).chain(mask));
         }
         named.extend(operation.beside().chain([tensor]).map(str::to_owned));
     }

@@ -15,7 +15,7 @@ use super::number::{whole, write_number};
 use super::text::text_of;
 use crate::read::Missing;
 use crate::read::container::Value;
-use crate::read::csv::{FieldElement, holds_integer, is_decimal, with_element};
+use crate::read::csv::{FieldElement, is_decimal, unfit_index, with_element};
 
 /// Most distinct names of one field.
 const MAX_NAMES: usize = 1 << 16;
@@ -217,12 +217,12 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The element type, if it can hold this number.
+    /// The element type, if it can hold the numbers from 0 to this one, or this number below 0.
     fn dtype(&self, number: i64) -> Result<DType> {
         let dtype = self.dtype.unwrap_or(DType::I64);
-        match holds_integer(dtype, number) {
-            true => Ok(dtype),
-            false => Err(Error::new(ErrorKind::Config, format!("{number} does not fit {dtype}"))),
+        match unfit_index(dtype, number) {
+            None => Ok(dtype),
+            Some(number) => Err(Error::new(ErrorKind::Config, format!("{number} does not fit {dtype}"))),
         }
     }
 }
@@ -285,6 +285,13 @@ impl Decode for ClassCodec {
         };
         let mut tensor = row.tensor(0);
         let Some(width) = self.one_hot else {
+            // Without names, there may be more than in the records that were looked at.
+            if let Some(index) = unfit_index(tensor.dtype(), index) {
+                return Err(Error::new(
+                    ErrorKind::Data,
+                    format!("class index {index} does not fit {}", tensor.dtype()),
+                ));
+            }
             return write_number(&mut tensor, nth, Value::I64(index), Missing::Error);
         };
         let Some(place) = usize::try_from(index).ok().filter(|place| *place < width) else {

@@ -5,7 +5,7 @@ use std::hash::{BuildHasher, Hasher, RandomState};
 
 use crate::random::mix;
 
-use super::value::{FieldNumber, is_decimal};
+use super::value::{FieldNumber, is_decimal, whole};
 
 /// Class names and their indices.
 #[derive(Clone, Debug)]
@@ -40,8 +40,11 @@ impl Classes {
             return Some(*index);
         }
         let trimmed = field.trim_ascii();
-        let index = u32::exact(trimmed).filter(|index| self.by_index && *index < self.count);
-        index.filter(|_| !is_missing(trimmed))
+        if !self.by_index {
+            return None;
+        }
+        let index = u32::exact(trimmed).or_else(|| u32::try_from(whole(trimmed)?).ok());
+        index.filter(|index| *index < self.count && !is_missing(trimmed))
     }
 }
 
@@ -118,6 +121,10 @@ mod tests {
         let classes = named(&["setosa", "versicolor"]);
         assert_eq!(index(&classes, "versicolor"), Some(1));
         assert_eq!(["0", "2", "Setosa"].map(|field| index(&classes, field)), [Some(0), None, None]);
+        assert_eq!(
+            ["1.0", " 1e0", "1.5", "-1.0", "2.0"].map(|field| index(&classes, field)),
+            [Some(1), Some(1), None, None, None]
+        );
         assert_eq!(classes.index(b" 0", |field| field == b"0"), None);
         for names in [["7", "3"], ["0.5", " 1.5"], ["1e3", "x"], ["18446744073709551616", "x"]] {
             let numbers = named(&names);

@@ -14,7 +14,7 @@ use super::format::Format;
 use super::inference::Inference;
 use super::kind::Kind;
 use super::options::{CsvOptions, Longer, Missing};
-use super::value::{Missings, advice, holds, holds_integer, shown};
+use super::value::{Missings, advice, holds, shown, unfit_index};
 use super::wanted::Wanted;
 
 /// Most elements of a one-hot label whose classes are counted in the data.
@@ -180,8 +180,11 @@ impl Plan {
                 let width = if *one_hot { table.count as usize } else { 1 };
                 let dtype = tensor.dtype.unwrap_or(if *one_hot { DType::F32 } else { DType::I64 });
                 let largest = table.count.saturating_sub(1);
-                if !*one_hot && table.count < u32::MAX && !holds_integer(dtype, largest.into()) {
-                    return config(format!("class index {largest} does not fit {dtype}"));
+                if !*one_hot
+                    && table.count < u32::MAX
+                    && let Some(index) = unfit_index(dtype, largest.into())
+                {
+                    return config(format!("class index {index} does not fit {dtype}"));
                 }
                 let mut shape = if columns.len() == 1 { Vec::new() } else { vec![columns.len()] };
                 shape.extend(one_hot.then_some(width));
@@ -201,7 +204,7 @@ impl Plan {
                 let tables = columns.iter().enumerate().map(|column| table(column).map(Classes::of_category));
                 let tables = tables.collect::<Result<Vec<_>>>()?;
                 let codes = tables.iter().map(|table| i64::from(table.count) - 1).chain(*missing);
-                if let Some(code) = codes.into_iter().find(|code| !holds_integer(dtype, *code)) {
+                if let Some(code) = codes.into_iter().find_map(|code| unfit_index(dtype, code)) {
                     return config(format!("code {code} does not fit {dtype}"));
                 }
                 categories = Some(tables.iter().map(|table| table.names.clone()).collect());
@@ -295,7 +298,7 @@ fn inferred_classes(
     one_hot: bool,
 ) -> Result<Classes> {
     let kinds = columns.iter().filter_map(|column| inference?.kind(*column));
-    if kinds.clone().all(Kind::is_integer) {
+    if kinds.clone().all(Kind::is_whole) {
         let range = kinds.filter_map(|kind| kind.range).reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         let (low, high) = range.unwrap_or((0, 0));
         if low < 0 || high >= if one_hot { MAX_ONE_HOT } else { u32::MAX.into() } {

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde::{Deserialize, Serialize};
 
 use super::classes::TextHash;
-use super::value::Value;
+use super::value::{Value, whole};
 
 /// Most distinct texts that are collected as the classes of one column.
 const MAX_CLASSES: usize = 1 << 16;
@@ -52,7 +52,9 @@ pub(crate) struct Kind {
     pub(crate) missing: u64,
     pub(crate) fractions: bool,
     pub(crate) texts: bool,
-    /// Smallest and largest integer.
+    /// Whether there are numbers that are no integers, however they are written: 2.5, but not 2.0.
+    parts: bool,
+    /// Smallest and largest integer, 2.0 among them.
     pub(crate) range: Option<(i64, i64)>,
     /// The distinct fields; `None` if there are too many.
     distinct: Option<HashSet<Box<[u8]>, TextHash>>,
@@ -71,15 +73,23 @@ impl Kind {
                 self.missing += 1;
                 return;
             }
-            Value::Integer(number) => {
-                let (low, high) = self.range.unwrap_or((number, number));
-                self.range = Some((low.min(number), high.max(number)));
+            Value::Integer(number) => self.extend(number),
+            Value::Float(_) => {
+                self.fractions = true;
+                match whole(field) {
+                    Some(number) => self.extend(number),
+                    None => self.parts = true,
+                }
             }
-            Value::Float(_) => self.fractions = true,
             Value::Text => self.texts = true,
         }
         self.count += 1;
         self.collect(field, Into::into);
+    }
+
+    fn extend(&mut self, number: i64) {
+        let (low, high) = self.range.unwrap_or((number, number));
+        self.range = Some((low.min(number), high.max(number)));
     }
 
     /// Whether this field was observed before, so that observing it again changes only the count.
@@ -106,6 +116,7 @@ impl Kind {
         self.missing += other.missing;
         self.fractions |= other.fractions;
         self.texts |= other.texts;
+        self.parts |= other.parts;
         let both = [self.range, other.range].into_iter().flatten();
         self.range = both.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));
         match other.distinct {
@@ -127,6 +138,11 @@ impl Kind {
         !self.texts && !self.fractions && self.range.is_some()
     }
 
+    /// Whether all are integers, some perhaps written as 2.0.
+    pub(super) fn is_whole(&self) -> bool {
+        !self.texts && !self.parts && self.range.is_some()
+    }
+
     /// The distinct texts, in no order; `None` if there were too many to collect.
     pub(crate) fn classes(&self) -> Option<impl Iterator<Item = &[u8]>> {
         self.distinct.as_ref().map(|distinct| distinct.iter().map(|text| &**text))
@@ -139,13 +155,14 @@ mod tests {
 
     #[test]
     fn what_is_learnt_in_parts_is_what_is_learnt_at_once() {
-        let fields: Vec<String> = (0..1000).map(|i| ["7", "-2.5", "x", "", "12"][i % 5].repeat(i % 3)).collect();
+        let fields: Vec<String> = (0..1000).map(|i| ["7", "-2.5", "x", "", "12", "3.0"][i % 6].repeat(i % 3)).collect();
         let observe = |fields: &[String]| {
             let mut kind = Kind::with_classes(true);
             for field in fields {
                 let value = match field.parse::<i64>() {
                     Ok(number) => Value::Integer(number),
                     Err(_) if field.is_empty() => Value::Missing,
+                    Err(_) if field.parse::<f64>().is_ok() => Value::Float(field.parse().unwrap()),
                     Err(_) => Value::Text,
                 };
                 kind.observe(field.as_bytes(), value);

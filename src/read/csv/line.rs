@@ -1,11 +1,11 @@
 //! One line in memory.
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::Value;
 
-use super::dialect::{Blanks, Dialect};
+use super::dialect::{Blanks, Dialect, Progress};
 use super::fields::Fields;
-use super::value::Missings;
+use super::value::{Missings, shown};
 
 /// The fields of single lines, like those of a file whose header is known.
 #[derive(Debug)]
@@ -31,19 +31,28 @@ impl CsvLine {
         Self { dialect, missings: Missings::new(missing_tokens) }
     }
 
-    /// Gives the fields of `line`, with which it ends. With a missing value comes the word that stands for it.
+    /// Gives the fields of `line`, which is one record. With a missing value comes the word that stands for it.
     ///
     /// # Errors
     ///
-    /// Those of `visit`.
+    /// [`ErrorKind::Data`] for more than one record, or a quote that is not closed; and those of `visit`.
     pub(in crate::read) fn read(
         &self,
         line: &[u8],
         unquoted: &mut Vec<u8>,
         mut visit: impl FnMut(usize, Value<'_>, Option<&[u8]>) -> Result<()>,
     ) -> Result<()> {
-        let found = self.dialect.record(line);
-        let mut fields = Fields::new(&line[..found.len], found.quoted, &self.dialect);
+        let mut progress = Progress::default();
+        let end = self.dialect.find_end(line, &mut progress);
+        if let Some(byte) = self.dialect.left_open(line, &progress).filter(|_| end.is_none()) {
+            return Err(Error::new(ErrorKind::Data, "a quote is opened, and not closed").at_byte(byte as u64));
+        }
+        let end = end.unwrap_or(line.len());
+        if let Some(rest) = line.get(end + 1..).filter(|rest| !rest.trim_ascii().is_empty()) {
+            let message = format!("more than one record; give each line by itself: {} follows", shown(rest));
+            return Err(Error::new(ErrorKind::Data, message).at_byte(end as u64 + 1));
+        }
+        let mut fields = Fields::new(&line[..self.dialect.content(line, end)], progress.quoted, &self.dialect);
         let mut column = 0;
         while let Some(field) = fields.next(unquoted) {
             let is_missing = self.missings.contains(field.trim_ascii());

@@ -109,6 +109,14 @@ pub(crate) fn is_decimal(text: &[u8]) -> bool {
     text.iter().any(u8::is_ascii_digit) && f64::exact(text).is_some()
 }
 
+/// The integer that a number without surrounding blanks is, however it is written: 3, 3.0 or 3e0.
+pub(super) fn whole(field: &[u8]) -> Option<i64> {
+    i64::exact(field).or_else(|| {
+        let near = f64::exact(field).filter(|near| near.is_finite())? as i64;
+        compare_decimals(field, near.to_string().as_bytes()).is_eq().then_some(near)
+    })
+}
+
 /// Whether a field is the same number as this token.
 fn is_same_number(token: &[u8], field: &[u8]) -> bool {
     let same_sign = token.starts_with(b"-") == field.starts_with(b"-");
@@ -406,8 +414,21 @@ pub(crate) fn holds(dtype: DType, value: f64) -> bool {
 }
 
 /// Whether a tensor of this type can hold an integer, such as a class.
-pub(crate) fn holds_integer(dtype: DType, number: i64) -> bool {
+fn holds_integer(dtype: DType, number: i64) -> bool {
     with_element!(dtype, T => <T as FieldElement>::from_i64(number).is_some())
+}
+
+/// An index from 0 to `last`, or the number `last` below 0, that a tensor of this type can't hold, if there is one.
+pub(crate) fn unfit_index(dtype: DType, last: i64) -> Option<i64> {
+    // A floating-point type with n significant bits holds 2^n, but not the integer after it.
+    let most = match dtype {
+        DType::Bf16 => 1 << 8,
+        DType::F16 => 1 << 11,
+        DType::F32 => 1 << 24,
+        DType::F64 => 1 << 53,
+        _ => i64::MAX,
+    };
+    [most.saturating_add(1).min(last), last].into_iter().find(|index| !holds_integer(dtype, *index))
 }
 
 /// Whether a field is a number with a comma instead of a point.

@@ -518,6 +518,10 @@ impl RecordReader for ImageFolder {
         self.label(sample)
     }
 
+    fn label_tensor(&self) -> Option<usize> {
+        self.label_place
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         self.files.fingerprint()
     }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::decode::image::header;
 use crate::decode::{ImageColour, ImageOptions, LabelFormat, PixelOrder};
 use crate::dtype::DType;
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::read::csv::{FieldElement, with_element};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Dim, Extents, Role, TensorSpec};
@@ -63,12 +63,17 @@ pub(in crate::read) fn write_mask(row: &mut RowMut<'_>, index: usize, width: usi
 /// Writes a class, which must be one of the existing classes.
 pub(in crate::read) fn write_label(row: &mut RowMut<'_>, index: usize, label: u32) -> Result<()> {
     fn write<T: FieldElement>(tensor: &mut TensorMut<'_>, label: u32) -> Result<()> {
-        let is_one_hot = !tensor.shape().is_empty();
+        let shape = tensor.shape();
+        let is_one_hot = !shape.is_empty();
         let elements = tensor.as_mut_slice::<T>()?;
         let (at, number) = if is_one_hot { (label as usize, 1) } else { (0, i64::from(label)) };
         elements.fill(T::default());
-        if let (Some(element), Some(number)) = (elements.get_mut(at), T::from_i64(number)) {
-            *element = number;
+        match (elements.get_mut(at), T::from_i64(number)) {
+            (Some(element), Some(number)) => *element = number,
+            _ => {
+                let message = format!("class {label} does not fit {} {shape:?}", T::DTYPE);
+                return Err(Error::new(ErrorKind::Data, message));
+            }
         }
         Ok(())
     }

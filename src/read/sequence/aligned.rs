@@ -1,12 +1,14 @@
+use std::collections::HashMap;
+
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
+use crate::read::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 use crate::row::RowMut;
 use crate::schema::{Extents, Schema, TensorSpec};
 use crate::storage::Needs;
 
 use super::CsvSequenceReader;
 use super::options::{Align, Unpaired};
-use super::source::SequenceScratch;
+use super::source::{SequenceScratch, Source};
 
 /// Sequences whose features and labels come from two readers.
 ///
@@ -18,7 +20,76 @@ pub struct AlignedSequences {
     labels: CsvSequenceReader,
     align: Align,
     tensors: Vec<TensorSpec>,
-    len: u64,
+    pairs: Pairs,
+}
+
+/// Which sequence of features and which one of labels each sample consists of.
+#[derive(Debug)]
+enum Pairs {
+    /// The sequences of the same numbers; so many.
+    ByPosition(u64),
+    ByName(Vec<(u64, u64)>),
+}
+
+impl Pairs {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a sequence without a partner, unless it may be dropped.
+    fn of(features: &Source, labels: &Source, unpaired: Unpaired) -> Result<Self> {
+        let numbered = |source: &Source| -> Option<HashMap<Vec<u8>, u64>> {
+            let numbers: HashMap<_, _> = (0..source.len()).map(|nth| (source.stem(nth), nth)).collect();
+            (numbers.len() as u64 == source.len()).then_some(numbers)
+        };
+        let numbers = numbered(features).zip(numbered(labels));
+        let Some((of_features, of_labels)) =
+            numbers.filter(|(features, labels)| features.keys().any(|name| labels.contains_key(name)))
+        else {
+            return Self::by_position(features.len(), labels.len(), unpaired);
+        };
+        let first_alone = |from: &Source, others: &HashMap<Vec<u8>, u64>| {
+            (0..from.len()).find(|nth| !others.contains_key(&from.stem(*nth))).map(|nth| from.name(nth))
+        };
+        let alone = first_alone(features, &of_labels).map(|name| (name, "labels"));
+        let alone = alone.or_else(|| Some((first_alone(labels, &of_features)?, "features")));
+        if let Some((name, others)) = alone.filter(|_| unpaired == Unpaired::Error) {
+            let message = format!(
+                "{name} has no partner of its name among the {others}; to leave such sequences out, say so with \
+                 Unpaired::Drop"
+            );
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        let pair = |nth: u64| Some((nth, *of_labels.get(&features.stem(nth))?));
+        Ok(Self::ByName((0..features.len()).filter_map(pair).collect()))
+    }
+
+    fn by_position(features: u64, labels: u64, unpaired: Unpaired) -> Result<Self> {
+        if features != labels && unpaired == Unpaired::Error {
+            let message = format!(
+                "{features} sequences of features, but {labels} of labels, and no names in common; to leave the surplus \
+                 out, say so with Unpaired::Drop"
+            );
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        Ok(Self::ByPosition(features.min(labels)))
+    }
+
+    fn len(&self) -> u64 {
+        match self {
+            Self::ByPosition(count) => *count,
+            Self::ByName(pairs) => pairs.len() as u64,
+        }
+    }
+
+    /// The numbers of the features and of the labels; those of a sample that does not exist do not exist, either.
+    fn get(&self, sample: u64) -> (u64, u64) {
+        match self {
+            Self::ByPosition(_) => (sample, sample),
+            Self::ByName(pairs) => {
+                let pair = usize::try_from(sample).ok().and_then(|at| pairs.get(at));
+                pair.copied().unwrap_or((u64::MAX, u64::MAX))
+            }
+        }
+    }
 }
 
 #[derive(Default)]
@@ -35,26 +106,19 @@ impl AlignedSequences {
         unpaired: Unpaired,
     ) -> Result<Self> {
         let labels = labels.into_labels()?;
-        let len = features.len().min(labels.len());
-        if features.len() != labels.len() && unpaired == Unpaired::Error {
-            let message = format!(
-                "{} sequences of features, but {} of labels; to leave the surplus out, say so with Unpaired::Drop",
-                features.len(),
-                labels.len()
-            );
-            return Err(Error::new(ErrorKind::Data, message));
-        }
+        let pairs = Pairs::of(&features.source, &labels.source, unpaired)?;
         let tensors = [features.tensors(), labels.tensors()].concat();
         Schema::new(tensors.clone())?;
-        let this = Self { features, labels, align, tensors, len };
+        let this = Self { features, labels, align, tensors, pairs };
         if align == Align::Equal && this.labels_have_steps() {
-            for sample in 0..len {
-                let (features, labels) = (this.features.steps(sample), this.labels.steps(sample));
+            for sample in 0..this.len() {
+                let (of_features, of_labels) = this.pairs.get(sample);
+                let (features, labels) = (this.features.steps(of_features), this.labels.steps(of_labels));
                 if features != labels {
                     let message = format!(
                         "{} has {features} steps, {} has {labels}; they must be equally long, or aligned at start or end",
-                        this.features.source.name(sample),
-                        this.labels.source.name(sample)
+                        this.features.source.name(of_features),
+                        this.labels.source.name(of_labels)
                     );
                     return Err(Error::new(ErrorKind::Data, message).at_record(sample));
                 }
@@ -69,18 +133,19 @@ impl AlignedSequences {
 
     /// Number of steps of the features, of the labels, and of both together.
     fn steps(&self, sample: u64) -> (u32, u32, u32) {
-        let features = self.features.steps(sample);
+        let (of_features, of_labels) = self.pairs.get(sample);
+        let features = self.features.steps(of_features);
         if !self.labels_have_steps() {
             return (features, features, features);
         }
-        let labels = self.labels.steps(sample);
+        let labels = self.labels.steps(of_labels);
         (features, labels, features.max(labels))
     }
 }
 
 impl RecordReader for AlignedSequences {
     fn len(&self) -> u64 {
-        self.len
+        self.pairs.len()
     }
 
     fn tensors(&self) -> &[TensorSpec] {
@@ -92,15 +157,18 @@ impl RecordReader for AlignedSequences {
     }
 
     fn need(&self, samples: &[u64], needs: &mut Needs) {
-        self.features.source.need(samples.iter().copied(), needs);
-        self.labels.source.need(samples.iter().copied(), needs);
+        self.features.source.need(samples.iter().map(|sample| self.pairs.get(*sample).0), needs);
+        self.labels.source.need(samples.iter().map(|sample| self.pairs.get(*sample).1), needs);
     }
 
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         let AlignedScratch { features, labels } = scratch.of();
         let sample = samples[nth];
-        for (reader, scratch) in [(&self.features, features), (&self.labels, labels)] {
-            reader.source.fetch(sample, nth, scratch).map_err(|error| reader.source.at(error, sample))?;
+        check_record(sample, self.len())?;
+        let (of_features, of_labels) = self.pairs.get(sample);
+        for (reader, scratch, own) in [(&self.features, features, of_features), (&self.labels, labels, of_labels)] {
+            let fetched = reader.source.fetch(own, nth, scratch);
+            fetched.map_err(|error| reader.source.at(error, own).at_record(sample))?;
         }
         Ok(())
     }
@@ -109,25 +177,30 @@ impl RecordReader for AlignedSequences {
         let scratches: &mut AlignedScratch = scratch.of();
         let (features, labels, both) = self.steps(sample.id);
         let shift = |steps: u32| if self.align == Align::End { (both - steps) as usize } else { 0 };
+        let (of_features, of_labels) = self.pairs.get(sample.id);
+        let at = |error: Error| error.at_record(sample.id);
         let first = self.features.tensors().len();
         let mut part = row.part(0, first);
-        self.features.decode_at(sample.id, nth, &mut scratches.features, &mut part, shift(features))?;
+        let features = self.features.decode_at(of_features, nth, &mut scratches.features, &mut part, shift(features));
+        features.map_err(at)?;
         let mut part = row.part(first, self.labels.tensors().len());
-        self.labels.decode_at(sample.id, nth, &mut scratches.labels, &mut part, shift(labels))
+        self.labels.decode_at(of_labels, nth, &mut scratches.labels, &mut part, shift(labels)).map_err(at)
     }
 
     fn place(&self, sample: u64) -> Location {
-        self.features.place(sample)
+        Location { record: Some(sample), ..self.features.place(self.pairs.get(sample).0) }
     }
 
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
-        self.features.name(sample, name);
+        if sample < self.len() {
+            self.features.name(self.pairs.get(sample).0, name);
+        }
     }
 
     fn fingerprint(&self) -> Fingerprint {
         let (features, labels) = (self.features.fingerprint(), self.labels.fingerprint());
         Fingerprint {
-            count: Some(self.len),
+            count: Some(self.len()),
             names: features.names ^ labels.names.rotate_left(1),
             sizes: features.sizes ^ labels.sizes.rotate_left(1),
         }

@@ -15,6 +15,7 @@ use std::path::{Path, PathBuf};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
+use crate::random::{hash_numbers, hash_texts};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
@@ -185,6 +186,9 @@ impl CsvSequenceReader {
         for tensor in &mut self.tensors {
             if tensor.role == Role::Feature {
                 tensor.role = Role::Label;
+                if self.label != SequenceLabel::EachStep {
+                    tensor.shape.remove(0);
+                }
                 if tensor.name == "features" {
                     tensor.name = "labels".to_owned();
                 }
@@ -194,14 +198,15 @@ impl CsvSequenceReader {
         Ok(self)
     }
 
-    /// Features from one reader, labels from another: the first sequence of one belongs to the first sequence of the
-    /// other.
+    /// Features from one reader, labels from another. The sequences of one name belong together: of files without their
+    /// endings (`a.csv` and `a.tsv.gz`), or of groups. If no name is in both, the first sequence of one belongs to the
+    /// first sequence of the other, and so on.
     ///
     /// If `labels` has no label columns, its feature columns are the labels.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] if the numbers of sequences differ and `unpaired` does not allow it, or, with
+    /// [`ErrorKind::Data`] if a sequence has no partner and `unpaired` does not allow it, or, with
     /// [`Align::Equal`], if the lengths of a pair differ (the error names both); [`ErrorKind::Schema`] if both have a
     /// tensor of the same name.
     pub fn aligned(features: Self, labels: Self, align: Align, unpaired: Unpaired) -> Result<AlignedSequences> {
@@ -330,6 +335,7 @@ impl RecordReader for CsvSequenceReader {
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        self.source.fingerprint()
+        let found = self.source.fingerprint();
+        Fingerprint { names: hash_numbers([found.names, hash_texts(&self.plan.names)]), ..found }
     }
 }

@@ -79,6 +79,6 @@ pub enum Unpaired {
     /// Opening is an error.
     #[default]
     Error,
-    /// The remaining sequences of the longer reader are left out.
+    /// They are left out.
     Drop,
 }

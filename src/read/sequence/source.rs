@@ -198,7 +198,17 @@ pub(super) fn open_grouped(
             fields.skip();
         }
         // A record that is too short to have this field is bad. It goes into a group in which it can be reported.
-        let new = groups.add(fields.next(&mut buffer).unwrap_or_default()).map_err(at_path)?;
+        let field = fields.next(&mut buffer);
+        if let Some(field) = field.filter(|field| missings.contains(field.trim_ascii())) {
+            let message = format!(
+                "no sequence is named: {:?} stands for a missing value; take such records out, or change missing_tokens",
+                String::from_utf8_lossy(field)
+            );
+            let record = groups.members.len() as u64;
+            let error = Error::new(ErrorKind::Data, message).at_column(&format.names[group_column]);
+            return Err(at_path(error.at_record(record)));
+        }
+        let new = groups.add(field.unwrap_or_default()).map_err(at_path)?;
         if new || groups.members.len().is_multiple_of(1 << 12) {
             held.grow_to(groups.bytes(), "the sequence index").map_err(|error| error.at_path(path))?;
         }
@@ -304,6 +314,18 @@ impl Source {
         }
     }
 
+    /// The name that sequence `sample` has in another source as well: that of its group, or of its file without the
+    /// endings.
+    pub(super) fn stem(&self, sample: u64) -> Vec<u8> {
+        let name = self.own_name(sample);
+        let Self::Files { .. } = self else { return name.to_vec() };
+        let Ok(text) = std::str::from_utf8(name) else { return name.to_vec() };
+        let whole = Path::new(text);
+        let is_packed = whole.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
+        let text = if is_packed { Path::new(whole.file_stem().unwrap_or_default()) } else { whole };
+        text.file_stem().unwrap_or_default().as_encoded_bytes().to_vec()
+    }
+
     /// The beginning of sequence `sample`.
     pub(super) fn place(&self, sample: u64) -> Location {
         let (path, byte) = match self {
@@ -395,7 +417,8 @@ impl Source {
             Self::Files { files, .. } => {
                 let names =
                     files.iter().map(|file| file.text.path().file_name().unwrap_or_default().as_encoded_bytes());
-                (hash_texts(names), hash_numbers(files.iter().map(|file| file.steps.into())))
+                let sizes = files.iter().flat_map(|file| [file.steps.into(), file.text.stored_bytes()]);
+                (hash_texts(names), hash_numbers(sizes))
             }
             Self::Groups { rows, groups } => (hash_texts(&groups.names), rows.input.len()),
         };

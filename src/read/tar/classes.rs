@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::csv::holds_integer;
+use crate::read::csv::unfit_index;
 use crate::schema::{Role, TensorSpec};
 
 use super::class::{IS_NAME, NO_CLASS, Said, number_of};
@@ -102,8 +102,8 @@ impl Classes {
             false => (dtype.unwrap_or(DType::I64), vec![]),
         };
         let largest = i64::from(count.saturating_sub(1));
-        if !one_hot && !holds_integer(dtype, largest) {
-            return config(format!("class index {largest} does not fit {dtype}"));
+        if !one_hot && let Some(index) = unfit_index(dtype, largest) {
+            return config(format!("class index {index} does not fit {dtype}"));
         }
         let mut tensor = TensorSpec::new(name, role, dtype, &shape);
         tensor.classes.clone_from(&self.names);

@@ -465,6 +465,10 @@ impl RecordReader for TarReader {
         self.class(archive, nth)
     }
 
+    fn label_tensor(&self) -> Option<usize> {
+        Some(self.fields.class.as_ref()?.tensor)
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         let (mut names, mut sizes) = (0, 0);
         for Archive { path, index: ArchiveIndex { keys, key_ends, places, labels, .. }, .. } in &self.archives {

@@ -3,7 +3,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fixed::{ArrayHeader, FileNumber, Stored, StoredType};
+use crate::read::fixed::{ArrayHeader, Endian, FileNumber, Stored, StoredType};
 use crate::read::npy::{self, begins_as_npy};
 use crate::storage::{Files, Input};
 
@@ -41,6 +41,11 @@ impl TokenFile {
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
             return Ok(header);
+        }
+        if options.header_bytes == 0
+            && let Some(stored) = llm_c_tokens(input)?
+        {
+            return ArrayHeader::of_raw(stored, Vec::new(), LLM_C_HEADER, input.len());
         }
         let stored = Stored { kind: options.stored, endian: options.endian };
         ArrayHeader::of_raw(stored, Vec::new(), options.header_bytes, input.len())
@@ -83,6 +88,39 @@ impl TokenFile {
             _ => beyond::<u32, 4>(self.stored, bytes, limit),
         }
     }
+}
+
+/// Bytes of the header of llm.c: 256 integers, of which the first are what it is, its version and the number of tokens.
+const LLM_C_HEADER: u64 = 1024;
+
+/// How tokens are stored in a file of llm.c; `None` for another file.
+///
+/// # Errors
+///
+/// [`ErrorKind::Data`] for another number of tokens than the header says.
+fn llm_c_tokens(input: &Input) -> Result<Option<Stored>> {
+    let mut header = [0; 12];
+    if input.len() < LLM_C_HEADER {
+        return Ok(None);
+    }
+    input.read_at(0, &mut header)?;
+    let [magic, version, tokens] = *header.as_chunks::<4>().0 else { return Ok(None) };
+    let kind = match (u32::from_le_bytes(magic), u32::from_le_bytes(version)) {
+        (20_240_520, 1) => StoredType::U16,
+        (20_240_801, 7) => StoredType::U32,
+        _ => return Ok(None),
+    };
+    let tokens = u64::from(u32::from_le_bytes(tokens));
+    let end = LLM_C_HEADER + tokens * kind.bytes() as u64;
+    if input.len() != end {
+        let message = format!(
+            "the header of llm.c says {tokens} tokens, and the file then has {end} bytes, not {}; set header_bytes to {LLM_C_HEADER} \
+             to read them as they are",
+            input.len()
+        );
+        return Err(Error::new(ErrorKind::Data, message));
+    }
+    Ok(Some(Stored { kind, endian: Endian::Little }))
 }
 
 /// Tokens that are compared together, so that the compiler uses vector instructions.

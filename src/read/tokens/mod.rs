@@ -39,7 +39,7 @@ pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
 pub use text_entry::TextTokens;
 pub use text_options::{TextCut, TextTokenOptions};
 
-/// Windows of a file of tokens: `.bin`, as nanoGPT and llm.c write it, or NPY.
+/// Windows of a file of tokens: `.bin`, as nanoGPT writes it or with the header of llm.c, or NPY.
 ///
 /// ```
 /// use ringfeed::read::RecordReader;

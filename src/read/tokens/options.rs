@@ -19,7 +19,7 @@ pub struct TokenOptions {
     pub vocabulary: Option<u32>,
     /// Element type in the file: `u8`, `u16` or `u32`. An NPY file has it in its header.
     pub stored: StoredType,
-    /// Bytes before the first token. Not for NPY files.
+    /// Bytes before the first token. Not for NPY files. The header of llm.c is skipped by itself.
     pub header_bytes: u64,
     /// Which byte of a token comes first. An NPY file has it in its header.
     pub endian: Endian,

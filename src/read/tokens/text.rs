@@ -69,7 +69,7 @@ impl Corpus {
             let wanted: [(String, Field); 1] = [("text".to_owned(), Text::new(1).from(column.clone()))];
             let mut container =
                 others.open_values(options.format.as_deref(), paths, &Open { fields: &wanted, ..*at })?;
-            let number = container.find(&column).map_err(|error| match options.from {
+            let number = container.find_text(&column).map_err(|error| match options.from {
                 Some(_) => error.at_path(at.path),
                 None => {
                     let message = format!("{}; say in `from` which field holds the text", error.message());
@@ -189,7 +189,7 @@ impl Corpus {
 fn kept(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Option<Kept> {
     let path = options.saved_index.path_of(at.path, "tokens").filter(|_| at.files.are_local())?;
     // What is wrong with a file is said when it is opened.
-    paths.iter().try_fold(Kept::new(path, Guard::new("tokens 1")), |kept, path| kept.and_file(path)).ok()
+    paths.iter().try_fold(Kept::new(path, Guard::new("tokens 2")), |kept, path| kept.and_file(path)).ok()
 }
 
 fn header(guard: u64, stored: StoredType, bytes: u64) -> [u8; HEADER] {

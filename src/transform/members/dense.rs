@@ -8,6 +8,8 @@ use crate::memory::Scope;
 use crate::schema::{Dim, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 
+use super::elements::Mask;
+
 /// Checks that a tensor has one of these element types.
 pub(crate) fn expect_type(spec: &TensorSpec, dtypes: &[DType]) -> Result<()> {
     if dtypes.contains(&spec.dtype) {
@@ -21,7 +23,9 @@ pub(crate) fn expect_type(spec: &TensorSpec, dtypes: &[DType]) -> Result<()> {
 /// The same for a tensor that is read together with another one, and must have this shape.
 pub(crate) fn expect(spec: &TensorSpec, dtypes: &[DType], shape: &[Dim]) -> Result<()> {
     expect_type(spec, dtypes)?;
-    if spec.shape == shape {
+    // Two lengths that vary may be the same in every batch, which is seen there.
+    let fits = |(own, other): (&Dim, &Dim)| own == other || matches!((own, other), (Dim::Extent(_), Dim::Extent(_)));
+    if spec.shape.len() == shape.len() && spec.shape.iter().zip(shape).all(fits) {
         return Ok(());
     }
     let message = format!("its shape is {:?}, and must be {shape:?}", spec.shape);
@@ -30,6 +34,18 @@ pub(crate) fn expect(spec: &TensorSpec, dtypes: &[DType], shape: &[Dim]) -> Resu
 
 /// Element types of the columns of entries.
 pub(crate) const INDEX_TYPES: [DType; 4] = [DType::U32, DType::I32, DType::U64, DType::I64];
+
+/// The error for entries that would overwrite others.
+pub(crate) const UNMASKED: &str = "has padding; name the tensor that tells entries from padding (`mask`)";
+
+/// The error for a batch in which the tensor `beside` has another number of entries than the values.
+pub(crate) fn check_entries(values: usize, beside: usize, name: &str) -> Result<()> {
+    if values == beside {
+        return Ok(());
+    }
+    let message = format!("has {beside} entries in this batch, but the values have {values}");
+    Err(Error::new(ErrorKind::Schema, message).at_column(name))
+}
 
 /// Writes a sparse row's values as the whole row.
 pub(super) struct Dense {
@@ -53,14 +69,14 @@ impl Dense {
         if spec.shape.len() != 1 {
             return fault(format!("a sparse row's values have one dimension, not {}", spec.shape.len()));
         }
-        if spec.is_variable() && mask.is_none() {
-            return fault("varies in length; name the tensor that tells entries from padding (`mask`)".to_owned());
+        if mask.is_none() && (spec.is_variable() || Mask::of(spec, tensors).is_some()) {
+            return fault(UNMASKED.to_owned());
         }
         expect(tensors.get(indices)?, &INDEX_TYPES, &spec.shape)?;
         if let Some(mask) = mask {
             expect(tensors.get(mask)?, &[DType::U8], &spec.shape)?;
         }
-        let spec = TensorSpec { dtype, shape: vec![Dim::Fixed(columns)], affine: None, ..spec.clone() };
+        let spec = TensorSpec { dtype, shape: vec![Dim::Fixed(columns)], affine: None, masked: None, ..spec.clone() };
         Ok(Self { spec, indices: indices.to_owned(), mask: mask.map(str::to_owned) })
     }
 
@@ -68,6 +84,10 @@ impl Dense {
         into.fill(T::from_f32(0.0));
         let (values, indices) = (row.f32(&self.spec.name)?, row.tensor(&self.indices)?.numbers());
         let mask = self.mask.as_ref().map(|mask| row.u8(mask)).transpose()?;
+        check_entries(values.len(), indices.len(), &self.indices)?;
+        if let (Some(name), Some(mask)) = (&self.mask, mask) {
+            check_entries(values.len(), mask.len(), name)?;
+        }
         for (entry, value) in values.iter().enumerate() {
             let column = match indices {
                 Numbers::U64(indices) => usize::try_from(indices[entry]).ok(),

@@ -3,7 +3,7 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::memory::Scope;
-use crate::schema::{Dim, Role, Rows, TensorSpec};
+use crate::schema::{Masked, Rows, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 use crate::view::TensorView;
 
@@ -84,15 +84,10 @@ pub(super) struct Mask {
 }
 
 impl Mask {
-    /// The mask of a tensor: its name ends in `_mask`, or it is `features_mask`.
+    /// The mask of a tensor.
     pub(super) fn of(spec: &TensorSpec, tensors: &Tensors) -> Option<Self> {
-        let own = format!("{}_mask", spec.name);
-        [own.as_str(), "features_mask"].into_iter().find_map(|name| {
-            let mask = tensors.specs().find(|mask| mask.name == name && mask.role == Role::Mask)?;
-            let dims: &[Dim] = &mask.shape;
-            let axis = spec.shape.windows(dims.len().max(1)).position(|part| part == dims)?;
-            Some(Self { name: name.to_owned(), axis, rank: dims.len() })
-        })
+        let (Masked { by, axis }, rank) = spec.mask(tensors.specs())?;
+        Some(Self { name: by.as_ref().to_owned(), axis, rank })
     }
 
     pub(super) fn name(&self) -> &str {

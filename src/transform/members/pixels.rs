@@ -6,7 +6,7 @@ use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
-use crate::schema::{Dim, TensorSpec};
+use crate::schema::{Dim, Masked, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 
 use super::dense::expect;
@@ -70,7 +70,12 @@ impl Layout {
         let spec = tensors.get(tensor)?;
         let (from, channels) = pixel_order(spec, from)?;
         let shape = relaid(&spec.shape, from, order);
-        let spec = TensorSpec { shape, affine: None, ..spec.clone() };
+        let moved = |axis: usize| match from {
+            PixelOrder::Nhwc => (axis + 1) % 3,
+            PixelOrder::Nchw => (axis + 2) % 3,
+        };
+        let masked = spec.masked.clone().map(|masked| Masked { axis: moved(masked.axis), ..masked });
+        let spec = TensorSpec { shape, affine: None, masked, ..spec.clone() };
         Ok((from != order).then_some(Self { spec, from, channels }))
     }
 

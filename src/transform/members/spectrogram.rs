@@ -9,7 +9,7 @@ use realfft::{RealFftPlanner, RealToComplex};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
-use crate::schema::{Dim, Role, TensorSpec};
+use crate::schema::{Dim, Masked, Role, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 
 use super::log_mel::{LogBase, LogMel, MelScale};
@@ -90,7 +90,6 @@ impl Spectrogram {
         let name = options.into.as_ref().unwrap_or(&options.tensor);
         let mut shape = sound.shape[..sound.shape.len() - 1].to_vec();
         shape.extend([Dim::Fixed(options.mels), Dim::Fixed(frames)]);
-        let spec = TensorSpec { name: name.clone(), shape, affine: None, ..sound.clone() };
         let of_samples = format!("{}_mask", options.tensor);
         let is_mask = |spec: &&TensorSpec| spec.name == of_samples && spec.shape == [Dim::Fixed(samples)];
         let mask = tensors.specs().find(is_mask).map(|mask| {
@@ -98,6 +97,9 @@ impl Spectrogram {
                 TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, mask.dtype, vec![Dim::Fixed(frames)]);
             (of_samples.clone(), of_frames)
         });
+        let axis = shape.len() - 1;
+        let masked = mask.as_ref().map(|(_, mask)| Masked { by: mask.name.as_str().into(), axis });
+        let spec = TensorSpec { name: name.clone(), shape, affine: None, masked, ..sound.clone() };
         let len = options.window.unwrap_or(options.n_fft);
         let before = (options.n_fft - len) / 2;
         let hann = |at: usize| (0.5 - 0.5 * (TAU * at as f64 / len as f64).cos()) as f32;
