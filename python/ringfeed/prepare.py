@@ -288,7 +288,8 @@ class Prepared:
         return self._arrays(self._fitted.apply_json([record]), None)
 
     def apply_csv(self, header: str, line: str | Iterable[str]) -> dict[str, Any]:
-        """Like :meth:`apply`, for one or several lines of CSV, whose columns ``header`` names."""
+        """Like :meth:`apply`, for a line of CSV, or for several, whose columns ``header`` names. A field is missing if it
+        is a missing value of CSV files by default, whatever ``missing_tokens`` the recipe was fitted with."""
         if isinstance(line, str):
             return self._arrays(self._fitted.apply_csv(header, [line]), None)
         lines = list(line)
@@ -345,7 +346,7 @@ class PreparedWindow:
         return self._window.push_json(record)
 
     def push_csv(self, header: str, line: str) -> bool:
-        """Like :meth:`push`, for a line of CSV whose columns ``header`` names."""
+        """Like :meth:`push`, for a line of CSV, as for :meth:`Prepared.apply_csv`."""
         return self._window.push_csv(header, line)
 
     def latest(self) -> dict[str, Any]:

@@ -198,8 +198,17 @@ impl Loader {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let series = windows.series.as_deref();
-        let series = series.map(|field| self.values(first, field, None).map(|values| values.groups())).transpose()?;
-        let series = series.map(|groups| groups[..groups.len().min(shortest as usize)].to_vec());
+        let of_series = |field: &str| -> Result<Vec<u64>> {
+            let values = self.values(first, field, None)?;
+            if let Some(record) = (0..shortest).find(|record| matches!(values.at(*record), Known::Missing)) {
+                let message = "windows.series: a record without a value belongs to no series; take such records out";
+                return Err(Error::new(ErrorKind::Data, message).at(first.place(record)).at_column(field));
+            }
+            let mut groups = values.groups();
+            groups.truncate(shortest as usize);
+            Ok(groups)
+        };
+        let series = series.map(of_series).transpose()?;
         let placed = Arc::new(windows.placed(shortest, series.as_deref())?);
         let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone(), budget)?) as Arc<dyn RecordReader>);
         readers.into_iter().map(windowed).collect()

@@ -12,7 +12,7 @@ use super::csv::Blanks;
 use super::field_reader::MAX_SOURCES;
 use super::format::{Format, Open, Opened, format_has};
 use super::json::{Buffers, Found, Seen, Wanted, each_leaf, steps_to};
-use super::lines::{LineBytes, LineOptions, Lines};
+use super::lines::{BlankLines, LineBytes, LineOptions, Lines};
 use super::names::plain_name;
 use super::paths::is_hidden;
 use super::{ColumnRef, Fingerprint, Scratch, parallel};
@@ -125,6 +125,10 @@ impl JsonLines {
     /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of
     /// reading.
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
+        if options.blank_lines == BlankLines::Keep {
+            let message = "blank_lines: an empty line is no JSON; leave it out, or read the file as text";
+            return Err(Error::new(ErrorKind::Config, message).at_path(path));
+        }
         let lines = Lines::open_those(files, path, options, (Blanks::Nothing, None), budget)?;
         let mut jsonl = Self { lines, fields: Vec::new(), are_bools: Vec::new(), listed: 0, wanted: Wanted::default() };
         let (mut seen, mut numbers): (Vec<(String, Seen)>, HashMap<String, usize>) = Default::default();

@@ -30,13 +30,28 @@ pub struct LineOptions {
     pub max_unpacked_bytes: u64,
     /// Number of threads that find the lines when a file is opened; `None`: one for each core.
     pub threads: Option<usize>,
+    /// For lines of text: what an empty line is. Keep empty lines where the lines of several files belong together, such
+    /// as sentences and their translations.
+    pub blank_lines: BlankLines,
+}
+
+/// What an empty line is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum BlankLines {
+    /// No record.
+    #[default]
+    Skip,
+    /// A record like others.
+    Keep,
 }
 
 impl Default for LineOptions {
     fn default() -> Self {
         let CsvOptions { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads, .. } =
             CsvOptions::default();
-        Self { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads }
+        let blank_lines = BlankLines::Skip;
+        Self { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads, blank_lines }
     }
 }
 
@@ -66,8 +81,9 @@ impl Format for TextLines {
 /// Makes a record's content from its line.
 type Change = Box<dyn Fn(&[u8]) -> Vec<u8> + Send + Sync>;
 
-/// The lines of a file, plain or compressed, with one field, `line`. Blank lines are not records. Opening finds all
-/// lines, with one thread per core; each takes about two bytes of memory.
+/// The lines of a file, plain or compressed, with one field, `line`. Empty lines are not records, unless
+/// [`LineOptions::blank_lines`] keeps them. Opening finds all lines, with one thread per core; each takes about two bytes
+/// of memory.
 pub struct Lines {
     rows: Rows,
     /// Bytes of the file as it is stored, compressed or not.
@@ -104,7 +120,11 @@ impl Lines {
     /// [`ErrorKind::NotFound`] with the nearest path, [`ErrorKind::Limit`] for a line that is too long, and those of
     /// reading.
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
-        Self::open_those(files, path, options, (Blanks::Content, None), budget)
+        let blanks = match options.blank_lines {
+            BlankLines::Skip => Blanks::Content,
+            BlankLines::Keep => Blanks::Record,
+        };
+        Self::open_those(files, path, options, (blanks, None), budget)
     }
 
     /// The same for lines with this meaning of blanks, without the lines that begin with this comment mark.
@@ -115,7 +135,7 @@ impl Lines {
         (blanks, comment): (Blanks, Option<char>),
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let LineOptions { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads } =
+        let LineOptions { access, encoding, saved_index, max_record_bytes, max_unpacked_bytes, threads, .. } =
             options.clone();
         let csv = CsvOptions {
             access,

@@ -131,7 +131,7 @@ pub(crate) use job::{caught_each, decode_each};
 pub use jsonl::JsonLines;
 #[cfg(feature = "formats")]
 pub use libsvm::{LibsvmOptions, SparseLines};
-pub use lines::{LineOptions, Lines, TextLines};
+pub use lines::{BlankLines, LineOptions, Lines, TextLines};
 pub use memory::MemoryReader;
 #[cfg(feature = "formats")]
 pub(crate) use npy::{Npy, NpyOptions};

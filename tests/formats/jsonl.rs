@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use ringfeed::csv::{Longer, Missing};
 use ringfeed::field::{Class, Field, Numbers, Text, Tokens};
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::{Container, FieldInfo, FieldKind, FieldReader, JsonLines, LineOptions, RecordReader};
+use ringfeed::read::{BlankLines, Container, FieldInfo, FieldKind, FieldReader, JsonLines, LineOptions, RecordReader};
 use ringfeed::storage::Files;
 use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Result};
 use serde_json::{Value as Json, json};
@@ -507,4 +507,36 @@ fn an_integer_in_a_list_is_rounded_alike_among_integers_and_beside_a_fraction() 
         };
         assert_eq!([firsts[0], firsts[3]], [expected; 2], "{dtype:?}");
     }
+}
+
+#[test]
+fn lines_that_belong_together_keep_their_empty_lines() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, text) in [("a.txt", "a1\r\na2\r\n\r\na4\r\n"), ("b.txt", "b1\n\nb3\nb4")] {
+        std::fs::write(folder.path().join(name), text).unwrap();
+    }
+    let loader = |keep: &str| {
+        let source = |name: &str| {
+            let path = folder.path().join(name);
+            format!(
+                r#"{{"format": "text", "path": {path:?}, "options": {{{keep}}},
+                    "fields": {{"{}": {{"from": "line", "text": 4}}}}}}"#,
+                &name[..1]
+            )
+        };
+        let settings = format!(r#"{{"sources": [{}, {}]}}"#, source("a.txt"), source("b.txt"));
+        let batch = Loader::from(LoaderConfig::from_json(&settings).unwrap()).build().unwrap().next().unwrap().unwrap();
+        let texts = |name: &str| {
+            let bytes = batch.tensor(name).unwrap().as_slice::<u8>().unwrap().to_vec();
+            bytes.chunks(4).map(|text| String::from_utf8_lossy(text).replace('\0', "")).collect::<Vec<_>>()
+        };
+        [texts("a"), texts("b")]
+    };
+    assert_eq!(loader(""), [["a1", "a2", "a4"], ["b1", "b3", "b4"]]);
+    assert_eq!(loader(r#""blank_lines": "keep""#), [["a1", "a2", "", "a4"], ["b1", "", "b3", "b4"]]);
+    let path = folder.path().join("c.jsonl");
+    std::fs::write(&path, "{}\n\n{}\n").unwrap();
+    let options = LineOptions { blank_lines: BlankLines::Keep, ..LineOptions::default() };
+    let error = JsonLines::open(&Files::local(), &path, &options, &MemoryBudget::unlimited()).err().unwrap();
+    assert!(error.to_string().contains("an empty line is no JSON"), "{error}");
 }

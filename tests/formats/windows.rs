@@ -357,3 +357,15 @@ fn a_bad_record_spoils_the_windows_that_it_is_in() {
     let batch = pictures.windows(Windows::new(2, 0)).build().unwrap().next().unwrap().unwrap();
     assert_eq!(batch.tensor("image").unwrap().shape(), [5, 2, 3, 8, 8]);
 }
+
+#[test]
+fn a_record_without_a_series_is_an_error() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("s.csv");
+    std::fs::write(&path, "id,x\na,1\na,2\n,3\n,4\nb,5\nb,6\n").unwrap();
+    let settings = format!(
+        r#"{{"source": {{"path": {path:?}}}, "fields": {{"x": "f32"}}, "windows": {{"length": 2, "series": "id"}}}}"#
+    );
+    let error = Loader::from(LoaderConfig::from_json(&settings).unwrap()).build().map(drop).unwrap_err();
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(2)), "{error}");
+}

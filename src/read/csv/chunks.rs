@@ -157,8 +157,8 @@ impl Chunk {
         if first_quote.is_none() && dialect.comment.is_none() {
             // Every line is a record.
             let mut begin = 0;
-            let ends = memchr_iter(dialect.terminator, bytes);
-            for end in ends.chain((!bytes.is_empty()).then_some(bytes.len())) {
+            let unended = bytes.last().is_some_and(|last| *last != dialect.terminator);
+            for end in memchr_iter(dialect.terminator, bytes).chain(unended.then_some(bytes.len())) {
                 let content = dialect.content(&bytes[begin..], end - begin);
                 if content > limit {
                     return None;

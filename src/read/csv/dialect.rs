@@ -25,6 +25,8 @@ pub(crate) enum Blanks {
     Content,
     /// They are ignored: the line is empty, or a comment.
     Nothing,
+    /// An ordinary record, and so is an empty line.
+    Record,
 }
 
 /// How far the search for the end of a record has come, so that it need not begin again when there are more bytes.
@@ -125,6 +127,7 @@ impl Dialect {
                 let first = content.iter().find(|byte| !byte.is_ascii_whitespace());
                 first.is_some_and(|first| self.comment != Some(*first))
             }
+            Blanks::Record => true,
         }
     }
 

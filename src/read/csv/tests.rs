@@ -177,7 +177,7 @@ proptest! {
         salt in 0usize..5000,
         limit in prop::sample::select(vec![1 << 24, 1 << 22, 10_000, 3000]),
         comment in prop::option::of(Just(b'#')),
-        blanks in prop::sample::select(vec![Blanks::Content, Blanks::Nothing]),
+        blanks in prop::sample::select(vec![Blanks::Content, Blanks::Nothing, Blanks::Record]),
         access in prop::sample::select(vec![crate::storage::Access::Read, crate::storage::MAPPED]),
         header in any::<bool>(),
         terminator in prop::sample::select(b"\n\r"),
