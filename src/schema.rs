@@ -209,39 +209,69 @@ pub struct TensorSpec {
     pub affine: Option<Arc<Affine>>,
     /// How the samples of a batch are stored in it.
     pub rows: Rows,
-    /// The mask that tells its data from padding. If it is `None`, its mask is the tensor of its name with `_mask`;
-    /// without one, it is `features_mask`, or for a label `labels_mask`, if their lengths vary together.
-    pub masked: Option<Masked>,
+    /// How its data are told from padding.
+    pub masked: Masked,
+}
+
+/// How the data of a tensor are told from padding: by a tensor with [`Role::Mask`], which is not 0 where there is data.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Masked {
+    /// Its mask is the tensor of its name with `_mask`; without one, it is `features_mask`, or for a label `labels_mask`,
+    /// if their lengths vary together. If there is none of these, all are data.
+    #[default]
+    ByName,
+    /// All are data.
+    Never,
+    /// It has this mask.
+    By {
+        /// Name of the mask.
+        mask: Arc<str>,
+        /// The dimension of the masked tensor that corresponds to the first one of the mask; the others follow.
+        axis: usize,
+    },
 }
 
 /// The mask of a tensor.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Masked {
-    /// Name of a tensor with [`Role::Mask`], which is not 0 where there is data.
-    pub by: Arc<str>,
-    /// The dimension of the masked tensor that corresponds to the first one of the mask; the others follow.
-    pub axis: usize,
+pub(crate) struct MaskOf<'a> {
+    pub(crate) name: &'a str,
+    /// As in [`Masked::By`].
+    pub(crate) axis: usize,
+    /// Number of its dimensions.
+    pub(crate) rank: usize,
+}
+
+impl From<MaskOf<'_>> for Masked {
+    fn from(MaskOf { name, axis, .. }: MaskOf<'_>) -> Self {
+        Self::By { mask: name.into(), axis }
+    }
 }
 
 impl TensorSpec {
-    /// The mask of this tensor among all tensors of its samples, and the number of its dimensions.
-    pub(crate) fn mask<'a>(&self, all: impl Iterator<Item = &'a Self> + Clone) -> Option<(Masked, usize)> {
+    /// The mask of this tensor among all tensors of its samples.
+    pub(crate) fn mask<'a>(&self, all: impl Iterator<Item = &'a Self> + Clone) -> Option<MaskOf<'a>> {
         let find = |name: &str| all.clone().find(|mask| mask.name == name && mask.role == Role::Mask);
-        if let Some(masked) = &self.masked {
-            let dims = &find(&masked.by)?.shape;
-            let own = self.shape.get(masked.axis..)?;
-            return own.starts_with(dims).then(|| (masked.clone(), dims.len()));
+        let of = |mask: &'a Self, axis| MaskOf { name: &mask.name, axis, rank: mask.shape.len() };
+        match &self.masked {
+            _ if self.role == Role::Mask => None,
+            Masked::Never => None,
+            Masked::By { mask, axis } => {
+                let mask = find(mask)?;
+                self.shape.get(*axis..)?.starts_with(&mask.shape).then(|| of(mask, *axis))
+            }
+            Masked::ByName => {
+                let own = format!("{}_mask", self.name);
+                let shared: &[&str] =
+                    if self.role == Role::Label { &["labels_mask", "features_mask"] } else { &["features_mask"] };
+                [own.as_str()].iter().chain(shared).find_map(|name| {
+                    let mask = find(name)?;
+                    let dims = &mask.shape;
+                    // Only lengths that vary together show that a mask of another name belongs to this tensor.
+                    let vary = !dims.is_empty() && dims.iter().all(|dim| matches!(dim, Dim::Extent(_)));
+                    let axis = self.shape.windows(dims.len().max(1)).position(|part| part == dims);
+                    axis.filter(|_| *name == own || vary).map(|axis| of(mask, axis))
+                })
+            }
         }
-        let own = format!("{}_mask", self.name);
-        let shared: &[&str] =
-            if self.role == Role::Label { &["labels_mask", "features_mask"] } else { &["features_mask"] };
-        [own.as_str()].iter().chain(shared).find_map(|name| {
-            let dims = &find(name)?.shape;
-            // Only lengths that vary together show that a mask of another name belongs to this tensor.
-            let is_own = *name == own || !dims.is_empty() && dims.iter().all(|dim| matches!(dim, Dim::Extent(_)));
-            let axis = self.shape.windows(dims.len().max(1)).position(|part| part == dims).filter(|_| is_own)?;
-            Some((Masked { by: (*name).into(), axis }, dims.len()))
-        })
     }
 
     /// A tensor of fixed shape; `&[]` is one number per sample.
@@ -277,7 +307,7 @@ impl TensorSpec {
             categories: None,
             affine: None,
             rows: Rows::Even,
-            masked: None,
+            masked: Masked::ByName,
         }
     }
 

@@ -56,6 +56,6 @@ impl QuantileFit {
 /// The tensor of this name and its mask, of the samples that do not only pad the batch.
 fn observed<'a>(batch: &'a DataSet, tensor: &str) -> Result<(TensorView<'a>, Option<TensorView<'a>>)> {
     let (index, specs) = (batch.schema().index_of(tensor)?, batch.schema().tensors());
-    let mask = specs[index].mask(specs.iter()).map(|(masked, _)| batch.schema().index_of(&masked.by)).transpose()?;
+    let mask = specs[index].mask(specs.iter()).map(|mask| batch.schema().index_of(mask.name)).transpose()?;
     Ok((batch.unpadded(index), mask.map(|mask| batch.unpadded(mask))))
 }

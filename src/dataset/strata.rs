@@ -131,8 +131,10 @@ impl Strata {
             .collect();
         order.sort_unstable();
         let mut filled: Vec<HashMap<u32, u64>> = vec![HashMap::new(); shares.len()];
+        let mut samples = vec![0; shares.len()];
         let mut part_of: HashMap<u64, usize> = HashMap::with_capacity(order.len());
         for (_, _, group) in order {
+            let of_group: u64 = counts[&group].values().sum();
             // How much the squared distance from the shares grows, of each class and, half as important, of all samples.
             // Each counts in proportion to its size.
             let cost = |part: usize| {
@@ -142,13 +144,14 @@ impl Strata {
                 };
                 let has = |class: &u32| filled[part].get(class).copied().unwrap_or(0);
                 let of_class = |(class, count): (&u32, &u64)| growth(has(class), *count, totals[class]);
-                let all = growth(filled[part].values().sum(), counts[&group].values().sum(), subset.len());
+                let all = growth(samples[part], of_group, subset.len());
                 counts[&group].iter().map(of_class).sum::<f64>() + all / 2.0
             };
             let open = (0..shares.len()).filter(|part| shares[*part] > 0.0);
             let best = open.map(|part| (cost(part), part)).reduce(|a, b| if b.0 < a.0 { b } else { a });
             let part = best.map_or(0, |(_, part)| part);
             counts[&group].iter().for_each(|(class, count)| *filled[part].entry(*class).or_default() += count);
+            samples[part] += of_group;
             part_of.insert(group, part);
         }
         subset.iter().map(|sample| part_of[&groups[sample as usize]]).collect()

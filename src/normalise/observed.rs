@@ -24,8 +24,8 @@ pub(super) struct ObservedMask<'a, 's> {
 
 impl<'a, 's> ObservedMask<'a, 's> {
     pub(super) fn of(mask: &'s TensorView<'a>, view: &TensorView<'_>) -> Self {
-        let masked = view.spec().masked.as_ref().filter(|masked| *masked.by == *mask.name());
-        Self { values: mask.numbers(), shape: mask.shape(), axis: masked.map(|masked| masked.axis) }
+        let found = view.spec().mask([mask.spec()].into_iter());
+        Self { values: mask.numbers(), shape: mask.shape(), axis: found.map(|found| found.axis) }
     }
 }
 

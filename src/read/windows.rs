@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::RandomKey;
 use crate::row::RowMut;
-use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+use crate::schema::{Dim, Extents, Masked, Role, Schema, TensorSpec};
 use crate::storage::Needs;
 
 use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
@@ -213,8 +213,10 @@ pub(crate) fn windowed_spec(spec: &TensorSpec, records: usize) -> Result<TensorS
     }
     let mut windowed = spec.clone();
     windowed.shape.insert(0, Dim::Fixed(records));
-    // The mask has the records first, too.
-    windowed.masked.take_if(|masked| masked.axis > 0);
+    // The mask has the records first, too; behind another dimension, it no longer corresponds to neighbouring ones.
+    if matches!(windowed.masked, Masked::By { axis: 1.., .. }) {
+        windowed.masked = Masked::Never;
+    }
     // Applied to each record.
     windowed.affine = None;
     Ok(windowed)

@@ -226,9 +226,11 @@ impl Tensors {
     fn fix(&mut self, extent: usize, length: usize) {
         self.extents[extent] = false;
         // Afterwards, no length that varies shows which tensors a mask belongs to.
-        let masked = |spec: &TensorSpec| Some(spec.mask(self.all.iter())?.0);
-        let masked: Vec<Option<Masked>> = self.all.iter().map(masked).collect();
-        self.all.iter_mut().zip(masked).for_each(|(spec, masked)| spec.masked = masked);
+        let masked: Vec<Option<Masked>> =
+            self.all.iter().map(|spec| spec.mask(self.all.iter()).map(Masked::from)).collect();
+        for (spec, masked) in self.all.iter_mut().zip(masked) {
+            spec.masked = masked.unwrap_or_else(|| spec.masked.clone());
+        }
         for dim in self.all.iter_mut().flat_map(|spec| &mut spec.shape) {
             if *dim == Dim::Extent(extent) {
                 *dim = Dim::Fixed(length);

@@ -1478,6 +1478,7 @@ fn class_indices_may_be_written_as_fractions() {
     let text: String = (0..12).map(|class| format!("1,{class}.0\n")).collect();
     assert_eq!(read(&format!("x,label\n{text}")), (None, (0..12).collect()));
     assert_eq!(read("x,label\n1,1e0\n1,2\n1,0.00\n"), (None, vec![1, 2, 0]));
+    assert_eq!(read("x,label\n1, 0.0\n1, 10.0\n1, 2.0\n"), (None, vec![0, 10, 2]));
     let (names, labels) = read("x,label\n1,1.5\n1,0.5\n");
     assert_eq!((names.unwrap(), labels), (vec!["0.5".to_owned(), "1.5".to_owned()], vec![1, 0]));
 }
@@ -1487,5 +1488,7 @@ fn a_mark_for_an_unknown_number_is_no_header() {
     let reader = open("5.1,?,1\n4.9,3.0,0\n4.7,3.2,1\n", &CsvOptions::default()).unwrap();
     assert_eq!(reader.len(), 3);
     let reader = open("a,b?,c\n4.9,3.0,0\n4.7,3.2,1\n", &CsvOptions::default()).unwrap();
+    assert_eq!(reader.len(), 2);
+    let reader = open(",2020-01-31,2020-02-29\nstore1,1.5,2.5\nstore2,3,4\n", &CsvOptions::default()).unwrap();
     assert_eq!(reader.len(), 2);
 }

@@ -247,6 +247,11 @@ fn sequences_of_one_name_belong_together() {
     let pairs = CsvSequenceReader::aligned(open("x.csv"), open("y.csv"), Align::Equal, Unpaired::Error).unwrap();
     assert_eq!(Batch::of(&pairs, &[0, 1, 2]).unwrap().values::<f32>("labels"), [10., 20., 30.]);
 
+    let twice = folder(&[("a.csv", b"1\n"), ("a.tsv", b"2\n"), ("b.csv", b"3\n")]);
+    let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+    let error = CsvSequenceReader::aligned(open(&twice), open(&features), Align::Equal, Unpaired::Error).unwrap_err();
+    assert!(error.to_string().contains("several sequences have one name"), "{error}");
+
     let others = folder(&[("u.csv", b"1\n"), ("v.csv", b"2\n"), ("w.csv", b"3\n")]);
     let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
     let pairs = CsvSequenceReader::aligned(open(&features), open(&others), Align::Equal, Unpaired::Error).unwrap();

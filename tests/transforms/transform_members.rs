@@ -758,13 +758,24 @@ fn padded_sparse_rows_need_a_mask_and_lists_of_any_length_may_have_one() {
         );
         match of_lines(lines, &settings) {
             Ok(batch) if masked => assert_eq!(numbers(&batch, "v"), [7.0, 0.0, 8.0, 0.0, 0.0, 5.0, 0.0, 0.0]),
-            Err(error) if !masked => assert!(error.to_string().contains("has padding; name the tensor"), "{error}"),
+            Err(error) if !masked => {
+                assert!(error.to_string().contains("name the tensor that tells entries from padding"), "{error}")
+            }
             other => panic!("{more} {masked}: {:?}", other.map(|batch| numbers(&batch, "v"))),
         }
     }
-    let unequal = "{\"v\": [7, 8], \"at\": [0]}\n";
+    let unequal = "{\"v\": [7, 8], \"at\": [0]}\n{\"v\": [5], \"at\": [1, 2]}\n";
     let settings = r#""fields": {"v": {"numbers": "f32", "list": true}, "at": {"numbers": "i64", "list": true}},
         "transforms": [{"kind": "dense", "tensor": "v", "indices": "at", "columns": 4, "mask": "v_mask"}]"#;
     let error = of_lines(unequal, settings).err().unwrap();
-    assert!(error.to_string().contains("has 1 entries in this batch, but the values have 2"), "{error}");
+    assert!(error.to_string().contains("1 columns for 2 values"), "{error}");
+}
+
+#[test]
+fn what_was_sparse_has_no_padding_when_it_is_dense() {
+    let lines = "{\"v\": [7, 8], \"at\": [0, 3]}\n";
+    let settings = r#""fields": {"v": {"numbers": "f32", "max_len": 4}, "at": {"numbers": "i64", "max_len": 4}},
+        "transforms": [{"kind": "dense", "tensor": "v", "indices": "at", "columns": 4, "mask": "v_mask"},
+            {"kind": "clip", "tensor": "v", "low": 1, "high": 9}]"#;
+    assert_eq!(numbers(&of_lines(lines, settings).unwrap(), "v"), [7.0, 1.0, 1.0, 8.0]);
 }

@@ -34,8 +34,8 @@ pub(crate) fn audio_tensors(options: &AudioOptions, name: &str, role: Role, fram
     let frames = options.length.map_or(frames, Dim::Fixed);
     let shape: Vec<Dim> = options.channels.map(Dim::Fixed).into_iter().chain([frames]).collect();
     let mask = TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, DType::U8, vec![frames]);
-    let masked = Masked { by: mask.name.as_str().into(), axis: shape.len() - 1 };
-    let sound = TensorSpec { masked: Some(masked), ..TensorSpec::with_dims(name, role, options.dtype, shape) };
+    let masked = Masked::By { mask: mask.name.as_str().into(), axis: shape.len() - 1 };
+    let sound = TensorSpec { masked, ..TensorSpec::with_dims(name, role, options.dtype, shape) };
     vec![sound, mask]
 }
 

@@ -1,9 +1,9 @@
 use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::schema::{Affine, Dim, Rows, Schema, Shape, TensorSpec};
+use crate::schema::{Affine, Dim, Masked, Rows, Schema, Shape, TensorSpec};
 use crate::transform::{
-    INDEX_TYPES, Operation, UNMASKED, check_entries, expect, expect_type, has_padding, pixel_order, relaid,
+    INDEX_TYPES, Operation, UNMASKED, expect, expect_type, has_padding, other_mask, pixel_order, relaid, relaid_mask,
 };
 
 use super::super::place::Place;
@@ -127,10 +127,6 @@ impl Prepared {
             }
             Kind::Dense { columns, indices, index_type, mask } => {
                 let [rows, entries] = from.shape[..] else { unreachable!("prepared for one dimension a sample") };
-                for beside in [Some(*indices), *mask].into_iter().flatten() {
-                    let found = host[beside].shape.get(1).copied().unwrap_or(1);
-                    check_entries(entries, found, &self.spec.name)?;
-                }
                 let work = Work::Dense(DenseWork {
                     values: input,
                     indices: host[*indices].offset,
@@ -215,6 +211,7 @@ impl Joined<'_> {
             (Operation::Layout { order, from, .. }, What::Numbers(_)) => {
                 self.set_order(*from)?;
                 if let What::Numbers(Numbers { orders: Some((_, now)), .. }) = &mut self.what {
+                    self.spec.masked = relaid_mask(&self.spec.masked, *now, *order);
                     self.spec.shape = relaid(&self.spec.shape, *now, *order);
                     *now = *order;
                 }
@@ -252,9 +249,15 @@ impl Joined<'_> {
                 if mask.is_none() && has_padding(self.input, self.schema) {
                     return Err(fault(self.input, UNMASKED));
                 }
+                let columns_of = &self.schema.tensors()[self.schema.index_of(indices)?];
+                if other_mask(columns_of, mask.as_deref(), self.schema.tensors()).is_some() {
+                    let message = format!("{ON_HOST}, where {indices:?} has a mask of its own");
+                    return Err(fault(self.input, message));
+                }
                 let indices = self.beside(indices, &INDEX_TYPES, shape)?;
                 let mask = mask.as_ref().map(|mask| self.beside(mask, &[DType::U8], shape)).transpose()?;
                 let index_type = self.schema.tensors()[indices].dtype;
+                self.spec.masked = Masked::Never;
                 self.spec.shape = vec![Dim::Fixed(*columns)];
                 self.what = What::Made(Kind::Dense { columns: *columns, indices, index_type, mask });
                 self.cast(*dtype)?;

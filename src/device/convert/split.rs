@@ -32,7 +32,7 @@ pub(crate) fn split(list: Transforms, source: &Schema) -> Result<(Transforms, Ve
         } else {
             let specs = schemas[at].tensors();
             let mask = schemas[at].index_of(tensor).ok().and_then(|index| specs[index].mask(specs.iter()));
-            let mask = mask.map(|(masked, _)| masked.by.to_string());
+            let mask = mask.map(|mask| mask.name.to_owned());
             touched.extend(operation.beside().chain([tensor]).map(str::to_owned).chain(mask));
         }
         named.extend(operation.beside().chain([tensor]).map(str::to_owned));

@@ -449,6 +449,10 @@ impl RecordReader for AudioFiles {
         self.files.label(sample)
     }
 
+    fn label_tensor(&self) -> Option<usize> {
+        Some(2).filter(|tensor| *tensor < self.tensors().len())
+    }
+
     fn fingerprint(&self) -> Fingerprint {
         self.files.fingerprint()
     }

@@ -15,7 +15,7 @@ use super::number::{whole, write_number};
 use super::text::text_of;
 use crate::read::Missing;
 use crate::read::container::Value;
-use crate::read::csv::{FieldElement, is_decimal, unfit_index, with_element};
+use crate::read::csv::{FieldElement, holds_integer, is_decimal, unfit_index, with_element};
 
 /// Most distinct names of one field.
 const MAX_NAMES: usize = 1 << 16;
@@ -217,7 +217,7 @@ pub(super) struct Wanted {
 }
 
 impl Wanted {
-    /// The element type, if it can hold the numbers from 0 to this one, or this number below 0.
+    /// The element type, if it can hold the numbers from 0 to this one.
     fn dtype(&self, number: i64) -> Result<DType> {
         let dtype = self.dtype.unwrap_or(DType::I64);
         match unfit_index(dtype, number) {
@@ -286,7 +286,7 @@ impl Decode for ClassCodec {
         let mut tensor = row.tensor(0);
         let Some(width) = self.one_hot else {
             // Without names, there may be more than in the records that were looked at.
-            if let Some(index) = unfit_index(tensor.dtype(), index) {
+            if unfit_index(tensor.dtype(), index).is_some() {
                 return Err(Error::new(
                     ErrorKind::Data,
                     format!("class index {index} does not fit {}", tensor.dtype()),
@@ -331,8 +331,11 @@ pub(super) fn categories(
     let mut names = names.into_iter();
     let codes = (0..fields).map(|nth| found(listed.map(|listed| listed[nth].clone()), names.next(), true));
     let codes = codes.collect::<Result<Vec<_>>>()?;
-    let largest = codes.iter().map(|codes| codes.names.len() as i64 - 1).chain(missing).max().unwrap_or(0);
-    let dtype = wanted.dtype(largest.max(0)).and_then(|_| wanted.dtype(missing.unwrap_or(0)))?;
+    let largest = codes.iter().map(|codes| codes.names.len() as i64 - 1).max().unwrap_or(0);
+    let dtype = wanted.dtype(largest.max(0))?;
+    if let Some(code) = missing.filter(|code| !holds_integer(dtype, *code)) {
+        return Err(Error::new(ErrorKind::Config, format!("{code} does not fit {dtype}")));
+    }
     let mut spec = TensorSpec::new(name, role, dtype, &[fields]);
     spec.categories = Some(codes.iter().map(|codes| codes.names.to_vec()).collect());
     Ok(Made { codec: Box::new(CategoryCodec { codes, missing }), tensors: vec![spec] })

@@ -14,7 +14,7 @@ use super::format::Format;
 use super::inference::Inference;
 use super::kind::Kind;
 use super::options::{CsvOptions, Longer, Missing};
-use super::value::{Missings, advice, holds, shown, unfit_index};
+use super::value::{Missings, advice, holds, holds_integer, shown, unfit_index};
 use super::wanted::Wanted;
 
 /// Most elements of a one-hot label whose classes are counted in the data.
@@ -203,8 +203,9 @@ impl Plan {
                 };
                 let tables = columns.iter().enumerate().map(|column| table(column).map(Classes::of_category));
                 let tables = tables.collect::<Result<Vec<_>>>()?;
-                let codes = tables.iter().map(|table| i64::from(table.count) - 1).chain(*missing);
-                if let Some(code) = codes.into_iter().find_map(|code| unfit_index(dtype, code)) {
+                let codes = tables.iter().filter_map(|table| unfit_index(dtype, i64::from(table.count) - 1));
+                let missing_code = missing.filter(|code| !holds_integer(dtype, *code));
+                if let Some(code) = codes.chain(missing_code).next() {
                     return config(format!("code {code} does not fit {dtype}"));
                 }
                 categories = Some(tables.iter().map(|table| table.names.clone()).collect());

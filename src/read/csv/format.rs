@@ -404,8 +404,8 @@ impl<'a> HeaderRule<'a> {
                 None => (true, "a single record without a number".to_owned()),
             };
         }
-        // What has no letter, such as "?", rather stands for a missing number.
-        let is_word = |field: &[u8]| String::from_utf8_lossy(field).chars().any(char::is_alphabetic);
+        // What has no letter and no digit, such as "?", rather stands for a missing number.
+        let is_word = |field: &[u8]| String::from_utf8_lossy(field).chars().any(char::is_alphanumeric);
         let tells = self.first.iter().zip(&self.columns).position(|(field, column)| {
             let is_text = matches!(self.missings.value(field), Value::Text) && !is_number(field) && is_word(field);
             column.numbers && !column.texts && is_text

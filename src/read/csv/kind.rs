@@ -76,7 +76,7 @@ impl Kind {
             Value::Integer(number) => self.extend(number),
             Value::Float(_) => {
                 self.fractions = true;
-                match whole(field) {
+                match whole(field.trim_ascii()).filter(|_| !self.parts) {
                     Some(number) => self.extend(number),
                     None => self.parts = true,
                 }

@@ -77,7 +77,9 @@ pub use stream::{CsvDecoder, CsvStream};
 pub use summary::CsvSummary;
 pub(crate) use summary::Figures;
 pub(crate) use text::Text;
-pub(crate) use value::{BeforeHalf, FieldElement, FieldNumber, Missings, is_decimal, unfit_index, with_element};
+pub(crate) use value::{
+    BeforeHalf, FieldElement, FieldNumber, Missings, holds_integer, is_decimal, unfit_index, with_element,
+};
 
 /// Random access to the records of a CSV file.
 ///

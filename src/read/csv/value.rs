@@ -111,7 +111,9 @@ pub(crate) fn is_decimal(text: &[u8]) -> bool {
 
 /// The integer that a number without surrounding blanks is, however it is written: 3, 3.0 or 3e0.
 pub(super) fn whole(field: &[u8]) -> Option<i64> {
-    i64::exact(field).or_else(|| {
+    let digits =
+        field.iter().rposition(|byte| *byte != b'0').filter(|last| field[*last] == b'.').unwrap_or(field.len());
+    i64::exact(&field[..digits]).or_else(|| {
         let near = f64::exact(field).filter(|near| near.is_finite())? as i64;
         compare_decimals(field, near.to_string().as_bytes()).is_eq().then_some(near)
     })
@@ -414,11 +416,11 @@ pub(crate) fn holds(dtype: DType, value: f64) -> bool {
 }
 
 /// Whether a tensor of this type can hold an integer, such as a class.
-fn holds_integer(dtype: DType, number: i64) -> bool {
+pub(crate) fn holds_integer(dtype: DType, number: i64) -> bool {
     with_element!(dtype, T => <T as FieldElement>::from_i64(number).is_some())
 }
 
-/// An index from 0 to `last`, or the number `last` below 0, that a tensor of this type can't hold, if there is one.
+/// An index from 0 to `last` that a tensor of this type can't hold, if there is one.
 pub(crate) fn unfit_index(dtype: DType, last: i64) -> Option<i64> {
     // A floating-point type with n significant bits holds 2^n, but not the integer after it.
     let most = match dtype {

@@ -36,16 +36,21 @@ impl Pairs {
     ///
     /// [`ErrorKind::Data`] for a sequence without a partner, unless it may be dropped.
     fn of(features: &Source, labels: &Source, unpaired: Unpaired) -> Result<Self> {
-        let numbered = |source: &Source| -> Option<HashMap<Vec<u8>, u64>> {
-            let numbers: HashMap<_, _> = (0..source.len()).map(|nth| (source.stem(nth), nth)).collect();
-            (numbers.len() as u64 == source.len()).then_some(numbers)
+        let numbered = |source: &Source| -> HashMap<Vec<u8>, u64> {
+            (0..source.len()).map(|nth| (source.stem(nth), nth)).collect()
         };
-        let numbers = numbered(features).zip(numbered(labels));
-        let Some((of_features, of_labels)) =
-            numbers.filter(|(features, labels)| features.keys().any(|name| labels.contains_key(name)))
-        else {
+        let (of_features, of_labels) = (numbered(features), numbered(labels));
+        let Some(common) = of_features.keys().find(|name| of_labels.contains_key(*name)) else {
             return Self::by_position(features.len(), labels.len(), unpaired);
         };
+        if of_features.len() as u64 != features.len() || of_labels.len() as u64 != labels.len() {
+            let message = format!(
+                "features and labels have names in common, such as {:?}, but several sequences have one name; a file is \
+                 named without its endings",
+                String::from_utf8_lossy(common)
+            );
+            return Err(Error::new(ErrorKind::Data, message));
+        }
         let first_alone = |from: &Source, others: &HashMap<Vec<u8>, u64>| {
             (0..from.len()).find(|nth| !others.contains_key(&from.stem(*nth))).map(|nth| from.name(nth))
         };

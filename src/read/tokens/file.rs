@@ -114,8 +114,8 @@ fn llm_c_tokens(input: &Input) -> Result<Option<Stored>> {
     let end = LLM_C_HEADER + tokens * kind.bytes() as u64;
     if input.len() != end {
         let message = format!(
-            "the header of llm.c says {tokens} tokens, and the file then has {end} bytes, not {}; set header_bytes to {LLM_C_HEADER} \
-             to read them as they are",
+            "the header of llm.c says {tokens} tokens, and the file then has {end} bytes, not {}; to read all as it is, \
+             set `header_bytes` to {LLM_C_HEADER}, and `stored`",
             input.len()
         );
         return Err(Error::new(ErrorKind::Data, message));

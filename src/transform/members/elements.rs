@@ -3,7 +3,7 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::memory::Scope;
-use crate::schema::{Masked, Rows, TensorSpec};
+use crate::schema::{MaskOf, Rows, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 use crate::view::TensorView;
 
@@ -86,8 +86,8 @@ pub(super) struct Mask {
 impl Mask {
     /// The mask of a tensor.
     pub(super) fn of(spec: &TensorSpec, tensors: &Tensors) -> Option<Self> {
-        let (Masked { by, axis }, rank) = spec.mask(tensors.specs())?;
-        Some(Self { name: by.as_ref().to_owned(), axis, rank })
+        let MaskOf { name, axis, rank } = spec.mask(tensors.specs())?;
+        Some(Self { name: name.to_owned(), axis, rank })
     }
 
     pub(super) fn name(&self) -> &str {

@@ -36,12 +36,12 @@ pub use constructors::{
     pad_to_multiple, quantile, remove, scale,
 };
 use dense::Dense;
-pub(crate) use dense::{INDEX_TYPES, UNMASKED, check_entries, expect, expect_type};
+pub(crate) use dense::{INDEX_TYPES, UNMASKED, expect, expect_type, other_mask};
 use elements::{InPlace, Mask};
 pub use log_mel::{LogBase, LogMel, MelScale};
 use mix::{How, Mix, chosen};
 use pixels::{Flip, Layout};
-pub(crate) use pixels::{MAX_CHANNELS, pixel_order, relaid};
+pub(crate) use pixels::{MAX_CHANNELS, pixel_order, relaid, relaid_mask};
 use random::{Random, Randomly};
 use values::{Bins, Cast, Clip, Log1p, Normalise, OneHot, Quantile};
 

@@ -52,6 +52,19 @@ pub(crate) fn relaid(shape: &[Dim], from: PixelOrder, to: PixelOrder) -> Vec<Dim
     }
 }
 
+/// The mask of such an image in another order.
+pub(crate) fn relaid_mask(masked: &Masked, from: PixelOrder, order: PixelOrder) -> Masked {
+    match (masked, from, order) {
+        (Masked::By { mask, axis }, PixelOrder::Nhwc, PixelOrder::Nchw) => {
+            Masked::By { mask: mask.clone(), axis: (axis + 1) % 3 }
+        }
+        (Masked::By { mask, axis }, PixelOrder::Nchw, PixelOrder::Nhwc) => {
+            Masked::By { mask: mask.clone(), axis: (axis + 2) % 3 }
+        }
+        _ => masked.clone(),
+    }
+}
+
 /// Another order of dimensions.
 pub(super) struct Layout {
     spec: TensorSpec,
@@ -70,12 +83,7 @@ impl Layout {
         let spec = tensors.get(tensor)?;
         let (from, channels) = pixel_order(spec, from)?;
         let shape = relaid(&spec.shape, from, order);
-        let moved = |axis: usize| match from {
-            PixelOrder::Nhwc => (axis + 1) % 3,
-            PixelOrder::Nchw => (axis + 2) % 3,
-        };
-        let masked = spec.masked.clone().map(|masked| Masked { axis: moved(masked.axis), ..masked });
-        let spec = TensorSpec { shape, affine: None, masked, ..spec.clone() };
+        let spec = TensorSpec { shape, affine: None, masked: relaid_mask(&spec.masked, from, order), ..spec.clone() };
         Ok((from != order).then_some(Self { spec, from, channels }))
     }
 

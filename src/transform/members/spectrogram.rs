@@ -90,15 +90,17 @@ impl Spectrogram {
         let name = options.into.as_ref().unwrap_or(&options.tensor);
         let mut shape = sound.shape[..sound.shape.len() - 1].to_vec();
         shape.extend([Dim::Fixed(options.mels), Dim::Fixed(frames)]);
-        let of_samples = format!("{}_mask", options.tensor);
-        let is_mask = |spec: &&TensorSpec| spec.name == of_samples && spec.shape == [Dim::Fixed(samples)];
-        let mask = tensors.specs().find(is_mask).map(|mask| {
+        let of_samples =
+            sound.mask(tensors.specs()).filter(|mask| mask.rank == 1 && mask.axis + 1 == sound.shape.len());
+        let of_samples = of_samples.map(|mask| tensors.get(mask.name)).transpose()?;
+        let mask = of_samples.map(|mask| {
             let of_frames =
                 TensorSpec::with_dims(format!("{name}_mask"), Role::Mask, mask.dtype, vec![Dim::Fixed(frames)]);
-            (of_samples.clone(), of_frames)
+            (mask.name.clone(), of_frames)
         });
         let axis = shape.len() - 1;
-        let masked = mask.as_ref().map(|(_, mask)| Masked { by: mask.name.as_str().into(), axis });
+        let masked =
+            mask.as_ref().map_or(Masked::Never, |(_, mask)| Masked::By { mask: mask.name.as_str().into(), axis });
         let spec = TensorSpec { name: name.clone(), shape, affine: None, masked, ..sound.clone() };
         let len = options.window.unwrap_or(options.n_fft);
         let before = (options.n_fft - len) / 2;
