@@ -237,10 +237,10 @@ class Loader:
     def filter_by(self, fields: str | Sequence[str], fn: Callable[[dict[str, Any]], object]) -> Loader:
         """Keeps only samples for which ``fn(row)`` is true, if the conditions of ``filter`` can't express this.
 
-        ``row`` is a dict of these fields of the record: numbers, texts, or ``None`` for a missing value. In CSV and
-        JSON files, numbers are texts, too, as the file has them. The function is called once for each record, when the
-        loader is opened; if it raises an exception, opening fails. If there are several functions, all must return
-        true. Returns the loader itself. Call it before the loader is first used::
+        ``row`` is a dict of these fields of the record: numbers, truth values, texts, or ``None`` for a missing value,
+        each with its type there. In CSV and JSON files, numbers are texts, too, as the file has them. The function is
+        called once for each record, when the loader is opened; if it raises an exception, opening fails. If there are
+        several functions, all must return true. Returns the loader itself. Call it before the loader is first used::
 
             ringfeed.open("rows.csv").filter_by(["x", "y"], lambda row: float(row["x"]) < float(row["y"]))
         """

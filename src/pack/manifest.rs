@@ -20,9 +20,9 @@ use super::journal::Shard;
 pub enum PackInto {
     /// Tar archives: each record is a sample, whose members are named after the record's number. Bytes are members of
     /// their own, with the extension of their content; a class index is `cls`; arrays of numbers (as in NPY, Parquet or
-    /// TFRecord files) are `.npy`; all other values are in one `json`, and so are all lists of JSON Lines. A field has
-    /// the same form in all samples: arrays that have missing values in the first 1000 records, or are lists of lists of
-    /// different lengths, are in `json`, too.
+    /// TFRecord files) are `.npy`; all other values are in one `json`, and so are all lists of JSON Lines. A field
+    /// has the same form in all samples: arrays that have missing values in the first 1000 records, or are lists of
+    /// lists of different lengths, are in `json`, too.
     Tar,
     /// Parquet files, compressed by Snappy: each field is a column. Needs the feature `parquet`.
     Parquet,

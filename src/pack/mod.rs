@@ -81,8 +81,8 @@ pub struct PackProgress {
     pub bytes: u64,
 }
 
-/// Version of manifests, journals and shards. The first version had neither the source's options nor the pack's own, and
-/// the second one lost texts such as `NA`.
+/// Version of manifests, journals and shards. The first version had neither the source's options nor the pack's own,
+/// and the second one lost texts such as `NA`.
 const VERSION: u32 = 3;
 
 /// Bytes of records that a thread reads before it takes the next ones, estimated from the first record.
@@ -149,8 +149,8 @@ impl Pack {
         self
     }
 
-    /// Starts over in a folder that holds an earlier pack, finished or not: the shards that its manifest or journal lists
-    /// are removed first, and nothing else. By default only the same pack can resume there.
+    /// Starts over in a folder that holds an earlier pack, finished or not: the shards that its manifest or journal
+    /// lists are removed first, and nothing else. By default only the same pack can resume there.
     #[must_use]
     pub fn restart(mut self) -> Self {
         self.restart = true;
