@@ -78,10 +78,29 @@ pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     Ok(())
 }
 
+/// As [`write_whole`]. When this returns, the file also survives a power cut, if the system supports this.
+pub(crate) fn write_lasting(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
+    check_file_limit(parts.iter().map(|part| part.len() as u64).sum())?;
+    let mut file = unfinished(path)?;
+    parts.iter().try_for_each(|part| file.write_all(part))?;
+    file.as_file().sync_all()?;
+    file.persist(path)?;
+    sync_folder_of(path);
+    Ok(())
+}
+
+/// Makes the names in a file's folder survive a power cut, if the system supports this.
+pub(crate) fn sync_folder_of(path: &Path) {
+    let _ = File::open(folder_of(path)).and_then(|folder| folder.sync_all());
+}
+
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
 /// A temporary file in the folder of `path`, which gets this name once it is complete. It has the permissions of a new
 /// file.
 pub(crate) fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     builder.prefix(".ringfeed-");
     #[cfg(unix)]
@@ -91,7 +110,7 @@ pub(crate) fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     // The name of the temporary file would not help anybody.
-    builder.tempfile_in(folder).map_err(|error| io::Error::from(error.kind()))
+    builder.tempfile_in(folder_of(path)).map_err(|error| io::Error::from(error.kind()))
 }
 
 /// A path in JSON, which can only hold Unicode text.

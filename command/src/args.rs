@@ -255,14 +255,15 @@ Examples:
   ringfeed pack corpus/ shards/ --config source.toml
 
 Tar archives have the layout of WebDataset: files with the extension of their content, a class as its index \
-(cls), arrays (npy), and everything else in one json. The records keep their order. The bytes of every shard depend only on the data \
+(cls), arrays (npy), and everything else in one json, also lists of JSON Lines. The records keep their order. The bytes of every shard depend only on the data \
 and the options.
 
 If a run was stopped or killed, give the same command again to resume it. Finished shards are kept, and a shard only appears when it \
 is complete. At the end, manifest.json lists the shards with records, bytes and CRC-32, the fields, and the names of the classes.
 
 Exit status: 0 if everything was packed, 1 for errors (including the first bad record, unless --skip-bad), 130 after Ctrl-C. With --json, \
-standard output holds {path, out, manifest, ok, seconds}.";
+standard output holds {path, out, manifest, bad: [{kind, path, record, line, member, column, byte, message}], ok, seconds}; bad lists the \
+first 100 records that this run left out.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = PACK_EXAMPLES, allow_negative_numbers = true)]
@@ -283,18 +284,20 @@ pub(crate) struct PackArgs {
     /// Leave these fields out; without this option, a field that can't be packed is an error
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',', conflicts_with = "fields")]
     pub(crate) skip_fields: Vec<String>,
-    /// Columns of a CSV file to keep as text, even if they hold numbers
+    /// Columns of a CSV file to keep as text, even if they hold numbers. Texts such as NA are then packed as they are
     #[arg(long, value_name = "NAME,NAME", value_delimiter = ',')]
     pub(crate) text: Vec<String>,
-    /// Leave out records that can't be read, and count them. Images are packed without decoding them: use `verify` to
-    /// find bad ones
+    /// Leave out records that can't be read, count them, and list the first ones. A record that can be read, but not be
+    /// held by the shards, is an error in any case. Images are packed without decoding them: use `verify` to find bad
+    /// ones
     #[arg(long)]
     pub(crate) skip_bad: bool,
-    /// Remove the shards that were packed into OUT before, finished or not, and start over
+    /// Remove the shards that were packed into OUT before, finished or not, and start over. Other files there whose names
+    /// are those of shards are an error
     #[arg(long)]
     pub(crate) restart: bool,
     /// Settings file (.toml or .json) with one source, which gives the format and options of PATH, and nothing else.
-    /// Its option `missing_tokens` lists the texts that mean a missing value in CSV (NA, None and so on)
+    /// Its option `missing_tokens` lists the texts that mean a missing number in CSV (NA, None and so on)
     #[arg(long, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
     /// Number of threads that read and encode [default: one per core]
@@ -393,7 +396,7 @@ Examples:
 With --config, the settings of the file are used unless a flag changes them. If the file names one source, PATH replaces its path. \
 If it names several, also as a mix, PATH is the folder of those that are not in the folder of the settings file. If it names none, \
 PATH is read as without --config. PATH can be left out if the file names a source. Without a source and without fields in a settings \
-file, missing values of CSV files become NaN and images are resized to 224 x 224. A folder of IDX files means the largest one and \
+file, missing values of CSV files become NaN (though not in what --write-settings writes) and images are resized to 224 x 224. A folder of IDX files means the largest one and \
 its labels. Files with \
 `access = \"map\"` are mapped: do not change or truncate them while this runs, because that could end the command by a signal.";
 

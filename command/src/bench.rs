@@ -106,7 +106,7 @@ const IMAGE_SIZE: u32 = 224;
 
 /// Reads the data set epoch by epoch.
 pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names: &Names) -> Result<Measurement> {
-    let config = settings(args, formats)?;
+    let (config, is_detected) = settings(args, formats)?;
     check_written(args, &config, names)?;
     let trace = args.trace.as_ref().map(Trace::to_file).transpose()?;
     let step = Duration::from_secs_f64(args.step_ms / 1e3);
@@ -184,7 +184,18 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
     }
     let trace = trace.map(|trace| trace.finish().map(|()| trace.counts())).transpose()?;
     if let Some(file) = &args.write_settings {
-        config.tuned(&stats).save(file)?;
+        let mut config = config.tuned(&stats);
+        if is_detected {
+            set_missing(&mut config.sources, Missing::Error);
+            let has_images = config.sources.iter_mut().any(|source| change_images(source, |image| image));
+            if has_images && args.size.is_none() {
+                let file = file.display();
+                let message =
+                    format!("{file} has images of {IMAGE_SIZE} x {IMAGE_SIZE} pixels; choose others by --size");
+                crate::output::complain(&message);
+            }
+        }
+        config.save(file)?;
     }
     let headspace = match args.headspace {
         false => None,
@@ -259,14 +270,22 @@ fn check_written(args: &BenchArgs, config: &LoaderConfig, names: &Names) -> Resu
     written::check_apart(flags.iter().filter_map(|(file, _)| file.as_deref()).chain(own_trace))
 }
 
-/// What the config file says, then what the flags say.
-fn settings(args: &BenchArgs, formats: &Formats) -> Result<LoaderConfig> {
+/// What the config file says, then what the flags say; and whether the sources are what lies at PATH, with changes so
+/// that as much as possible can be measured.
+fn settings(args: &BenchArgs, formats: &Formats) -> Result<(LoaderConfig, bool)> {
     let config = match &args.config {
         Some(file) => LoaderConfig::load_with(file, formats)?,
         None => LoaderConfig::default(),
     };
     let has_fields = has_fields(&config);
-    let plain = |path: &Path| told(path, args).map_or_else(|| detected(path, formats), |source| Ok(vec![source]));
+    let mut is_detected = false;
+    let plain = |path: &Path| match told(path, args) {
+        Some(source) => Ok(vec![source]),
+        None => {
+            is_detected = true;
+            detected(path, formats)
+        }
+    };
     let mut config = at_path(config, args.path.as_deref(), formats, plain)?;
     let mut takes_dtype = false;
     for source in &mut config.sources {
@@ -284,7 +303,7 @@ fn settings(args: &BenchArgs, formats: &Formats) -> Result<LoaderConfig> {
     if args.skip_bad && config.bad_records == BadRecords::Fail {
         config.bad_records = BadRecords::Skip(BadLimits::default());
     }
-    Ok(config)
+    Ok((config, is_detected))
 }
 
 /// Whether the settings say what tensors there are.
@@ -343,17 +362,24 @@ fn told(path: &Path, args: &BenchArgs) -> Option<SourceConfig> {
 /// Sources of what lies at `path`, so that as much as possible can be measured without saying more.
 fn detected(path: &Path, formats: &Formats) -> Result<Vec<SourceConfig>> {
     let mut sources = LoaderConfig::for_path_with(path, formats)?.sources;
+    set_missing(&mut sources, Missing::Nan);
     for source in &mut sources {
-        if let Some(options) = source.options_mut::<Csv>() {
-            options.missing = Missing::Nan;
-        }
-        if let Some(options) = source.options_mut::<CsvSequences>() {
-            options.csv.missing = Missing::Nan;
-        }
         name_usual_fields(source)?;
         change_images(source, |image| image.size(IMAGE_SIZE, IMAGE_SIZE));
     }
     Ok(sources)
+}
+
+/// What missing numbers of CSV files become.
+fn set_missing(sources: &mut [SourceConfig], missing: Missing) {
+    for source in sources {
+        if let Some(options) = source.options_mut::<Csv>() {
+            options.missing = missing;
+        }
+        if let Some(options) = source.options_mut::<CsvSequences>() {
+            options.csv.missing = missing;
+        }
+    }
 }
 
 /// Several sources have paths of their own; those that are not there are looked for in `folder` by their names.

@@ -15,7 +15,11 @@ use crate::ending::Ending;
 use crate::output::{Report, lossy};
 use crate::progress::style;
 use crate::table::{count, duration, one_line, things};
-use crate::verify::INTERRUPTED;
+use crate::verify::{INTERRUPTED, all_parts};
+
+/// Number of records that were left out and are named in JSON, and in text.
+const NAMED: usize = 100;
+const LISTED: usize = 10;
 
 /// What was packed, or how far it came.
 #[derive(Serialize)]
@@ -24,6 +28,9 @@ pub(crate) struct Packed {
     out: String,
     /// Absent where it was stopped.
     manifest: Option<Manifest>,
+    /// The first records that were left out.
+    #[serde(serialize_with = "all_parts")]
+    bad: Vec<Error>,
     ok: bool,
     seconds: f64,
 }
@@ -62,7 +69,8 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Resul
     }
     let bar = bar();
     let watch = Once::new();
-    let packed = pack.run_with(&args.out, |progress: PackProgress| {
+    let mut bad = Vec::new();
+    let show = |progress: PackProgress| {
         // A second signal ends the process as ever.
         watch.call_once(|| {
             ending.be_patient();
@@ -72,6 +80,11 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Resul
         bar.set_position(progress.records);
         bar.set_message(format!(", {}", things(progress.shards, "shard")));
         if ending.is_told() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let packed = pack.run_naming(&args.out, show, |error| {
+        if bad.len() < NAMED {
+            bad.push(error);
+        }
     });
     bar.finish_and_clear();
     let manifest = match packed {
@@ -80,7 +93,7 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Resul
         Err(error) => return Err(error),
     };
     let (path, out, ok) = (lossy(&args.path), lossy(&args.out), manifest.is_some());
-    Ok(Packed { path, out, manifest, ok, seconds: begin.elapsed().as_secs_f64() })
+    Ok(Packed { path, out, manifest, bad, ok, seconds: begin.elapsed().as_secs_f64() })
 }
 
 /// All records are packed, with all their fields or those that `--fields` names: settings that say otherwise are not
@@ -136,7 +149,10 @@ impl Report for Packed {
             duration(self.seconds)
         );
         if *skipped > 0 {
-            text += &format!("  {} left out, which verify names\n", things(*skipped, "bad record"));
+            text += &format!("  {} left out\n", things(*skipped, "bad record"));
+        }
+        for error in self.bad.iter().take(LISTED) {
+            text += &format!("  {}\n", one_line(&error.to_string()));
         }
         text
     }

@@ -41,7 +41,7 @@ pub(crate) struct Verification {
     seconds: f64,
 }
 
-fn all_parts<S: Serializer>(errors: &[Error], serializer: S) -> Result<S::Ok, S::Error> {
+pub(crate) fn all_parts<S: Serializer>(errors: &[Error], serializer: S) -> Result<S::Ok, S::Error> {
     serializer.collect_seq(errors.iter().map(ErrorParts::of))
 }
 

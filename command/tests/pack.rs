@@ -51,6 +51,20 @@ fn a_table_is_packed_with_a_manifest() {
 }
 
 #[test]
+fn records_that_are_left_out_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let path = at("lines.jsonl");
+    std::fs::write(&path, "{\"a\": 1}\n{\"a\": }\n{\"a\": 3}\n").unwrap();
+    let report = object(&["pack", &path, &at("1"), "--skip-bad", "--json"], 0);
+    let [bad] = report["bad"].as_array().unwrap().as_slice() else { panic!("{report}") };
+    assert_eq!((&bad["kind"], &bad["record"], &bad["line"]), (&json!("data"), &json!(1), &json!(2)));
+    assert!(bad["path"] == json!(path) && bad["message"].is_string(), "{bad}");
+    let shown = String::from_utf8(run(&["pack", &path, &at("2"), "--skip-bad"]).stdout).unwrap();
+    assert!(shown.contains("1 bad record left out") && shown.contains("lines.jsonl:2: record 1"), "{shown}");
+}
+
+#[test]
 fn settings_say_the_format_of_what_is_packed() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

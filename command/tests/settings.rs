@@ -184,6 +184,17 @@ fn written_settings_can_be_loaded() {
     }
     assert!(std::fs::read_to_string(&written).unwrap().contains("class") && classes.exists());
 
+    for (more, is_said) in [(&[][..], true), (&["--size", "8"], false)] {
+        let output = run(&[&["bench", &photo, "--write-settings", &written], more].concat());
+        assert_eq!(String::from_utf8_lossy(&output.stderr).contains("images of 224 x 224"), is_said, "{output:?}");
+    }
+    let gaps = scratch.write("gaps.csv", "x,y\n1,0.5\n,1\n");
+    bench(&[&gaps, "--write-settings", &written]);
+    let text = std::fs::read_to_string(&written).unwrap();
+    assert!(LoaderConfig::load(&written).is_ok() && !text.contains("nan"), "{text}");
+    let error = object(&["bench", "--config", &written, "--json"], 1);
+    assert!(error["error"]["message"].as_str().unwrap().contains("missing"), "{error}");
+
     scratch.write("data.csv", "x,y\n1,0\n2,1\n");
     let fit = "prepared = \"prepared.json\"\n[source]\npath = \"data.csv\"\n[fields]\ny = \"i64\"\n[prepare.columns]\nx = \"number\"\n";
     let fit = scratch.write("fit.toml", fit);

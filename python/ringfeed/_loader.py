@@ -73,6 +73,8 @@ def _plain(value: object) -> object:
         return os.fspath(value)
     if isinstance(value, Mapping):
         return dict(value)
+    if getattr(value, "ndim", 0) and hasattr(value, "tolist"):  # One of a single element would be a number, too.
+        return value.tolist()
     try:
         return operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -115,8 +117,9 @@ class Loader:
     Each ``for batch in loader`` runs one epoch; the next loop runs the next epoch. The loader opens nothing until it is
     first used, so you may create it before a process forks.
 
-    ``shard``: ``"auto"`` takes this process's shard from its launcher (torchrun, MPI, SLURM). Inside a worker of
-    PyTorch's ``DataLoader``, it takes that worker's part of the shard. Or give ``(index, count)``.
+    ``shard``: ``"auto"``, here or in ``config``, takes this process's shard from its launcher (torchrun, MPI, SLURM).
+    Inside a worker of PyTorch's ``DataLoader``, it takes that worker's part of the shard; see :meth:`set_epoch`. Or
+    give ``(index, count)``.
     ``hold``: how many batches you may keep without a copy, in addition to the current one. ``on_hold``: what to do with
     more batches: ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises
     :class:`ExhaustedError`.
@@ -199,7 +202,8 @@ class Loader:
             self._settings.get("fields") or self._settings.get("prepared")
         ):
             self._settings["fields"] = self._source.default_fields()
-        self._shard = shard
+        # The launcher's shard is that of the process that opens the loader.
+        self._shard = "auto" if shard is None and self._settings.get("shard") == "auto" else shard
         self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
         steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
         if isinstance(steps, str) or not isinstance(steps, Iterable):
@@ -210,7 +214,7 @@ class Loader:
         self._terms["convert"] = None if convert is None else _text(convert)
         self._yields = yields
         # Faults are reported here, not when the first batch is requested.
-        self._unopened = Engine(self._said(), **self._terms)
+        self._unopened = self._engine_of()
         self._unopened.check(yields)
 
     def map(
@@ -233,10 +237,10 @@ class Loader:
     def filter_by(self, fields: str | Sequence[str], fn: Callable[[dict[str, Any]], object]) -> Loader:
         """Keeps only samples for which ``fn(row)`` is true, if the conditions of ``filter`` can't express this.
 
-        ``row`` is a dict of these fields of the record: numbers, texts, or ``None`` for a missing value. In CSV and
-        JSON files, numbers are texts, too, as the file has them. The function is called once for each record, when the
-        loader is opened; if it raises an exception, opening fails. If there are several functions, all must return
-        true. Returns the loader itself. Call it before the loader is first used::
+        ``row`` is a dict of these fields of the record: numbers, truth values, texts, or ``None`` for a missing value,
+        each with its type there. In CSV and JSON files, numbers are texts, too, as the file has them. The function is
+        called once for each record, when the loader is opened; if it raises an exception, opening fails. If there are
+        several functions, all must return true. Returns the loader itself. Call it before the loader is first used::
 
             ringfeed.open("rows.csv").filter_by(["x", "y"], lambda row: float(row["x"]) < float(row["y"]))
         """
@@ -248,24 +252,34 @@ class Loader:
                 "the loader is open already: say what becomes of its tensors before anything is asked of it"
             )
         self._terms["transforms"] = [*self._terms["transforms"], step]
-        self._unopened = Engine(self._said(), **self._terms)
+        self._unopened = self._engine_of()
         return self
 
-    def _said(self, auto: bool = False) -> str:
-        shard = _shard_of(self._shard) if auto or self._shard != "auto" else None
-        return _text(self._settings if shard is None else {**self._settings, "shard": shard})
+    def _engine_of(self, is_opened: bool = False) -> Engine:
+        settings = self._settings
+        if self._shard is not None:
+            settings = {name: value for name, value in settings.items() if name != "shard"}
+            if is_opened or self._shard != "auto":
+                settings["shard"] = _shard_of(self._shard)
+        return Engine(_text(settings), **self._terms, like=self.__dict__.get("_unopened"))
 
     @property
     def _engine(self) -> Engine:
         # The shard is that of the process that uses the loader first.
         opened: Engine | None = self.__dict__.get("_opened")
         if opened is None:
-            engine = Engine(self._said(auto=True), **self._terms) if self._shard == "auto" else self._unopened
+            engine = self._engine_of(is_opened=True) if self._shard == "auto" else self._unopened
             if self._workspace is not None:
                 engine.share(self._workspace._engine)
             opened = self.__dict__.setdefault("_opened", engine)
             _open.add(opened)
         return opened
+
+    @property
+    def _asked(self) -> Engine:
+        """The engine that is open, or remembers what it is asked until then."""
+        opened: Engine | None = self.__dict__.get("_opened")
+        return self._unopened if opened is None else opened
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of the current epoch if it has not begun, otherwise of the next epoch."""
@@ -310,12 +324,17 @@ class Loader:
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Resumes after ``state``, perhaps with another number of workers, batches ahead or ranks. The next loop yields
-        the rest of its epoch, or the next epoch if nothing is left."""
-        self._engine.load_state(_text(state))
+        the rest of its epoch, or the next epoch if nothing is left. This does not open the loader: if it is not open,
+        an error in the state (such as another seed) is raised when it is first used."""
+        self._asked.load_state(_text(state))
 
     def set_epoch(self, epoch: int) -> None:
-        """Makes ``epoch`` the epoch of the next loop. Does nothing if it already is, so that a loaded state is kept."""
-        self._engine.set_epoch(epoch)
+        """Makes ``epoch`` the epoch of the next loop. Does nothing if it already is, so that a loaded state is kept.
+
+        This does not open the loader. Call it before each epoch if the worker processes of PyTorch's ``DataLoader`` use
+        the loader and end with the epoch (without ``persistent_workers``): each new worker begins where the loader in
+        the main process would, so without this call at the same epoch every time."""
+        self._asked.set_epoch(epoch)
 
     @property
     def epoch(self) -> int:
@@ -415,22 +434,26 @@ class Loader:
             terms |= {"iterable": self._source.iterable, "names": self._source.names}
         elif isinstance(self._source, Table):
             terms |= {"table": self._source.given}
-        state = None
+        state, epoch = self._asked.told()
         if "_opened" in self.__dict__:
             try:
-                state = self.state_dict()
+                state, epoch = self.state_dict(), None
             except EndedError:  # It is closed.
                 pass
-        return _restore, (type(self), self._settings, terms, state)
+        return _restore, (type(self), self._settings, terms, state, epoch)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._settings!r})"
 
 
-def _restore(loader: type[Loader], settings: Settings, terms: Mapping[str, Any], state: Settings | None) -> Loader:
+def _restore(
+    loader: type[Loader], settings: Settings, terms: Mapping[str, Any], state: Settings | None, epoch: int | None = None
+) -> Loader:
     made = loader(settings, **terms)
     if state is not None:
         made.load_state_dict(state)
+    if epoch is not None:
+        made.set_epoch(epoch)
     return made
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 import numbers
-from collections.abc import Iterator, Mapping, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
@@ -143,6 +144,8 @@ class Samples:
             raise ValueError("there is no first sample to look at: the iterator is empty")
         if not self.repeatable:
             self._left = [source]
+        # The iterator that gave the first sample, as long as somebody else has it.
+        self._seen: Callable[[], Any] = _weakly(source)
         named = self._named(self._first[0])
         self.names = list(named)
         arrays = {name: _numbers(value) for name, value in named.items()}
@@ -155,6 +158,11 @@ class Samples:
         """The samples from the first one on, each as a list in the order of the tensors."""
         if self.repeatable:
             source = iter(self.iterable() if callable(self.iterable) else self.iterable)
+            seen, self._seen = self._seen(), lambda: None
+            if seen is source:
+                self._seen = lambda: source
+                whose = "the function returns" if callable(self.iterable) else "the iterable gives"
+                raise RuntimeError(f"{whose} the same iterator each time, which gives its samples once: make a new one")
         else:
             try:
                 source = itertools.chain(self._first, self._left.pop())
@@ -167,6 +175,13 @@ class Samples:
         if not self.repeatable:
             raise TypeError("an iterator can't be sent elsewhere: give a function that makes it anew")
         return Samples, (self.iterable, self.names)
+
+
+def _weakly(iterator: Iterator[Any]) -> Callable[[], Any]:
+    try:
+        return weakref.ref(iterator)
+    except TypeError:
+        return lambda: iterator
 
 
 class _Ordered:

@@ -97,11 +97,11 @@ def call(
         made = item.fn(arrays)
     if item.name is not None:
         arrays = {item.name: made}
-    elif made is not None:
-        unknown = made.keys() - arrays.keys()
-        if unknown:
-            raise KeyError(f"there is no tensor {sorted(unknown)[0]!r} to be replaced among {sorted(arrays)}")
-        arrays |= made
+    else:
+        # The function may have added to its argument, too.
+        arrays |= {} if made is None else made
+        if unknown := arrays.keys() - sample.keys():
+            raise KeyError(f"there is no tensor {min(unknown)!r} to be replaced among {sorted(sample)}; map() adds one")
     for name, _, _ in wanted:
         if numpy.ma.is_masked(arrays[name]):
             raise ValueError(f"{name}: an array with masked numbers, and what stands behind the mask is none: fill it")

@@ -1,5 +1,6 @@
-//! Which threads of the loaders run the user's code, and how many are working.
+//! Which threads of the loaders run the user's code, for which loader, and how many are working.
 
+use std::cell::RefCell;
 use std::ffi::c_long;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::thread;
@@ -18,6 +19,46 @@ static CALLING: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
 /// Number of working threads: our own, beside those of a loader, and the user's threads that create a loader or use its
 /// iterator.
 pub(crate) static AT_WORK: AtomicUsize = AtomicUsize::new(0);
+
+/// Tells loaders apart.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Owner(u64);
+
+impl Default for Owner {
+    fn default() -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        Self(NEXT.fetch_add(1, Ordering::Relaxed))
+    }
+}
+
+impl Owner {
+    /// Whether this loader waits for the code that this thread runs.
+    pub(crate) fn is_awaiting(self) -> bool {
+        AWAITING.with_borrow(|owners| owners.contains(&self))
+    }
+}
+
+thread_local! {
+    /// The loaders that wait for what this thread runs, the innermost last.
+    static AWAITING: RefCell<Vec<Owner>> = const { RefCell::new(Vec::new()) };
+}
+
+/// While this exists, a loader waits for the Python code that this thread runs, so that this code can't wait for the
+/// loader.
+pub(crate) struct Awaited(());
+
+impl Awaited {
+    pub(crate) fn by(owner: Owner) -> Self {
+        AWAITING.with_borrow_mut(|owners| owners.push(owner));
+        Self(())
+    }
+}
+
+impl Drop for Awaited {
+    fn drop(&mut self) {
+        AWAITING.with_borrow_mut(Vec::pop);
+    }
+}
 
 /// Records that this thread runs the user's code.
 pub(crate) struct Calling {

@@ -1,7 +1,7 @@
 //! The part of a loader that is not Python: its settings, its iterator, and the calls to both.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -16,6 +16,7 @@ use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, Workspace};
 use serde::Serialize;
 
 use crate::batch::{Batch, Shared};
+use crate::calling::Awaited;
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
 use crate::hold::Hold;
@@ -36,11 +37,64 @@ pub(crate) struct Engine {
     place: Arc<Place>,
     /// The loader whose workspace makes this loader's batches.
     host: OnceLock<Py<Self>>,
+    /// Where it begins; shared by all engines of a loader, one of which is opened.
+    begin: Arc<Mutex<Begin>>,
+}
+
+/// What was asked of a loader that is not open.
+#[derive(Clone, Copy, Default, PartialEq)]
+struct Begin {
+    state: Option<State>,
+    /// The epoch that was set, after the state was loaded.
+    epoch: Option<u64>,
 }
 
 impl Engine {
-    /// The iterator, as soon as no other thread uses it. Opens it if necessary.
+    /// The iterator, as soon as no other thread uses it, at the place where it was told to begin. Opens it if
+    /// necessary.
     fn turn(&self, py: Python<'_>) -> PyResult<Turn> {
+        let mut turn = self.opened(py)?;
+        let begin = *self.begin();
+        if let Some(state) = begin.state {
+            turn = self.resume(py, turn, state)?;
+        }
+        if let Some(epoch) = begin.epoch {
+            turn = self.turn_to(py, turn, epoch)?;
+        }
+        // Only now: a state that is refused stays so until another one is loaded.
+        let mut now = self.begin();
+        if *now == begin {
+            *now = Begin::default();
+        }
+        drop(now);
+        Ok(turn)
+    }
+
+    fn begin(&self) -> MutexGuard<'_, Begin> {
+        self.begin.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Resumes after a state.
+    fn resume(&self, py: Python<'_>, turn: Turn, state: State) -> PyResult<Turn> {
+        let turn = turn.with(py, move |running| running.seek(&state))?.0;
+        // Before another thread takes batches for the loop that is over.
+        self.place.here().course.go_on(state.position > 0);
+        Ok(turn)
+    }
+
+    /// Makes `epoch` the epoch of the next loop.
+    fn turn_to(&self, py: Python<'_>, turn: Turn, epoch: u64) -> PyResult<Turn> {
+        let mut turn = self.leave_ended_epoch(py, turn)?;
+        let now = turn.running().map_err(|error| exception(py, &error))?.state;
+        let begun = self.place.here().course.begun;
+        if now.epoch.wrapping_add(u64::from(begun)) == epoch {
+            return Ok(turn);
+        }
+        self.resume(py, turn, State { epoch, position: 0, bad: 0, run: 0, ..now })
+    }
+
+    /// The iterator, as soon as no other thread uses it. Opens it if necessary.
+    fn opened(&self, py: Python<'_>) -> PyResult<Turn> {
         let _at_work = AtWork::begin();
         let mut turn = self.place.take(py)?;
         // Asked only now: whoever closed it may have had the iterator until then.
@@ -53,6 +107,7 @@ impl Engine {
         if turn.running.is_none() {
             let shared = self.host.get().map(|host| host.get().workspace(py)).transpose()?;
             let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
+            let _awaited = Awaited::by(self.place.owner);
             turn = patiently(py, move || {
                 turn.running = Some(Running::open(&loader, hold, target.as_ref(), shared)?);
                 Ok(turn)
@@ -142,6 +197,7 @@ impl Engine {
         if let Some(spare) = running.spare.take() {
             return Ok(Some(spare));
         }
+        let _awaited = Awaited::by(self.place.owner);
         loop {
             let answer = py.detach(|| {
                 let answered = caught(|| Ok(running.batches.ready_within(LOOK_UP).then(|| running.batches.next())));
@@ -210,9 +266,10 @@ pub(crate) fn json<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny
 
 #[pymethods]
 impl Engine {
-    /// Checks the settings, a JSON text, and looks up what they name. No thread is started here.
+    /// Checks the settings, a JSON text, and looks up what they name. No thread is started here. It begins where `like`
+    /// would, an earlier engine of the same loader.
     #[new]
-    #[pyo3(signature = (settings, *, hold, copies, mapping, transforms, source, device, convert))]
+    #[pyo3(signature = (settings, *, hold, copies, mapping, transforms, source, device, convert, like=None))]
     #[expect(clippy::too_many_arguments, reason = "named ones, which the package's own Python gives")]
     fn new(
         py: Python<'_>,
@@ -224,6 +281,7 @@ impl Engine {
         source: Option<Py<PyAny>>,
         device: Option<&str>,
         convert: Option<&str>,
+        like: Option<&Bound<'_, Self>>,
     ) -> PyResult<Self> {
         let _at_work = AtWork::begin();
         if ends() {
@@ -238,6 +296,8 @@ impl Engine {
         let config = py.detach(|| caught(resolve)).map_err(|error| exception(py, &error))?;
         let always = target.is_none() && matches!(config.memory.kind, MemoryKind::PageLocked { .. });
         let mut loader = Loader::from(config);
+        let place = Arc::new(Place::default());
+        let owner = place.owner;
         if let Some(source) = source {
             let table = source.bind(py).getattr_opt("table")?;
             let table = table.map(|table| Ok::<_, PyErr>(table.cast_into::<Table>()?.get().0.clone())).transpose()?;
@@ -246,8 +306,8 @@ impl Engine {
                 Some(table) => {
                     loader.container(move |budget| Columns::of_table(&table, &ColumnsOptions::default(), budget))
                 }
-                None if is_stream => loader.samples(move || samples::open(&source)),
-                None => loader.container(move |_| reader::open(&source)),
+                None if is_stream => loader.samples(move || samples::open(&source, owner)),
+                None => loader.container(move |_| reader::open(&source, owner)),
             };
         }
         if mapping {
@@ -262,11 +322,12 @@ impl Engine {
             return Err(raise(py, ErrorKind::Config, message));
         }
         Ok(Self {
-            loader: transform::add(py, loader, &transforms)?,
+            loader: transform::add(py, loader, &transforms, owner)?,
             hold: Hold::new(hold, copies, always, target.as_ref().map(|target| target.device)),
             target,
-            place: Arc::default(),
+            place,
             host: OnceLock::new(),
+            begin: like.map(|like| like.get().begin.clone()).unwrap_or_default(),
         })
     }
 
@@ -302,16 +363,26 @@ impl Engine {
         json(py, &state)
     }
 
-    /// Resumes after a state, given as a JSON text.
+    /// Resumes after a state, given as a JSON text; if it is not open, as soon as it is.
     fn load_state(&self, py: Python<'_>, state: &str) -> PyResult<()> {
         let state: State = serde_json::from_str(state).map_err(|error| {
             raise(py, ErrorKind::Config, format!("this is no state of a loader: {}", in_a_line(&error)))
         })?;
-        let turn = self.turn(py)?.with(py, move |running| running.seek(&state))?.0;
-        // Before another thread takes batches for the loop that is over.
-        self.place.here().course.go_on(state.position > 0);
-        drop(turn);
+        let begin = Begin { state: Some(state), epoch: None };
+        if self.place.here().is_new() {
+            *self.begin() = begin;
+            return Ok(());
+        }
+        let turn = self.opened(py)?;
+        let _turn = self.resume(py, turn, state)?;
+        *self.begin() = Begin::default();
         Ok(())
+    }
+
+    /// The state that it resumes after, and the epoch of its next loop, if it was told so before it was opened.
+    fn told(&self, py: Python<'_>) -> PyResult<(Option<Py<PyAny>>, Option<u64>)> {
+        let begin = *self.begin();
+        Ok((begin.state.map(|state| json(py, &state)).transpose()?, begin.epoch))
     }
 
     /// The epoch of the last batch, or of the next one if none was given since a state was loaded.
@@ -322,17 +393,12 @@ impl Engine {
 
     /// Makes `epoch` the epoch of the next loop; does nothing if it already is.
     fn set_epoch(&self, py: Python<'_>, epoch: u64) -> PyResult<()> {
-        let mut turn = self.leave_ended_epoch(py, self.turn(py)?)?;
-        let now = turn.running().map_err(|error| exception(py, &error))?.state;
-        let begun = self.place.here().course.begun;
-        if now.epoch.wrapping_add(u64::from(begun)) == epoch {
+        if self.place.here().is_new() {
+            self.begin().epoch = Some(epoch);
             return Ok(());
         }
-        let state = State { epoch, position: 0, bad: 0, run: 0, ..now };
-        turn = turn.with(py, move |running| running.seek(&state))?.0;
-        self.place.here().course.go_on(false);
-        drop(turn);
-        Ok(())
+        let turn = self.turn(py)?;
+        self.turn_to(py, turn, epoch).map(drop)
     }
 
     /// What a sample is made of: a table for each tensor.
@@ -417,6 +483,7 @@ impl Engine {
 
     /// Ends its threads. Batches that the user holds stay as they are.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
+        self.place.check_caller(py)?;
         self.place.here().is_closed = true;
         let mut turn = self.place.take(py)?;
         if turn.running.as_ref().is_none_or(|running| running.generation != fork::generation()) {

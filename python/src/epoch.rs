@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
@@ -100,6 +100,15 @@ impl Epoch {
 
     fn __next__(&self, py: Python<'_>) -> PyResult<Option<Py<PyAny>>> {
         let next = self.engine.get().next(py, self.serial)?;
-        next.map(|shared| self.form.of(py, shared)).transpose()
+        let made = next.map(|shared| self.form.of(py, shared)).transpose();
+        made.map_err(|raised| match raised.is_instance_of::<PyStopIteration>(py) {
+            // It would end the epoch silently, as it would in a generator (PEP 479).
+            true => {
+                let error = PyRuntimeError::new_err("the function of a batch raised StopIteration");
+                error.set_cause(py, Some(raised));
+                error
+            }
+            false => raised,
+        })
     }
 }

@@ -10,6 +10,7 @@ use ringfeed::read::{Container, FieldInfo, FieldKind, List, Scratch, Shaped, Val
 use ringfeed::tensor::Numbers;
 use ringfeed::{DType, ErrorKind, Result};
 
+use crate::calling::Owner;
 use crate::transform::raised_by_user;
 use crate::wait::{attach, ends, interrupted};
 
@@ -20,6 +21,7 @@ pub(crate) struct Reader {
     /// Its name in errors.
     name: String,
     fields: Vec<FieldInfo>,
+    owner: Owner,
 }
 
 /// The records of a job, or why one could not be read.
@@ -132,7 +134,7 @@ fn numbers(dtype: DType, bytes: &[u8]) -> Option<Numbers<'_>> {
 
 impl Reader {
     /// A reader of `object`, an object of `ringfeed._reader.Source`.
-    pub(crate) fn new(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn new(object: &Bound<'_, PyAny>, owner: Owner) -> PyResult<Self> {
         let len = object.call_method0("__len__")?.extract()?;
         let mut fields = Vec::new();
         for field in object.getattr("fields")?.try_iter()? {
@@ -146,7 +148,7 @@ impl Reader {
             fields.push(FieldInfo::new(name, kind).shape(&shape));
         }
         let name = object.getattr("name")?.extract()?;
-        Ok(Self { object: object.clone().unbind(), len, name, fields })
+        Ok(Self { object: object.clone().unbind(), len, name, fields, owner })
     }
 
     fn read_one(&self, py: Python<'_>, record: u64) -> PyResult<Vec<Owned>> {
@@ -156,9 +158,9 @@ impl Reader {
     }
 }
 
-/// Opens an object of `ringfeed._reader.Source`.
-pub(crate) fn open(source: &Py<PyAny>) -> Result<Reader> {
-    let opened = attach(|py| Reader::new(source.bind(py)).map_err(|raised| raised_by_user(py, raised)));
+/// Opens an object of `ringfeed._reader.Source` for the loader of this owner.
+pub(crate) fn open(source: &Py<PyAny>, owner: Owner) -> Result<Reader> {
+    let opened = attach(owner, |py| Reader::new(source.bind(py), owner).map_err(|raised| raised_by_user(py, raised)));
     opened.unwrap_or_else(|| Err(interrupted()))
 }
 
@@ -179,7 +181,7 @@ impl Container for Reader {
                 true => Err(interrupted()),
                 false => self.read_one(py, *record).map_err(|raised| raised_by_user(py, raised)),
             };
-            let all = attach(|py| {
+            let all = attach(self.owner, |py| {
                 for record in records {
                     fetched.push(read(py, record));
                     if matches!(fetched.last(), Some(Err(error)) if error.kind() == ErrorKind::Interrupted) {

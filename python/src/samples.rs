@@ -7,18 +7,19 @@ use ringfeed::read::{Array, SampleStream};
 use ringfeed::tensor::{Element, Role, TensorSpec, f16};
 use ringfeed::{DType, Error, ErrorKind, Result};
 
+use crate::calling::Owner;
 use crate::transform::raised_by_user;
 use crate::wait::{attach, interrupted};
 
-/// Opens an object of `ringfeed._reader.Samples`.
-pub(crate) fn open(source: &Py<PyAny>) -> Result<SampleStream> {
-    let opened = attach(|py| described(source.bind(py)).map_err(|raised| raised_by_user(py, raised)));
+/// Opens an object of `ringfeed._reader.Samples` for the loader of this owner.
+pub(crate) fn open(source: &Py<PyAny>, owner: Owner) -> Result<SampleStream> {
+    let opened = attach(owner, |py| described(source.bind(py)).map_err(|raised| raised_by_user(py, raised)));
     let (source, tensors, is_repeatable) = opened.ok_or_else(interrupted)??;
     if is_repeatable {
-        let again = move || attach(|py| Iterator::new(py, source.bind(py))).into_iter().flatten();
+        let again = move || attach(owner, |py| Iterator::new(py, source.bind(py), owner)).into_iter().flatten();
         return SampleStream::repeatable(&tensors, again);
     }
-    let once = attach(|py| Iterator::new(py, source.bind(py))).ok_or_else(interrupted)?;
+    let once = attach(owner, |py| Iterator::new(py, source.bind(py), owner)).ok_or_else(interrupted)?;
     SampleStream::once(&tensors, once)
 }
 
@@ -35,6 +36,7 @@ fn described(source: &Bound<'_, PyAny>) -> PyResult<(Py<PyAny>, Vec<TensorSpec>,
 /// Iterates over the samples once.
 struct Iterator {
     state: State,
+    owner: Owner,
 }
 
 enum State {
@@ -43,12 +45,12 @@ enum State {
 }
 
 impl Iterator {
-    fn new(py: Python<'_>, source: &Bound<'_, PyAny>) -> Self {
+    fn new(py: Python<'_>, source: &Bound<'_, PyAny>, owner: Owner) -> Self {
         let state = match source.call_method0("samples") {
             Ok(iterator) => State::Goes(iterator.unbind()),
             Err(raised) => State::Fails(Some(fatal(py, raised))),
         };
-        Self { state }
+        Self { state, owner }
     }
 }
 
@@ -60,7 +62,7 @@ impl std::iter::Iterator for Iterator {
             State::Goes(iterator) => iterator,
             State::Fails(error) => return error.take().map(Err),
         };
-        let next = attach(|py| {
+        let next = attach(self.owner, |py| {
             let next = iterator.bind(py).call_method0("__next__");
             match next {
                 Ok(sample) => Some(arrays(&sample).map_err(|raised| raised_by_user(py, raised))),

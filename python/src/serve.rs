@@ -9,6 +9,7 @@ use ringfeed::read::Value;
 use ringfeed::serve::{ServedRow, ServedWindow};
 use ringfeed::{Loader, LoaderConfig};
 
+use crate::calling::Owner;
 use crate::engine::json;
 use crate::errors::{caught, exception, raise};
 use crate::reader::Owned;
@@ -25,7 +26,7 @@ pub(crate) struct Served {
 #[pyfunction]
 pub(crate) fn serve(py: Python<'_>, settings: &str, transforms: Vec<Py<PyAny>>) -> PyResult<Served> {
     let config = LoaderConfig::from_json(settings).map_err(|error| raise(py, error.kind(), error.message()))?;
-    of_loader(py, &transform::add(py, Loader::from(config), &transforms)?)
+    of_loader(py, &transform::add(py, Loader::from(config), &transforms, Owner::default())?)
 }
 
 pub(crate) fn of_loader(py: Python<'_>, loader: &Loader) -> PyResult<Served> {

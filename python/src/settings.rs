@@ -1,22 +1,41 @@
 //! Settings on their own: those of a file, those for a path, and the names of all settings.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use pyo3::prelude::*;
 use ringfeed::LoaderConfig;
 use ringfeed::settings::MemoryConfig;
-use serde::de::{Deserialize, Deserializer, Error, Visitor};
-use serde::forward_to_deserialize_any;
+use serde::de::{Deserializer, Error, Visitor};
+use serde::{Deserialize, forward_to_deserialize_any};
+use serde_json::Value;
 
 use crate::engine::json;
 use crate::errors::{caught, exception};
 
-/// The settings of a file, as a table.
+/// The settings of a file, as a table. The shard stays `"auto"`: it is that of the process that opens the loader.
 #[pyfunction]
 pub(crate) fn load_settings(py: Python<'_>, path: PathBuf) -> PyResult<Py<PyAny>> {
-    let config = LoaderConfig::load(path).map_err(|error| exception(py, &error))?;
-    json(py, &config)
+    let config = LoaderConfig::load(&path).map_err(|error| exception(py, &error))?;
+    let table = json(py, &config)?;
+    if written_shard(&path).as_ref().and_then(Value::as_str) == Some("auto") {
+        table.bind(py).set_item("shard", "auto")?;
+    }
+    Ok(table)
+}
+
+/// The shard as a file of valid settings has it.
+fn written_shard(path: &Path) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Written {
+        shard: Option<Value>,
+    }
+
+    let text = std::fs::read_to_string(path).ok()?;
+    let text = text.trim_start_matches('\u{feff}');
+    let is_json = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
+    let written: Option<Written> = if is_json { serde_json::from_str(text).ok() } else { toml::from_str(text).ok() };
+    written?.shard
 }
 
 /// The sources at a path, with their formats detected.

@@ -365,6 +365,9 @@ impl Tensor {
                            or its bytes as memoryview(tensor)";
             return Err(PyBufferError::new_err(message));
         }
+        if asks(ffi::PyBUF_F_CONTIGUOUS) && tensor.shape().iter().filter(|dim| **dim > 1).count() > 1 {
+            return Err(PyBufferError::new_err("the rows lie one after another, and not the columns"));
+        }
         let buffer = ffi::Py_buffer {
             buf: tensor.data().cast::<c_void>(),
             len: tensor.bytes() as isize,

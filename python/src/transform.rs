@@ -8,15 +8,17 @@ use pyo3::exceptions::PyException;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyList};
+use ringfeed::read::Value;
 use ringfeed::source::Chosen;
 use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{Outputs, Row, Scope, Tensors, Transform};
 use ringfeed::{Error, ErrorKind, Loader, Result};
 
+use crate::calling::Owner;
 use crate::wait::{attach, interrupted};
 
-/// Adds the functions of `list` (objects of `ringfeed._transform.Map`) to a loader.
-pub(crate) fn add(py: Python<'_>, mut loader: Loader, list: &[Py<PyAny>]) -> PyResult<Loader> {
+/// Adds the functions of `list` (objects of `ringfeed._transform.Map`) to the loader of this owner.
+pub(crate) fn add(py: Python<'_>, mut loader: Loader, list: &[Py<PyAny>], owner: Owner) -> PyResult<Loader> {
     for item in list {
         let item = item.bind(py);
         let fields: Option<Vec<String>> = item.getattr("keeps")?.extract()?;
@@ -24,25 +26,28 @@ pub(crate) fn add(py: Python<'_>, mut loader: Loader, list: &[Py<PyAny>]) -> PyR
         loader = match (fields, removed) {
             (Some(fields), _) => {
                 let keep = item.getattr("fn")?.unbind();
-                loader.try_filter_by(fields.clone(), move |chosen| is_kept(&keep, &fields, chosen))
+                loader.try_filter_by(fields.clone(), move |chosen| is_kept(&keep, &fields, chosen, owner))
             }
             (None, Some(name)) => loader.remove(name),
-            (None, None) => loader.transform_by(Function::new(item)?),
+            (None, None) => loader.transform_by(Function::new(item, owner)?),
         };
     }
     Ok(loader)
 }
 
 /// Whether a function of a dict of these fields selects a record.
-fn is_kept(keep: &Py<PyAny>, fields: &[String], chosen: &Chosen<'_>) -> Result<bool> {
-    let called = attach(|py| {
+fn is_kept(keep: &Py<PyAny>, fields: &[String], chosen: &Chosen<'_>, owner: Owner) -> Result<bool> {
+    let called = attach(owner, |py| {
         let call = || {
             let row = PyDict::new(py);
             for field in fields {
-                match (chosen.text(field), chosen.integer(field)) {
-                    (Some(text), _) => row.set_item(field, text)?,
-                    (None, Some(integer)) => row.set_item(field, integer)?,
-                    (None, None) => row.set_item(field, chosen.number(field))?,
+                match chosen.value(field) {
+                    Value::Bool(flag) => row.set_item(field, flag)?,
+                    Value::I64(integer) => row.set_item(field, integer)?,
+                    Value::U64(integer) => row.set_item(field, integer)?,
+                    Value::F64(number) => row.set_item(field, number)?,
+                    Value::Text(text) => row.set_item(field, text)?,
+                    _ => row.set_item(field, py.None())?,
                 }
             }
             keep.bind(py).call1((row,))?.is_truthy()
@@ -56,6 +61,7 @@ fn is_kept(keep: &Py<PyAny>, fields: &[String], chosen: &Chosen<'_>) -> Result<b
 struct Function {
     item: Py<PyAny>,
     written: Written,
+    owner: Owner,
 }
 
 enum Written {
@@ -68,7 +74,7 @@ enum Written {
 }
 
 impl Function {
-    fn new(item: &Bound<'_, PyAny>) -> PyResult<Self> {
+    fn new(item: &Bound<'_, PyAny>, owner: Owner) -> PyResult<Self> {
         let name: Option<String> = item.getattr("name")?.extract()?;
         let shape: Option<Vec<usize>> = item.getattr("shape")?.extract()?;
         let written = match (name, shape) {
@@ -86,7 +92,7 @@ impl Function {
                 Written::New(TensorSpec::new(name, role, dtype, &shape))
             }
         };
-        Ok(Self { item: item.clone().unbind(), written })
+        Ok(Self { item: item.clone().unbind(), written, owner })
     }
 
     /// The sample's tensors by name: those that are read, and those that are changed.
@@ -148,11 +154,11 @@ impl Transform for Function {
 
     fn around(&self, work: &mut dyn FnMut()) {
         // Not while the interpreter ends: the samples are then bad records that nobody asks for.
-        let _ = attach(|_| work());
+        let _ = attach(self.owner, |_| work());
     }
 
     fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
-        let called = attach(|py| self.call(py, row, out).map_err(|raised| raised_by_user(py, raised)));
+        let called = attach(self.owner, |py| self.call(py, row, out).map_err(|raised| raised_by_user(py, raised)));
         called.unwrap_or_else(|| Err(interrupted()))
     }
 }

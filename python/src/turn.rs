@@ -5,6 +5,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use pyo3::prelude::*;
 use ringfeed::{Error, ErrorKind, Result};
 
+use crate::calling::{Awaited, Owner};
 use crate::errors::raise;
 use crate::fork;
 use crate::running::Running;
@@ -15,6 +16,7 @@ use crate::wait::{LOOK_UP, drop_aside, ends, patiently};
 pub(crate) struct Place {
     here: Mutex<Here>,
     came_home: Condvar,
+    pub(crate) owner: Owner,
 }
 
 #[derive(Default)]
@@ -29,6 +31,11 @@ pub(crate) struct Here {
 }
 
 impl Here {
+    /// Whether nothing was asked of it yet that opens it.
+    pub(crate) fn is_new(&self) -> bool {
+        self.running.is_none() && self.out.is_none() && !self.is_closed
+    }
+
     /// Whether a thread of this process has the iterator.
     pub(crate) fn is_out(&self) -> bool {
         self.out == Some(fork::generation())
@@ -67,8 +74,19 @@ impl Place {
         self.here.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// An error if the loader waits for the code that asks.
+    pub(crate) fn check_caller(&self, py: Python<'_>) -> PyResult<()> {
+        if !self.owner.is_awaiting() {
+            return Ok(());
+        }
+        let message = "a function of a loader (or one that handles a signal while the loader is asked) can't ask that \
+                       loader, which waits for the function: ask before or after";
+        Err(raise(py, ErrorKind::Unsupported, message))
+    }
+
     /// Takes the iterator, if there is one, as soon as no other thread has it.
     pub(crate) fn take(self: &Arc<Self>, py: Python<'_>) -> PyResult<Turn> {
+        self.check_caller(py)?;
         loop {
             let mut here = self.here();
             let Some(generation) = here.out else {
@@ -132,6 +150,7 @@ impl Turn {
         py: Python<'_>,
         work: impl FnOnce(&mut Running) -> Result<R> + Send + 'static,
     ) -> PyResult<(Self, R)> {
+        let _awaited = Awaited::by(self.place.owner);
         patiently(py, move || {
             let result = work(self.running()?)?;
             Ok((self, result))

@@ -9,7 +9,7 @@ use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use ringfeed::{Error, ErrorKind, Result};
 
-use crate::calling::{self, AT_WORK, Calling};
+use crate::calling::{self, AT_WORK, Awaited, Calling, Owner};
 use crate::engine::Engine;
 use crate::errors::{caught, exception, raise};
 use crate::fork;
@@ -115,10 +115,11 @@ fn begin<R: Send + 'static>(work: impl FnOnce() -> Result<R> + Send + 'static) -
     spawned.map(|_| receive).map_err(|error| Error::new(ErrorKind::Io, format!("no thread: {error}")))
 }
 
-/// Runs the user's code, attached to the interpreter. `None` if the interpreter ends: code that starts then could keep
-/// it from ending, or be stopped in the middle.
-pub(crate) fn attach<R>(work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+/// Runs the user's code for a loader, attached to the interpreter. `None` if the interpreter ends: code that starts
+/// then could keep it from ending, or be stopped in the middle.
+pub(crate) fn attach<R>(owner: Owner, work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
     let _calling = Calling::begin();
+    let _awaited = Awaited::by(owner);
     // Asked only now: the interpreter's end looks at who calls after it has begun.
     if ends() { None } else { Python::try_attach(work) }
 }

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from helpers import FIXTURES
+from helpers import FIXTURES, run
 
 import ringfeed
 
@@ -38,6 +38,43 @@ def test_a_worker_of_torchs_dataloader_takes_its_part(numbers: Make) -> None:
     how = {"batch_size": None, "num_workers": 2, "multiprocessing_context": "fork"}
     found = list(data.DataLoader(Wrapped(numbers(shuffle=3, shard="auto")), **how))
     assert sorted(int(value) for value in found) == list(range(100))
+
+
+@pytest.mark.parametrize("method", ["fork", "forkserver", "spawn"])
+def test_new_workers_of_torchs_dataloader_begin_where_they_are_told(method: str, tmp_path: Path) -> None:
+    pytest.importorskip("torch.utils.data")
+    program = tmp_path / "program.py"
+    program.write_text(
+        """
+import sys, numpy as np, ringfeed
+from torch.utils import data
+class Wrapped(data.IterableDataset):
+    def __init__(self, loader):
+        self.loader = loader
+    def __iter__(self):
+        return iter([value for batch in self.loader for value in batch["y"].tolist()])
+def values(loader):
+    return list(data.DataLoader(Wrapped(loader), batch_size=None, num_workers=2, multiprocessing_context=sys.argv[2]))
+if __name__ == "__main__":
+    np.save(sys.argv[1] + "/y.npy", np.arange(100))
+    source = {"format": "npy", "path": sys.argv[1] + "/y.npy", "fields": {"y": "array"}}
+    make = lambda: ringfeed.Loader(sources=[source], shuffle=3, batch_size=10, shard="auto", workers=1)
+    loader, epochs = make(), []
+    for epoch in range(2):
+        loader.set_epoch(epoch)
+        epochs.append(values(loader))
+        assert sorted(epochs[-1]) == list(range(100)), epochs
+    assert epochs[0] != epochs[1]
+    state = make().state_dict() | {"epoch": 1, "position": 60}
+    loader.load_state_dict(state)
+    assert len(values(loader)) == 40 and set(values(loader)) < set(range(100))
+    if sys.argv[2] != "fork":
+        len(loader)  # It is open.
+        assert len(values(loader)) == 40
+"""
+    )
+    argv = ["program", str(tmp_path), method]
+    run(f"import runpy; sys.argv = {argv!r}; runpy.run_path({str(program)!r}, run_name='__main__')")
 
 
 def test_two_ranks_under_torchrun(tmp_path: Path) -> None:

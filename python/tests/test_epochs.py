@@ -9,6 +9,7 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -94,6 +95,17 @@ def test_forms_of_a_loop(numbers: Make) -> None:
         next(iter(numbers(yields=lambda batch: 1 / 0)))
 
 
+@pytest.mark.parametrize("form", ["yields", "numpy"])
+def test_a_form_that_stops_an_iteration_ends_no_epoch(numbers: Make, form: str) -> None:
+    def stops(batch: Any) -> Any:
+        return next(iter([]))
+
+    loop = iter(numbers(yields=stops) if form == "yields" else numbers().numpy(stops))
+    with pytest.raises(RuntimeError, match="raised StopIteration") as raised:
+        next(loop)
+    assert isinstance(raised.value.__cause__, StopIteration)
+
+
 def test_going_on_from_a_place_is_exact(numbers: Make) -> None:
     whole = numbers(shuffle=3)
     expected = [values(whole) for _ in range(3)]
@@ -141,10 +153,41 @@ def test_a_state_may_be_loaded_into_a_loop_that_was_made_before(numbers: Make) -
     assert values(early) == expected[40:]
     fresh.load_state_dict(state)
     assert values(iter(fresh)) == expected[40:]
-    with pytest.raises(ringfeed.ConfigError, match="seed"):
-        numbers(shuffle=4).load_state_dict(state)
-    with pytest.raises(ringfeed.ConfigError, match="no state"):
-        fresh.load_state_dict({"epoch": 3})
+    for other in (numbers(shuffle=4), fresh):
+        with pytest.raises(ringfeed.ConfigError, match="no state"):
+            other.load_state_dict({"epoch": 3})
+
+
+def test_a_loader_that_is_not_open_remembers_where_to_begin(numbers: Make) -> None:
+    expected = numbers(shuffle=3)
+    expected = [values(expected) for _ in range(3)]
+    state = numbers(shuffle=3).state_dict() | {"epoch": 1, "position": 40}
+    for told, epoch, rest in (
+        (lambda loader: loader.set_epoch(2), 2, expected[2]),
+        (lambda loader: loader.load_state_dict(state), 1, expected[1][40:]),
+        (lambda loader: (loader.set_epoch(2), loader.load_state_dict(state)), 1, expected[1][40:]),
+        (lambda loader: (loader.load_state_dict(state), loader.set_epoch(1)), 1, expected[1][40:]),
+        (lambda loader: (loader.load_state_dict(state), loader.set_epoch(2)), 2, expected[2]),
+    ):
+        for settings in ({}, {"shard": "auto"}):
+            loader = numbers(shuffle=3, **settings)
+            told(loader)
+            loader.map("z", lambda sample: sample["x"], shape=[2])  # It is not open.
+            for each in (pickle.loads(pickle.dumps(numbers(shuffle=3, **settings))), loader):
+                told(each)
+                copied = copy.deepcopy(each)
+                assert each.epoch == epoch and values(each) == rest and values(copied) == rest
+
+
+def test_a_state_that_is_refused_stays_so_until_another_is_loaded(numbers: Make) -> None:
+    state = numbers(shuffle=3).state_dict()
+    loader = numbers(shuffle=4)
+    loader.load_state_dict(state)
+    for ask in (lambda: len(loader), lambda: next(iter(loader)), loader.state_dict, lambda: loader.set_epoch(1)):
+        with pytest.raises(ringfeed.ConfigError, match="seed"):
+            ask()
+    loader.load_state_dict(numbers(shuffle=4).state_dict() | {"position": 90})
+    assert values(loader) == values(numbers(shuffle=4))[90:]
 
 
 @pytest.mark.parametrize("ranks", [1, 2, 3])
@@ -208,6 +251,7 @@ def test_a_refused_state_changes_nothing(numbers: Make, device: str | None, shie
     foreign = numbers(shuffle=9).state_dict()
     loader = numbers(shuffle=3, device=device, shield=shield)
     expected = values(numbers(shuffle=3))
+    assert len(loader) == 10  # It is open.
     for taken in (0, 2):
         loop = iter(loader)
         first = [value for _ in range(taken) for value in next(loop)["y"].tolist()]
@@ -283,8 +327,32 @@ def test_shards_by_hand_and_by_launcher(numbers: Make, monkeypatch: pytest.Monke
     monkeypatch.delenv("WORLD_SIZE")
     with pytest.raises(ringfeed.ConfigError, match="WORLD_SIZE"):
         len(numbers(shard="auto"))
+    monkeypatch.delenv("RANK")
     with pytest.raises(ringfeed.ConfigError, match="shard 4 of 4"):
         len(numbers(shard=(4, 4)))
+
+
+@pytest.mark.parametrize("ending", [None, "toml", "json"])
+def test_the_launchers_shard_in_settings_is_that_of_the_process_that_opens(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ending: str | None
+) -> None:
+    np.save(tmp_path / "y.npy", np.arange(100))
+    settings = {"sources": [{"format": "npy", "path": "y.npy", "fields": {"y": "array"}}], "shard": "auto"}
+    config: Any = settings
+    if ending is None:
+        settings["sources"][0]["path"] = str(tmp_path / "y.npy")
+    else:
+        config = tmp_path / f"settings.{ending}"
+        toml = '\ufeffshard = "auto"\n[[sources]]\nformat = "npy"\npath = "y.npy"\nfields = { y = "array" }\n'
+        config.write_text(json.dumps(settings) if ending == "json" else toml, encoding="utf-8")
+    loader = ringfeed.Loader(config, batch_size=10)
+    packed = pickle.dumps(loader)
+    by_hand = ringfeed.Loader(config, batch_size=10, shard=(0, 4))
+    monkeypatch.setenv("RANK", "1")
+    monkeypatch.setenv("WORLD_SIZE", "4")
+    assert loader.settings["shard"] == "auto"
+    assert values(loader) == values(pickle.loads(packed)) == list(range(1, 100, 4))
+    assert values(by_hand) == list(range(0, 100, 4))
 
 
 def test_a_run_has_a_verdict_in_words_and_figures(numbers: Make) -> None:

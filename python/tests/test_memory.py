@@ -330,6 +330,19 @@ def test_page_locked_memory_never_leaves_as_an_array(numbers: Make) -> None:
     assert [batch["y"].tolist()[0] for batch in batches] == [0, 10]
 
 
+def test_a_buffer_in_the_order_of_fortran_is_refused(numbers: Make) -> None:
+    get, release = ctypes.pythonapi.PyObject_GetBuffer, ctypes.pythonapi.PyBuffer_Release
+    get.argtypes, release.argtypes = [ctypes.py_object, ctypes.c_void_p, ctypes.c_int], [ctypes.c_void_p]
+    view = ctypes.create_string_buffer(256)
+    batch = next(iter(numbers()))
+    c, fortran, either = 0x38, 0x58, 0x98
+    with pytest.raises(BufferError, match="columns"):
+        get(batch["x"], view, fortran)
+    for tensor, flags in ((batch["y"], fortran), (batch["x"], c), (batch["x"], either)):
+        assert get(tensor, view, flags) == 0
+        release(view)
+
+
 @pytest.mark.parametrize("dtype", ["u8", "i8", "u16", "i16", "u32", "i32", "u64", "i64", "f16", "bf16", "f32", "f64"])
 def test_every_element_type_goes_to_every_library(tmp_path, dtype: str) -> None:
     names = {"u": "uint", "i": "int", "f": "float", "b": "bfloat"}

@@ -548,6 +548,64 @@ for loader, position in ((made, 50), (once, 57)):
     )
 
 
+@pytest.mark.parametrize(
+    "ask", ["loader.epoch", "loader.stats()", "loader.close()", "len(loader)", "next(iter(loader))"]
+)
+@pytest.mark.parametrize("made", ["transform", "shield", "reader", "iterable", "filter_by"])
+def test_a_function_that_asks_its_own_loader_gets_an_error(made: str, ask: str) -> None:
+    run(
+        MAKE
+        + f"""
+ask, made = {ask!r}, {made!r}
+found, other = [], make()
+def asks(*_):
+    assert len(other) == 20 and other.stats()
+    if "loader" in globals():
+        try: eval(ask)
+        except ringfeed.UnsupportedError as error: found.append(str(error))
+    return True
+class Reads:
+    def __len__(self): return 40
+    def read(self, i): return asks() and {{"y": i}}
+def gives():
+    for i in range(40): yield asks() and i
+"""
+        + """
+if made == "transform": loader = make(transform=[lambda sample: asks() and None])
+if made == "shield": loader = make(transform=[lambda sample: asks() and None], shield=True)
+if made == "reader": loader = ringfeed.from_reader(Reads(), batch_size=10, workers=2)
+if made == "iterable": loader = ringfeed.from_iterable(gives, names=["y"], batch_size=10)
+if made == "filter_by": loader = make().filter_by("y", asks)
+assert sum(batch.size for batch in loader) in (40, 200)
+assert found and all("its own" in text or "that loader" in text for text in found), found
+assert loader.epoch == 0 and loader.stats()["trainer"]["batches"] > 3
+loader.close()
+""",
+        timeout=60,
+    )
+
+
+def test_a_handler_of_a_signal_that_asks_the_waiting_loader_gets_an_error() -> None:
+    run(
+        MAKE
+        + """
+def handle(*_):
+    try: loader.state_dict()
+    finally: gate.set()
+signal.signal(signal.SIGUSR1, handle)
+loader = make(transform=wait)
+threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGUSR1)).start()
+try:
+    values(loader)
+    assert False
+except ringfeed.UnsupportedError as error:
+    assert "handles a signal" in str(error)
+assert values(loader)[-1] == 199
+""",
+        timeout=60,
+    )
+
+
 def test_ctrl_c_comes_out_of_what_serves() -> None:
     run(
         MAKE

@@ -269,6 +269,26 @@ def test_an_iterator_serves_one_epoch() -> None:
         pickle.dumps(loader)
 
 
+def test_a_function_that_returns_one_iterator_again_and_again_loses_no_sample_silently() -> None:
+    class Reads:
+        def __init__(self, once: Any) -> None:
+            self.once = once
+
+        def __iter__(self) -> Any:
+            return self.once
+
+    once, items = squares(), iter([1, 2, 3])
+    for loader in (
+        ringfeed.from_iterable(lambda: once),
+        ringfeed.from_iterable(lambda: items),
+        ringfeed.from_iterable(Reads(squares())),
+    ):
+        for _ in range(2):
+            with pytest.raises(ringfeed.IoError, match="the same iterator each time"):
+                list(loader)
+    assert len(list(ringfeed.from_iterable(lambda: iter([1, 2, 3]), batch_size=1))) == 3
+
+
 def test_what_an_iterable_can_not_do_is_said_at_once() -> None:
     for settings in ({"shuffle": 3}, {"shard": {"index": 0, "count": 2}}, {"last_batch": "pad"}):
         with pytest.raises(ringfeed.ConfigError, match="its own order"):

@@ -142,6 +142,18 @@ def test_workers_and_batches_ahead_may_be_found() -> None:
         ringfeed.open(IRIS, workers="many")
 
 
+def test_arrays_are_lists_and_their_elements_numbers(tmp_path: Path) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text('{"x": [[1, 2, 3], [4, 5, 6]]}\n')
+    for shape in (np.array([2, 3]), np.array([2, 3], np.float32).astype(np.uint8), (np.int64(2), np.int32(3))):
+        loader = ringfeed.open(path, fields={"x": Numbers(shape=shape)}, batch_size=np.array(1))
+        assert loader.tensors[0]["shape"] == [2, 3]
+    one = ringfeed.open(IRIS, fields={"x": Numbers(from_=np.array([1]))})
+    assert one.tensors[0]["shape"] == [1]
+    with pytest.raises(ringfeed.ConfigError, match="shape"):
+        ringfeed.open(path, fields={"x": Numbers(shape=np.eye(2))})
+
+
 def test_fields_are_short_for_tables() -> None:
     pairs: list[tuple[Field, object]] = [
         (Image(8, 9), {"image": [8, 9]}),

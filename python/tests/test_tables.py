@@ -187,6 +187,7 @@ def test_a_table_travels_and_goes_on() -> None:
     rest = gathered(resumed)["id"]
     assert sorted(again + rest) == sorted(whole) and len(resumed) == 10
     other = ringfeed.open(plain().slice(1), batch_size=100, shuffle=3)
+    len(other)  # It is open, so that the state is checked at once.
     with pytest.raises(ringfeed.Error):
         other.load_state_dict(loader.state_dict())
 

@@ -68,6 +68,14 @@ def test_a_function_chooses_samples_by_their_fields(tmp_path: Path) -> None:
         open_rows().filter_by("n", "n > 3")  # type: ignore[arg-type]
 
 
+def test_a_function_chooses_by_values_of_the_records_type() -> None:
+    rows = [1, 1.0, True, False, 2**63, 2**64 - 1, -(2**63), (1 << 53) + 1, 0.5, -0.0, None]
+    loader = ringfeed.from_reader([{"v": row, "n": n} for n, row in enumerate(rows)], fields={"n": ringfeed.Numbers()})
+    seen: list[Any] = []
+    assert len(list(loader.filter_by("v", lambda row: seen.append(row["v"]) or True))) == 1
+    assert [(type(value), value, str(value)) for value in seen] == [(type(row), row, str(row)) for row in rows]
+
+
 def test_a_function_gives_a_tensor(numbers: Make) -> None:
     loader = numbers().map("z", lambda sample: sample["x"].sum() + 0.5, shape=())
     loader.map("outer", lambda s: np.outer(s["x"], [1, 2, 3]), shape=(2, 3), dtype="f64", role="label").remove("x")
@@ -200,6 +208,8 @@ def test_a_number_that_the_type_does_not_reach_is_a_bad_record(
         (lambda s: {"x": s["x"][:1]}, r"x: expected an array of shape \[2\], found \[1\]"),
         (lambda s: {"y": s["x"][0]}, "y: expected int64, found float32"),
         (lambda s: {"z": s["x"]}, "no tensor 'z'"),
+        (lambda s: s.update(z=s["x"]), "no tensor 'z'"),
+        (lambda s: s.update(z=s["x"]) or s, "no tensor 'z'"),
         (lambda s: s["z"], "KeyError"),
     ],
 )

@@ -11,7 +11,7 @@ use crate::memory::MemoryBudget;
 use crate::positions::Subset;
 use crate::random::hash_bytes;
 use crate::read::fields::Field;
-use crate::read::{ColumnRef, FieldReader, NO_GAPS, RecordReader, Windowed};
+use crate::read::{ColumnRef, FieldReader, NO_GAPS, RecordReader, Value, Windowed};
 
 use super::Loader;
 use super::each::{each, or_number, single_numbers};
@@ -39,6 +39,15 @@ impl Values {
                 "" => Known::Missing,
                 text => Known::Text(text),
             },
+        }
+    }
+
+    /// The value with its type in the record.
+    fn value(&self, sample: u64) -> Value<'_> {
+        match (self, self.at(sample)) {
+            (Self::Numbers(numbers), _) => numbers[sample as usize].value(),
+            (_, Known::Text(text)) => Value::Text(text),
+            _ => Value::Missing,
         }
     }
 
@@ -155,7 +164,7 @@ impl Loader {
             let mut failed = None;
             let is_kept = |sample: u64| {
                 failed.is_none()
-                    && keep.keeps(&|field| values[field].at(sample)).unwrap_or_else(|error| {
+                    && keep.keeps(&|field| values[field].value(sample)).unwrap_or_else(|error| {
                         failed = Some(error.at_record(sample));
                         false
                     })
@@ -436,7 +445,7 @@ fn known_labels(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -
             Some(Values::Texts { codes: labels, texts: names.to_vec() })
         }
         (_, Some(true)) => None,
-        _ => Some(Values::Numbers(labels.into_iter().map(|label| Number::of(&[label.into()])).collect())),
+        _ => Some(Values::Numbers(labels.into_iter().map(Number::of_class).collect())),
     }
 }
 

@@ -5,17 +5,17 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::filter::Known;
+use crate::read::Value;
 
 /// The fields of a record that decide whether it is used; see [`Loader::filter_by`](crate::Loader::filter_by).
 pub struct Chosen<'a> {
     names: &'a [String],
-    values: &'a dyn Fn(usize) -> Known<'a>,
+    values: &'a dyn Fn(usize) -> Value<'a>,
 }
 
 impl fmt::Debug for Chosen<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let values = self.names.iter().enumerate().map(|(nth, name)| (name, (self.values)(nth)));
+        let values = self.names.iter().enumerate().map(|(nth, name)| (name, (self.values)(nth).describe()));
         f.debug_map().entries(values).finish()
     }
 }
@@ -29,10 +29,12 @@ impl<'a> Chosen<'a> {
     /// If the field is not among those that were named.
     pub fn number(&self, field: &str) -> Option<f64> {
         match self.value(field) {
-            Known::Missing => None,
-            Known::Integer(number) => Some(number as f64),
-            Known::Number(number) => Some(number),
-            Known::Text(text) => text.trim().parse().ok().filter(|number: &f64| !number.is_nan()),
+            Value::Bool(flag) => Some(flag.into()),
+            Value::I64(number) => Some(number as f64),
+            Value::U64(number) => Some(number as f64),
+            Value::F64(number) => Some(number),
+            Value::Text(text) => text.trim().parse().ok().filter(|number: &f64| !number.is_nan()),
+            _ => None,
         }
     }
 
@@ -44,10 +46,12 @@ impl<'a> Chosen<'a> {
     /// As [`number`](Self::number).
     pub fn integer(&self, field: &str) -> Option<i64> {
         match self.value(field) {
-            Known::Missing => None,
-            Known::Integer(number) => number.try_into().ok(),
-            Known::Number(number) => (number.fract() == 0.0).then_some(number as i128)?.try_into().ok(),
-            Known::Text(text) => text.trim().parse().ok(),
+            Value::Bool(flag) => Some(flag.into()),
+            Value::I64(number) => Some(number),
+            Value::U64(number) => number.try_into().ok(),
+            Value::F64(number) => (number.fract() == 0.0).then_some(number as i128)?.try_into().ok(),
+            Value::Text(text) => text.trim().parse().ok(),
+            _ => None,
         }
     }
 
@@ -58,12 +62,17 @@ impl<'a> Chosen<'a> {
     /// As [`number`](Self::number).
     pub fn text(&self, field: &str) -> Option<&'a str> {
         match self.value(field) {
-            Known::Text(text) => Some(text),
+            Value::Text(text) => Some(text),
             _ => None,
         }
     }
 
-    fn value(&self, field: &str) -> Known<'a> {
+    /// The field with its type in the record: missing, true or false, an integer, a floating point number, or text.
+    ///
+    /// # Panics
+    ///
+    /// As [`number`](Self::number).
+    pub fn value(&self, field: &str) -> Value<'a> {
         let nth = self.names.iter().position(|name| name == field);
         (self.values)(nth.unwrap_or_else(|| panic!("{field:?} is none of the fields {:?} to choose by", self.names)))
     }
@@ -94,7 +103,7 @@ impl Keep {
     /// # Errors
     ///
     /// Those of the function, and [`ErrorKind::Panicked`] if it panics.
-    pub(super) fn keeps<'a>(&'a self, values: &'a dyn Fn(usize) -> Known<'a>) -> Result<bool> {
+    pub(super) fn keeps<'a>(&'a self, values: &'a dyn Fn(usize) -> Value<'a>) -> Result<bool> {
         let chosen = Chosen { names: &self.names, values };
         catch_unwind(AssertUnwindSafe(|| (self.keep)(&chosen))).unwrap_or_else(|cause| {
             let text = cause.downcast_ref::<String>().map(String::as_str).or_else(|| cause.downcast_ref().copied());

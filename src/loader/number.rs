@@ -14,20 +14,39 @@ use crate::schema::{Role, TensorSpec};
 pub(super) struct Number {
     near: f64,
     rest: i64,
+    kind: Kind,
+}
+
+/// The type of a number in its record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Float,
+    Integer,
+    Flag,
+}
+
+impl Kind {
+    const ALL: [Self; 3] = [Self::Float, Self::Integer, Self::Flag];
 }
 
 impl Number {
     /// From what [`codec`] wrote, or from any other number.
     pub(super) fn of(written: &[f64]) -> Self {
-        let rest = written.get(1).copied().unwrap_or(0.0) as i64;
-        Self { near: written.first().copied().unwrap_or(f64::NAN), rest }
+        let at = |nth: usize| written.get(nth).copied();
+        let kind = at(2).and_then(|kind| Kind::ALL.get(kind as usize)).copied();
+        Self { near: at(0).unwrap_or(f64::NAN), rest: at(1).unwrap_or(0.0) as i64, kind: kind.unwrap_or(Kind::Float) }
+    }
+
+    pub(super) fn of_class(class: u32) -> Self {
+        Self { near: class.into(), rest: 0, kind: Kind::Integer }
     }
 
     /// # Errors
     ///
     /// As [`exact`].
     pub(super) fn read(value: &Value<'_>) -> Result<Self> {
-        exact(value).map(|(near, rest)| Self { near, rest })
+        let (near, rest, kind) = exact(value)?;
+        Ok(Self { near, rest, kind })
     }
 
     fn integer(self) -> i128 {
@@ -37,8 +56,24 @@ impl Number {
     pub(super) fn known<'a>(self) -> Known<'a> {
         match self {
             Self { near, .. } if near.is_nan() => Known::Missing,
-            Self { near, rest: 0 } => Known::Number(near),
+            Self { near, rest: 0, .. } => Known::Number(near),
             number => Known::Integer(number.integer()),
+        }
+    }
+
+    /// The number with its type in the record; the nearest f64 for an integer beyond 64 bits.
+    pub(super) fn value<'a>(self) -> Value<'a> {
+        if self.near.is_nan() {
+            return Value::Missing;
+        }
+        match self.kind {
+            Kind::Flag => Value::Bool(self.near != 0.0),
+            Kind::Float => Value::F64(self.near),
+            Kind::Integer => match (i64::try_from(self.integer()), u64::try_from(self.integer())) {
+                (Ok(integer), _) => Value::I64(integer),
+                (_, Ok(integer)) => Value::U64(integer),
+                _ => Value::F64(self.near),
+            },
         }
     }
 
@@ -62,9 +97,9 @@ impl Number {
     }
 }
 
-/// Writes a field's number as f64 `[2]`: the nearest one, and the distance from it.
+/// Writes a field's number as f64 `[3]`: the nearest one, the distance from it, and the number of its type.
 pub(super) fn codec(name: &str) -> OutsideCodec {
-    OutsideCodec::new(Exact([TensorSpec::new(name, Role::Feature, DType::F64, &[2])]))
+    OutsideCodec::new(Exact([TensorSpec::new(name, Role::Feature, DType::F64, &[3])]))
 }
 
 struct Exact([TensorSpec; 1]);
@@ -75,8 +110,8 @@ impl Outside for Exact {
     }
 
     fn write(&self, _: usize, value: Value<'_>, row: &mut RowMut<'_>) -> Result<()> {
-        let (near, rest) = exact(&value)?;
-        row.tensor(0).as_mut_slice::<f64>()?.copy_from_slice(&[near, rest as f64]);
+        let (near, rest, kind) = exact(&value)?;
+        row.tensor(0).as_mut_slice::<f64>()?.copy_from_slice(&[near, rest as f64, f64::from(kind as u8)]);
         Ok(())
     }
 }
@@ -84,37 +119,44 @@ impl Outside for Exact {
 /// # Errors
 ///
 /// [`ErrorKind::Data`] for a value that is not a number, or is beyond the largest f64.
-fn exact(value: &Value<'_>) -> Result<(f64, i64)> {
+fn exact(value: &Value<'_>) -> Result<Exactly> {
     let unexpected = || Error::new(ErrorKind::Data, format!("expected a number, found {}", value.describe()));
     Ok(match value {
-        Value::Missing => (f64::NAN, 0),
-        Value::Bool(flag) => (f64::from(u8::from(*flag)), 0),
+        Value::Missing => float(f64::NAN),
+        Value::Bool(flag) => (f64::from(u8::from(*flag)), 0, Kind::Flag),
         Value::I64(number) | Value::Time(number, _) => parts((*number).into()),
         Value::U64(number) | Value::Numbers(Numbers::U64([number])) => parts((*number).into()),
-        Value::F64(number) => (*number, 0),
+        Value::F64(number) => float(*number),
         Value::Numbers(Numbers::I64([number])) => parts((*number).into()),
-        Value::Numbers(numbers) if numbers.len() == 1 => (numbers.at(0), 0),
+        Value::Numbers(numbers) if numbers.len() == 1 && numbers.dtype().is_float() => float(numbers.at(0)),
+        Value::Numbers(numbers) if numbers.len() == 1 => (numbers.at(0), 0, Kind::Integer),
         Value::Decimal(text) => written(text).ok_or_else(unexpected)?,
         Value::Bytes(bytes) => std::str::from_utf8(bytes).ok().and_then(written).ok_or_else(unexpected)?,
         _ => return Err(unexpected()),
     })
 }
 
-/// The nearest f64, and the distance from it.
-fn parts(integer: i128) -> (f64, i64) {
+/// The nearest f64, the distance from it, and the type.
+type Exactly = (f64, i64, Kind);
+
+fn float(number: f64) -> Exactly {
+    (number, 0, Kind::Float)
+}
+
+fn parts(integer: i128) -> Exactly {
     debug_assert!(integer.abs() <= MOST_EXACT, "{integer}");
-    (integer as f64, (integer - integer as f64 as i128) as i64)
+    (integer as f64, (integer - integer as f64 as i128) as i64, Kind::Integer)
 }
 
 /// The number in a text, as a loader reads it. Only words such as `inf` are infinite.
-fn written(text: &str) -> Option<(f64, i64)> {
+fn written(text: &str) -> Option<Exactly> {
     let text = text.trim();
     if let Some(integer) = written_integer(text) {
         return Some(parts(integer));
     }
     let number: f64 = text.parse().ok()?;
     let is_too_large = number.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
-    (!is_too_large).then_some((number, 0))
+    (!is_too_large).then_some(float(number))
 }
 
 #[cfg(test)]
@@ -122,7 +164,7 @@ mod tests {
     use super::*;
 
     fn number(value: Value<'_>) -> Option<Number> {
-        exact(&value).ok().map(|(near, rest)| Number { near, rest })
+        Number::read(&value).ok()
     }
 
     #[test]
@@ -142,7 +184,7 @@ mod tests {
                     _ => of_text,
                 };
                 assert_eq!((of_value, number(Value::Decimal(&format!("{text}.0"))).unwrap()), (of_text, of_text));
-                assert_eq!(Number::of(&[of_text.near, of_text.rest as f64]), of_text);
+                assert_eq!(Number::of(&[of_text.near, of_text.rest as f64, 1.0]), of_text);
                 assert_eq!(of_text.integer(), *integer);
                 of_text
             })
@@ -180,7 +222,8 @@ mod tests {
             ("1e30", 1e30),
             ("162259276829213363391578010288129", 2.0 * MOST_EXACT as f64),
         ] {
-            assert_eq!(number(Value::Bytes(text.as_bytes())), Some(Number { near: found, rest: 0 }), "{text}");
+            let number = number(Value::Bytes(text.as_bytes())).unwrap();
+            assert_eq!((number.near, number.rest), (found, 0), "{text}");
         }
         for missing in [Value::Missing, Value::Bytes(b"nan"), Value::Bytes(b"-NaN")] {
             assert!(matches!(number(missing).unwrap().known(), Known::Missing));

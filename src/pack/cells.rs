@@ -171,6 +171,8 @@ fn bytes_of(numbers: Numbers<'_>) -> &[u8] {
 pub(super) struct Column {
     /// Its number in the container.
     pub(super) number: usize,
+    /// As what it was found there.
+    pub(super) field: ColumnRef,
     /// Its name in the container.
     pub(super) name: String,
     /// Its name inside structs, the outermost first.
@@ -221,8 +223,8 @@ pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: 
             (found, _) => found,
         };
         let number = found.map_err(|error| error.at_column(&name))?;
-        let info = match field {
-            ColumnRef::Position(position) => container.fields().get(position),
+        let info = match &field {
+            ColumnRef::Position(position) => container.fields().get(*position),
             ColumnRef::Name(_) => container.fields().iter().find(|field| field.name == name),
         };
         let FieldInfo { kind, shape, .. } = info.cloned().unwrap_or_else(|| FieldInfo::new(&name, FieldKind::Bytes));
@@ -234,7 +236,7 @@ pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: 
         let path = container.steps(number).unwrap_or_else(|| vec![name.clone()]);
         take_path(&mut taken, &path, &name)?;
         let meaning = container.meaning(number);
-        columns.push(Column { number, name, path, kind, shape, meaning });
+        columns.push(Column { number, field, name, path, kind, shape, meaning });
     }
     if columns.is_empty() {
         return Err(Error::new(ErrorKind::Format, "there is no field to be packed"));
@@ -284,6 +286,25 @@ impl<'a> Records<'a> {
         Self { container, columns, places, known }
     }
 
+    /// Checks that the values of a record have the form that their fields have elsewhere.
+    pub(super) fn check(&self, cells: &[Cell]) -> Result<()> {
+        if !self.container.tells_lists_from_values() {
+            return Ok(());
+        }
+        self.columns.iter().zip(cells).try_for_each(|(column, cell)| {
+            let elsewhere = match column.shape.len() {
+                _ if column.meaning != Some(Meaning::Bool) && cell.has_flags() => {
+                    "true or false, but the field holds other values elsewhere".to_owned()
+                }
+                depth if !cell.has_depth(depth) => {
+                    format!("{}, but the field holds values in lists of depth {depth} elsewhere", cell.describe())
+                }
+                _ => return Ok(()),
+            };
+            Err(Error::new(ErrorKind::Data, format!("{elsewhere}; {LEAVE_OUT}")).at_column(&column.name))
+        })
+    }
+
     pub(super) fn place_of(&self, number: usize) -> Option<usize> {
         self.places.get(number).copied().flatten()
     }
@@ -295,21 +316,11 @@ impl<'a> Records<'a> {
         self.container.read(records[nth], nth, scratch, &mut |number, value| {
             if let Some(place) = self.place_of(number) {
                 let column = &self.columns[place];
-                let cell = Cell::of(value).map_err(|error| error.at_column(&column.name))?;
-                let is_json = self.container.tells_lists_from_values();
-                if is_json && column.meaning != Some(Meaning::Bool) && cell.has_flags() {
-                    let message = format!("true or false, but the field holds other values elsewhere; {LEAVE_OUT}");
-                    return Err(Error::new(ErrorKind::Data, message).at_column(&column.name));
-                }
-                if is_json && !cell.has_depth(column.shape.len()) {
-                    let message = format!(
-                        "{}, but the field holds values in lists of depth {} elsewhere; {LEAVE_OUT}",
-                        cell.describe(),
-                        column.shape.len()
-                    );
-                    return Err(Error::new(ErrorKind::Data, message).at_column(&column.name));
-                }
-                cells[place] = cell;
+                cells[place] = match value {
+                    // An empty text of a CSV file, where it can't be told from a missing one.
+                    Value::Bytes([]) if column.kind == FieldKind::Text => Cell::Missing,
+                    value => Cell::of(value).map_err(|error| error.at_column(&column.name))?,
+                };
             }
             Ok(())
         })?;

@@ -92,21 +92,30 @@ pub(super) fn check_own(out: &Path) -> Result<()> {
 }
 
 /// Removes everything that a pack has written here, finished or not, so that another one can begin.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if there are other files with names of shards; then nothing is removed.
 pub(super) fn clear(out: &Path) -> Result<()> {
     let manifest = finished(out)?;
     let journal = journal::path_in(out);
     if manifest.is_none() && !journal.exists() {
         return Ok(());
     }
-    let fault = |path: &Path, error| Error::io(path, error);
-    for path in shards_in(out)? {
-        fs::remove_file(&path).map_err(|error| fault(&path, error))?;
+    let mut names = journal::names(out)?;
+    names.extend(manifest.into_iter().flat_map(|manifest| manifest.shards).map(|shard| shard.name));
+    names.retain(|name| is_shard(OsStr::new(name)));
+    let is_own = |path: &PathBuf| path.file_name().is_some_and(|own| names.iter().any(|name| own == OsStr::new(name)));
+    if let Some(other) = shards_in(out)?.iter().find(|path| !is_own(path)) {
+        let message = "is not one of the shards that were packed here; move it, or pack into another folder";
+        return Err(Error::new(ErrorKind::Config, message).at_path(other));
     }
-    // The file that names them goes last, so that a run that is killed here can begin again.
-    for path in [out.join(MANIFEST), journal].into_iter().filter(|path| path.exists()) {
-        fs::remove_file(&path).map_err(|error| fault(&path, error))?;
-    }
-    Ok(())
+    // The shard that was being written is not listed yet.
+    let next = names.len();
+    let parts = [format!("shard-{next:06}.tar"), format!("shard-{next:06}.parquet")];
+    journal::remove_shards(out, names.iter().chain(&parts))?;
+    // The files that name them go last, so that a run that is killed here can begin again.
+    journal::remove_files([out.join(MANIFEST), journal])
 }
 
 /// The absolute path, whose end need not exist yet.

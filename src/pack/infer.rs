@@ -60,3 +60,16 @@ pub(super) fn infer(container: &dyn Container, columns: &mut [Column], text: &[S
     }
     Ok(())
 }
+
+/// Finds the columns again, text as it is written: what stands for a missing number, such as `NA`, is text there.
+pub(super) fn find_texts(container: &mut dyn Container, columns: &mut [Column]) -> Result<()> {
+    container.forget();
+    columns.iter_mut().try_for_each(|column| {
+        let found = match column.kind {
+            FieldKind::Text => container.find_text(&column.field),
+            _ => container.find(&column.field),
+        };
+        column.number = found.map_err(|error| error.at_column(&column.name))?;
+        Ok(())
+    })
+}

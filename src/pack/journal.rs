@@ -64,9 +64,7 @@ impl Journal {
         let mut file = File::options().read(true).append(true).create(true).open(&path).map_err(fault)?;
         let mut text = Vec::new();
         (&file).take(MAX_BYTES).read_to_end(&mut text).map_err(fault)?;
-        // An incomplete last line does not count.
-        let whole = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
-        let mut lines = text[..whole].split(|byte| *byte == b'\n').filter(|line| !line.is_empty());
+        let mut lines = whole_lines(&text);
         let mut shards: Vec<Shard> = Vec::new();
         let mut kept = 0u64;
         match lines.next() {
@@ -92,6 +90,9 @@ impl Journal {
             }
         }
         if kept < text.len() as u64 {
+            // Those behind the last good one are written again.
+            let dropped: Vec<String> = listed(&text).skip(shards.len()).collect();
+            remove_shards(folder, dropped.iter())?;
             file.set_len(kept).map_err(fault)?;
         }
         if kept == 0 {
@@ -109,7 +110,7 @@ impl Journal {
             text += &serde_json::to_string(shard).map_err(|error| fault(error.into()))?;
             text.push('\n');
         }
-        files::write_whole(&path, &[text.as_bytes()]).map_err(fault)
+        files::write_lasting(&path, &[text.as_bytes()]).map_err(fault)
     }
 
     /// Adds a shard whose file is complete under its temporary name, and renames the file.
@@ -124,6 +125,46 @@ impl Journal {
         let path = self.folder.join(NAME);
         fs::remove_file(&path).map_err(|error| Error::io(&path, error))
     }
+}
+
+/// The names of the shards that the journal in this folder lists.
+pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
+    let path = path_in(folder);
+    if !path.exists() {
+        return Ok(Vec::new());
+    }
+    let mut text = Vec::new();
+    let read = files::open(&path)?.take(MAX_BYTES).read_to_end(&mut text);
+    read.map_err(|error| Error::io(&path, error))?;
+    Ok(listed(&text).collect())
+}
+
+/// The names of the shards in a journal, as far as it is valid.
+fn listed(text: &[u8]) -> impl Iterator<Item = String> {
+    let shards = whole_lines(text).skip(1).map_while(|line| serde_json::from_slice::<Shard>(line).ok());
+    shards.map(|shard| shard.name).take_while(|name| is_file_name(name))
+}
+
+fn is_file_name(name: &str) -> bool {
+    Path::new(name).file_name().is_some_and(|own| *own == *name)
+}
+
+/// The lines of a journal; an incomplete last one does not count.
+fn whole_lines(text: &[u8]) -> impl Iterator<Item = &[u8]> {
+    let end = text.iter().rposition(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    text[..end].split(|byte| *byte == b'\n').filter(|line| !line.is_empty())
+}
+
+/// Removes shards, and what was written of them.
+pub(super) fn remove_shards<'a>(out: &Path, names: impl IntoIterator<Item = &'a String>) -> Result<()> {
+    names.into_iter().try_for_each(|name| remove_files([part_of(out, name), out.join(name)]))
+}
+
+pub(super) fn remove_files(paths: [PathBuf; 2]) -> Result<()> {
+    paths.iter().try_for_each(|path| match fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(Error::io(path, error)),
+        _ => Ok(()),
+    })
 }
 
 fn write_line(file: &mut File, line: &impl Serialize) -> io::Result<()> {
@@ -142,15 +183,13 @@ pub(super) fn part_of(folder: &Path, name: &str) -> PathBuf {
 fn rename(folder: &Path, shard: &Shard) -> Result<()> {
     let path = folder.join(&shard.name);
     fs::rename(part_of(folder, &shard.name), &path).map_err(|error| Error::io(&path, error))?;
-    // So that the name also survives a power cut; not every system supports this.
-    let _ = File::open(folder).and_then(|folder| folder.sync_all());
+    files::sync_folder_of(&path);
     Ok(())
 }
 
 /// Whether a shard in the journal exists. Renames its file if only that was missing.
 fn appear(folder: &Path, shard: &Shard) -> Result<bool> {
-    let is_file_name = Path::new(&shard.name).file_name().is_some_and(|name| *name == *shard.name);
-    if !is_file_name {
+    if !is_file_name(&shard.name) {
         return Ok(false);
     }
     if is_whole(&folder.join(&shard.name), shard)? {

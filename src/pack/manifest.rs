@@ -5,9 +5,10 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json};
 
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
-use crate::read::{FieldKind, Fingerprint};
+use crate::read::{FieldKind, Fingerprint, Meaning};
 
 use super::cells::Column;
 use super::journal::Shard;
@@ -18,9 +19,10 @@ use super::journal::Shard;
 #[non_exhaustive]
 pub enum PackInto {
     /// Tar archives: each record is a sample, whose members are named after the record's number. Bytes are members of
-    /// their own, with the extension of their content; a class index is `cls`; arrays are `.npy`; all other values are
-    /// in one `json`. A field has the same form in all samples: lists of numbers are arrays, unless the first 1000
-    /// records have missing values in them, or lists of different lengths.
+    /// their own, with the extension of their content; a class index is `cls`; arrays of numbers (as in NPY, Parquet or
+    /// TFRecord files) are `.npy`; all other values are in one `json`, and so are all lists of JSON Lines. A field
+    /// has the same form in all samples: arrays that have missing values in the first 1000 records, or are lists of
+    /// lists of different lengths, are in `json`, too.
     Tar,
     /// Parquet files, compressed by Snappy: each field is a column. Needs the feature `parquet`.
     Parquet,
@@ -92,6 +94,7 @@ pub(super) const MANIFEST: &str = "manifest.json";
 impl PackedField {
     pub(super) fn of(column: &Column) -> Self {
         let kind = match column.kind {
+            FieldKind::Numbers(_) if column.meaning == Some(Meaning::U64) => DType::U64.as_str(),
             FieldKind::Numbers(dtype) => dtype.as_str(),
             FieldKind::Text => "text",
             _ => "bytes",

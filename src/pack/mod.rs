@@ -41,7 +41,7 @@ use crate::tree::any;
 
 use cells::{Cell, Column, Records, columns};
 use forms::{Form, forms};
-use infer::infer;
+use infer::{find_texts, infer};
 use journal::{Identity, Journal, START_OVER};
 use manifest::MANIFEST;
 use output::Output;
@@ -81,8 +81,9 @@ pub struct PackProgress {
     pub bytes: u64,
 }
 
-/// Version of manifests, journals and shards. The first version had neither the source's options nor the pack's own.
-const VERSION: u32 = 2;
+/// Version of manifests, journals and shards. The first version had neither the source's options nor the pack's own,
+/// and the second one lost texts such as `NA`.
+const VERSION: u32 = 3;
 
 /// Bytes of records that a thread reads before it takes the next ones, estimated from the first record.
 const BYTES_AT_ONCE: u64 = 1 << 20;
@@ -131,23 +132,25 @@ impl Pack {
     }
 
     /// Columns of a CSV file that stay text even if they hold numbers. By default a column becomes numbers if all of
-    /// its values are numbers in their usual form: `007` and `+49` are text.
+    /// its values are numbers in their usual form: `007` and `+49` are text. Texts are packed as they are written: what
+    /// means a missing value (`NA`, `None` and so on) does so only in columns of numbers, and an empty text everywhere.
     #[must_use]
     pub fn text<S: Into<String>>(mut self, names: impl IntoIterator<Item = S>) -> Self {
         self.text = names.into_iter().map(Into::into).collect();
         self
     }
 
-    /// Leaves out bad records, and counts them. By default the first one ends packing with its error. Files are copied
-    /// into shards unchanged: to check whether images can be decoded, use `verify`.
+    /// Leaves out records that can't be read, and counts them. By default the first one ends packing with its error. A
+    /// record that can be read, but that the shards can't hold, ends packing in any case. Files are copied into shards
+    /// unchanged: to check whether images can be decoded, use `verify`.
     #[must_use]
     pub fn skip_bad(mut self) -> Self {
         self.skip_bad = true;
         self
     }
 
-    /// Starts over in a folder that holds an earlier pack, finished or not: its shards are removed first, and nothing
-    /// else. By default only the same pack can resume there.
+    /// Starts over in a folder that holds an earlier pack, finished or not: the shards that its manifest or journal
+    /// lists are removed first, and nothing else. By default only the same pack can resume there.
     #[must_use]
     pub fn restart(mut self) -> Self {
         self.restart = true;
@@ -184,7 +187,21 @@ impl Pack {
     pub fn run_with(
         &self,
         out: impl AsRef<Path>,
+        show: impl FnMut(PackProgress) -> ControlFlow<()>,
+    ) -> Result<Manifest> {
+        self.run_naming(out, show, |_| {})
+    }
+
+    /// As [`run_with`](Self::run_with); `skipped` is called with the error of each bad record that this run leaves out.
+    ///
+    /// # Errors
+    ///
+    /// As [`run_with`](Self::run_with).
+    pub fn run_naming(
+        &self,
+        out: impl AsRef<Path>,
         mut show: impl FnMut(PackProgress) -> ControlFlow<()>,
+        mut skipped: impl FnMut(Error),
     ) -> Result<Manifest> {
         let out = out.as_ref();
         let files = Files::local();
@@ -194,9 +211,9 @@ impl Pack {
         let mut container = self.source.open_values(&files, &budget)?;
         let at_source = |error: Error| if error.path().is_some() { error } else { error.at_path(self.source.path()) };
         let mut columns = columns(&mut *container, &self.fields, &self.skip_fields).map_err(at_source)?;
-        let container = &*container;
         if self.source.is::<Csv>() {
-            infer(container, &mut columns, &self.text, thread_count(self.threads))?;
+            infer(&*container, &mut columns, &self.text, thread_count(self.threads))?;
+            find_texts(&mut *container, &mut columns).map_err(at_source)?;
         } else if let Some(name) = self.text.first() {
             let message = "only columns of CSV files can be set to text; values in other files have their own types";
             return Err(at_source(Error::new(ErrorKind::Config, message).at_column(name)));
@@ -204,6 +221,7 @@ impl Pack {
         if let Some(name) = self.text.iter().find(|name| !columns.iter().any(|column| column.name == **name)) {
             return Err(at_source(Error::new(ErrorKind::NotFound, "no such column is packed as text").at_column(name)));
         }
+        let container = &*container;
         let classes = container.classes().map(|(name, classes)| (name.to_owned(), classes.to_vec()));
         let forms = forms(container, &columns);
         let encoder = Encoder::new(self, &columns, forms, classes.as_ref().map(|(name, _)| name.as_str()))?;
@@ -256,6 +274,7 @@ impl Pack {
             if let Some(damaged) = done.shards.get(whole) {
                 tracing::warn!(shard = %damaged.name, "a shard is damaged or missing: it and all later ones are written again");
                 Journal::begin(out, &identity, &done.shards[..whole])?;
+                journal::remove_shards(out, done.shards[whole..].iter().map(|shard| &shard.name))?;
                 let path = out.join(MANIFEST);
                 fs::remove_file(&path).map_err(|error| Error::io(path, error))?;
             } else {
@@ -277,24 +296,27 @@ impl Pack {
                 let begin = first + job * at_once;
                 let job: Vec<u64> = (begin..total.min(begin + at_once)).collect();
                 let rows = (0..job.len()).map(|nth| {
-                    let row = records.read(&job, nth, scratch);
-                    let row = row.and_then(|cells| encoder.encode(job[nth], cells));
-                    row.map_err(|error| match error.location().record {
+                    let located = |error: Error| match error.location().record {
                         Some(_) => error,
                         None => error.at(container.place(job[nth])),
-                    })
+                    };
+                    let cells = records.read(&job, nth, scratch).map_err(located)?;
+                    let row = records.check(&cells).and_then(|()| encoder.encode(job[nth], cells));
+                    Ok(row.map_err(located))
                 });
-                Ok(rows.collect::<Vec<_>>())
+                Ok(rows.collect::<Vec<Result<Result<Row>>>>())
             },
             |rows| {
                 for row in rows {
                     let row = match row {
-                        Ok(row) => row,
+                        // One that was read, but can't be packed, is not left out.
+                        Ok(row) => row?,
                         // A missing file, or a link to nothing, is a bad record, just as a damaged one.
                         Err(error)
                             if self.skip_bad && matches!(error.kind(), ErrorKind::Data | ErrorKind::NotFound) =>
                         {
                             tracing::warn!(%error, "a bad record is left out");
+                            skipped(error);
                             next += 1;
                             continue;
                         }
@@ -337,7 +359,7 @@ impl Pack {
         let mut text = serde_json::to_vec_pretty(any(&manifest))
             .map_err(|error| Error::new(ErrorKind::Io, error.to_string()).with_source(error))?;
         text.push(b'\n');
-        files::write_whole(&path, &[&text]).map_err(|error| Error::io(&path, error))?;
+        files::write_lasting(&path, &[&text]).map_err(|error| Error::io(&path, error))?;
         journal.remove()?;
         Ok(manifest)
     }

@@ -206,10 +206,11 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
     })
 }
 
-/// A number in a text: an integer stays unchanged, any other number becomes the nearest f64, unless that is a different
-/// number.
+/// A number in a text: an integer stays unchanged, any other number (`-0` is one) becomes the nearest f64, unless that
+/// is a different number.
 fn number(text: &str) -> Option<Json> {
-    match integer_of(text).map(|integer| (i64::try_from(integer), u64::try_from(integer))) {
+    let is_integer = |integer: &i128| *integer != 0 || !text.trim_start().starts_with('-');
+    match integer_of(text).filter(is_integer).map(|integer| (i64::try_from(integer), u64::try_from(integer))) {
         Some((Ok(integer), _)) => Some(integer.into()),
         Some((_, Ok(integer))) => Some(integer.into()),
         _ => float_of(text)

@@ -186,7 +186,18 @@ impl Values {
             Cell::Bytes(bytes) => std::str::from_utf8(bytes).ok().map(Number::Written),
             _ => None,
         };
-        let unfit = || unexpected(&self.data_type.to_string(), cell);
+        let unfit = || {
+            let error = unexpected(&self.data_type.to_string(), cell);
+            let is_integer = match number() {
+                Some(Number::Integer(_)) => true,
+                Some(Number::Written(text)) => integer_of(text).is_some(),
+                _ => false,
+            };
+            match is_integer {
+                true => Error::new(error.kind(), format!("{}; tar archives hold it", error.message())),
+                false => error,
+            }
+        };
         let is_there = !matches!(cell, Cell::Missing);
         each_type!(&mut self.stored,
         numbers => numbers.push(match is_there {

@@ -103,8 +103,8 @@ pub struct JsonLines {
     lines: Lines,
     /// The fields of the sample, followed by those that were found later.
     fields: Vec<FieldInfo>,
-    /// For each field, whether it holds only truth values.
-    are_bools: Vec<bool>,
+    /// For each field, what its values mean.
+    meanings: Vec<Option<Meaning>>,
     listed: usize,
     wanted: Wanted,
 }
@@ -130,7 +130,7 @@ impl JsonLines {
             return Err(Error::new(ErrorKind::Config, message).at_path(path));
         }
         let lines = Lines::open_those(files, path, options, (Blanks::Nothing, None), budget)?;
-        let mut jsonl = Self { lines, fields: Vec::new(), are_bools: Vec::new(), listed: 0, wanted: Wanted::default() };
+        let mut jsonl = Self { lines, fields: Vec::new(), meanings: Vec::new(), listed: 0, wanted: Wanted::default() };
         let (mut seen, mut numbers): (Vec<(String, Seen)>, HashMap<String, usize>) = Default::default();
         let mut found = Found::default();
         jsonl.each_of_sample(&mut |text| {
@@ -149,7 +149,7 @@ impl JsonLines {
             })
         })?;
         jsonl.fields = seen.iter().map(|(name, seen)| seen.info(name)).collect();
-        jsonl.are_bools = seen.iter().map(|(_, seen)| seen.is_bool()).collect();
+        jsonl.meanings = seen.iter().map(|(_, seen)| seen.meaning()).collect();
         jsonl.listed = jsonl.fields.len();
         Ok(jsonl)
     }
@@ -216,7 +216,7 @@ impl Container for JsonLines {
                 Some(number) => number,
                 None => {
                     let seen = self.look_for(&steps_to(name))?;
-                    let is_bool = seen.as_ref().is_some_and(Seen::is_bool);
+                    let meaning = seen.as_ref().and_then(Seen::meaning);
                     let info = match seen {
                         Some(seen) if seen.is_object() => {
                             let message = format!("field {name:?} is an object; name a value in it by a pointer");
@@ -240,7 +240,7 @@ impl Container for JsonLines {
                         }
                     };
                     self.fields.push(info);
-                    self.are_bools.push(is_bool);
+                    self.meanings.push(meaning);
                     self.fields.len() - 1
                 }
             },
@@ -251,12 +251,12 @@ impl Container for JsonLines {
 
     fn forget(&mut self) {
         self.fields.truncate(self.listed);
-        self.are_bools.truncate(self.listed);
+        self.meanings.truncate(self.listed);
         self.wanted = Wanted::default();
     }
 
     fn meaning(&self, number: usize) -> Option<Meaning> {
-        self.are_bools.get(number).is_some_and(|is_bool| *is_bool).then_some(Meaning::Bool)
+        self.meanings.get(number).cloned().flatten()
     }
 
     /// A pointer leads through objects.

@@ -171,6 +171,47 @@ fn files_that_no_pack_has_made_are_not_written_over() {
 }
 
 #[test]
+fn starting_over_removes_only_shards_that_are_listed() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, pack) = table_in(folder.path());
+    let out = folder.path().join("out");
+    let restart = || pack.clone().shard_bytes(30 * 1024).restart();
+    let refused = |precious: &str| {
+        fs::write(out.join(precious), "precious").unwrap();
+        let before = files(&out);
+        let error = restart().run(&out).unwrap_err();
+        assert_eq!((error.kind(), error.path()), (ErrorKind::Config, Some(&*out.join(precious))), "{error}");
+        assert!(files(&out) == before, "something was removed");
+        fs::remove_file(out.join(precious)).unwrap();
+    };
+    pack.run(&out).unwrap();
+    refused("shard-000007.tar");
+    refused("shard-000000.parquet");
+    restart().run(&out).unwrap();
+    assert_eq!(files(&out).len(), 3);
+
+    stopped(&pack.clone().restart(), &out);
+    assert!(out.join(".ringfeed-pack").exists() && out.join("shard-000001.tar").exists());
+    refused("shard-000009.tar");
+    fs::write(out.join(".shard-000002.tar.part"), "begun").unwrap();
+    restart().run(&out).unwrap();
+    assert_eq!(files(&out).len(), 3, "{:?}", files(&out).keys());
+
+    // All shards that are written again were listed, also if that run is stopped.
+    pack.clone().restart().run(&out).unwrap();
+    change(&out.join("shard-000000.tar"), "ustar", "USTAR");
+    stopped(&pack, &out);
+    restart().run(&out).unwrap();
+    assert_eq!(files(&out).len(), 3);
+    stopped(&pack.clone().restart(), &out);
+    change(&out.join("shard-000000.tar"), "ustar", "USTAR");
+    stopped(&pack, &out);
+    restart().run(&out).unwrap();
+    assert_eq!(files(&out).len(), 3);
+    assert!(path.exists());
+}
+
+#[test]
 fn shards_do_not_go_among_what_they_are_made_of() {
     let folder = tempfile::tempdir().unwrap();
     let tables = folder.path().join("tables");
@@ -333,6 +374,67 @@ fn codes_and_telephone_numbers_stay_text() {
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
 }
 
+#[test]
+fn texts_are_packed_as_they_are_written_and_only_numbers_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = "name,code,n,z\nNA,nan,1,-0\nNone,N/A,NA,1.5\n,x,null,-0.0\n null,,3,0\n";
+    fs::create_dir(folder.path().join("two")).unwrap();
+    for name in ["table.csv", "two/a.csv", "two/b.csv"] {
+        fs::write(folder.path().join(name), text).unwrap();
+    }
+    let out = folder.path().join("out");
+    let manifest = Pack::new(source(folder.path().join("table.csv")), PackInto::Tar).text(["z"]).run(&out).unwrap();
+    let kinds: Vec<&str> = manifest.fields.iter().map(|field| field.kind.as_str()).collect();
+    assert_eq!(kinds, ["text", "text", "i64", "text"]);
+    let wanted = [
+        json!({ "name": "NA", "code": "nan", "n": 1, "z": "-0" }),
+        json!({ "name": "None", "code": "N/A", "z": "1.5" }),
+        json!({ "code": "x", "z": "-0.0" }),
+        json!({ "name": " null", "n": 3, "z": "0" }),
+    ];
+    assert_eq!(samples(&out), wanted);
+
+    let table = SourceConfig::new(Csv, Paths::from(folder.path().join("two/*.csv")), CsvOptions::default());
+    let out = folder.path().join("of two");
+    Pack::new(table, PackInto::Tar).run(&out).unwrap();
+    let numbers: Vec<String> = members(&out).into_values().map(|json| String::from_utf8(json).unwrap()).collect();
+    assert_eq!(numbers.len(), 8);
+    for (nth, wanted) in
+        [("-0.0", "\"NA\""), ("1.5", "\"N/A\""), ("-0.0", "\"x\""), ("0", "\" null\"")].iter().enumerate()
+    {
+        for sample in [&numbers[nth], &numbers[nth + 4]] {
+            assert!(sample.contains(&format!("\"z\":{}", wanted.0)) && sample.contains(wanted.1), "{sample}");
+        }
+    }
+}
+
+#[test]
+fn only_records_that_can_not_be_read_are_left_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lines.jsonl");
+    let long = "1234567890123456789012345";
+    let kinds = [PackInto::Tar, PackInto::Parquet];
+    for into in kinds.into_iter().filter(|into| cfg!(feature = "parquet") || *into == PackInto::Tar) {
+        let out = |name: &str| folder.path().join(format!("{name} {into:?}"));
+        for (nth, (unfit, record, why)) in
+            [(long, 1, long), ("true", 1, "true or false"), ("[1]", 0, "in lists of depth 1")].into_iter().enumerate()
+        {
+            fs::write(&path, format!("{{\"a\": 0.5}}\n{{\"a\": {unfit}}}\n")).unwrap();
+            let error = Pack::new(source(&path), into).skip_bad().run(out(&nth.to_string())).unwrap_err();
+            let place = (error.location().record, error.location().column.as_deref());
+            assert_eq!((error.kind(), place), (ErrorKind::Data, (Some(record), Some("a"))), "{error}");
+            assert!(error.message().contains(why), "{error}");
+        }
+        fs::write(&path, "{\"a\": 0.5}\n{\"a\": }\n{\"a\": 2}\n{\n").unwrap();
+        let mut skipped = Vec::new();
+        let pack = Pack::new(source(&path), into).skip_bad();
+        let show = |_| ControlFlow::Continue(());
+        let manifest = pack.run_naming(out("bad"), show, |error| skipped.push(error.location().record)).unwrap();
+        assert_eq!((manifest.records, manifest.skipped), (2, 2));
+        assert_eq!(skipped, [Some(1), Some(3)]);
+    }
+}
+
 #[cfg(unix)]
 #[test]
 #[cfg_attr(not(feature = "images"), ignore = "decodes images")]
@@ -353,8 +455,9 @@ fn a_link_to_nothing_is_a_bad_record() {
 mod columns {
     use std::sync::Arc;
 
+    use arrow_array::cast::AsArray;
     use arrow_array::types::{Float32Type, Int64Type};
-    use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, RecordBatch};
+    use arrow_array::{Array, ArrayRef, FixedSizeListArray, ListArray, RecordBatch, UInt64Array};
     use arrow_buffer::{NullBuffer, OffsetBuffer};
     use arrow_schema::Field;
     use parquet::arrow::ArrowWriter;
@@ -411,6 +514,29 @@ mod columns {
         ];
         assert_eq!(found, wanted);
         assert_eq!(members(&at("samples")).keys().filter(|name| name.ends_with(".pairs.npy")).count(), 4);
+    }
+
+    #[test]
+    fn integers_of_64_bits_of_json_are_a_column_of_their_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("ids.jsonl");
+        let packed = |lines: &[&str], name: &str| {
+            fs::write(&path, lines.join("\n")).unwrap();
+            let manifest = Pack::new(source(&path), PackInto::Parquet).run(folder.path().join(name))?;
+            let table = table(&folder.path().join(name).join("shard-000000.parquet"));
+            Ok::<_, Error>((manifest.fields[0].kind.clone(), table.column(0).clone()))
+        };
+        let large = r#"{"id": 18446744073709551615}"#;
+        let (kind, ids) =
+            packed(&[r#"{"id": 0}"#, large, r#"{"id": null}"#, r#"{"id": 9223372036854775808}"#], "1").unwrap();
+        let wanted = UInt64Array::from(vec![Some(0), Some(u64::MAX), None, Some(1 << 63)]);
+        assert_eq!((kind.as_str(), ids.as_primitive()), ("u64", &wanted));
+        assert_eq!(packed(&[r#"{"id": [18446744073709551615, 1]}"#, r#"{"id": []}"#], "2").unwrap().1.len(), 2);
+        for (nth, other) in ["-1", "0.5"].iter().enumerate() {
+            let error = packed(&[large, &format!("{{\"id\": {other}}}")], &format!("mixed {nth}")).unwrap_err();
+            assert!(error.message().contains("tar archives hold it"), "{error}");
+            Pack::new(source(&path), PackInto::Tar).run(folder.path().join(format!("tar {nth}"))).unwrap();
+        }
     }
 
     /// What `table` reads of a file that was packed into another one.

@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::read::container::{FieldInfo, FieldKind};
+use crate::read::container::{FieldInfo, FieldKind, Meaning};
 
 use super::value::{each_element, each_member, unescape};
 
@@ -21,7 +21,11 @@ enum Kind {
     #[default]
     Nothing,
     Bool,
+    /// Not negative, and of 63 bits.
+    Natural,
     Integer,
+    /// Not negative, and some of 64 bits.
+    Unsigned,
     Number,
     Text,
     Object,
@@ -33,9 +37,10 @@ impl Kind {
         match (self, other) {
             (Self::Nothing, kind) | (kind, Self::Nothing) => kind,
             (one, other) if one == other => one,
-            (Self::Bool, Self::Integer) | (Self::Integer, Self::Bool) => Self::Integer,
-            (Self::Bool | Self::Integer, Self::Number) | (Self::Number, Self::Bool | Self::Integer) => Self::Number,
-            _ => Self::Mixed,
+            (Self::Text | Self::Object | Self::Mixed, _) | (_, Self::Text | Self::Object | Self::Mixed) => Self::Mixed,
+            (Self::Natural, Self::Unsigned) | (Self::Unsigned, Self::Natural) => Self::Unsigned,
+            (Self::Number | Self::Unsigned, _) | (_, Self::Number | Self::Unsigned) => Self::Number,
+            _ => Self::Integer,
         }
     }
 }
@@ -61,7 +66,9 @@ impl Seen {
             [b'"', ..] => Kind::Text,
             [b'{', ..] => Kind::Object,
             [b't' | b'f', ..] => Kind::Bool,
-            _ if raw.parse::<i64>().is_ok() => Kind::Integer,
+            [b'-', ..] if raw.parse::<i64>().is_ok() => Kind::Integer,
+            _ if raw.parse::<i64>().is_ok() => Kind::Natural,
+            _ if raw.parse::<u64>().is_ok() => Kind::Unsigned,
             _ => Kind::Number,
         };
         Self { kind, shape: Some(Vec::new()), is_open: false }
@@ -93,16 +100,20 @@ impl Seen {
         self.kind == Kind::Object && self.shape.as_ref().is_some_and(Vec::is_empty)
     }
 
-    /// Whether all values are true or false.
-    pub(in crate::read) fn is_bool(&self) -> bool {
-        self.kind == Kind::Bool
+    /// What the values are beyond the type of the field.
+    pub(in crate::read) fn meaning(&self) -> Option<Meaning> {
+        match self.kind {
+            Kind::Bool => Some(Meaning::Bool),
+            Kind::Unsigned => Some(Meaning::U64),
+            _ => None,
+        }
     }
 
     pub(in crate::read) fn info(&self, name: &str) -> FieldInfo {
         let kind = match self.kind {
             Kind::Bool => FieldKind::Numbers(DType::U8),
-            Kind::Integer => FieldKind::Numbers(DType::I64),
-            Kind::Number => FieldKind::Numbers(DType::F64),
+            Kind::Natural | Kind::Integer => FieldKind::Numbers(DType::I64),
+            Kind::Unsigned | Kind::Number => FieldKind::Numbers(DType::F64),
             Kind::Text => FieldKind::Text,
             Kind::Nothing | Kind::Object | Kind::Mixed => FieldKind::Other,
         };
@@ -162,6 +173,13 @@ mod tests {
         assert_eq!(info(&["true", "2"]), (INTEGERS, vec![]));
         assert_eq!(info(&["1", "2.5"]), (NUMBERS, vec![]));
         assert_eq!(info(&["9223372036854775808"]), (NUMBERS, vec![]));
+        let meaning =
+            |values: &[&str]| values.iter().fold(Seen::default(), |seen, value| seen.and(&Seen::of(value))).meaning();
+        assert_eq!(meaning(&["9223372036854775808", "0", "null"]), Some(Meaning::U64));
+        for other in ["-1", "0.5", "true", "18446744073709551616", "\"a\""] {
+            assert_eq!(meaning(&["9223372036854775808", other]), None, "{other}");
+            assert_eq!(meaning(&[other, "1", "9223372036854775808"]), None, "{other}");
+        }
         assert_eq!(info(&["1e3"]), (NUMBERS, vec![]));
         assert_eq!(info(&["\"a\"", "null"]), (FieldKind::Text, vec![]));
         assert_eq!(info(&["\"a\"", "1"]), (FieldKind::Other, vec![]));
