@@ -9,7 +9,8 @@ use crate::common::{Seen, fixture, see, see_all};
 use ringfeed::field::{Class, Image};
 use ringfeed::formats::{FolderOptions, Images};
 use ringfeed::images::{
-    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, horizontal_flip, random_crop, vertical_flip,
+    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, colour_jitter, horizontal_flip, random_crop,
+    random_resized_crop, trivial_augment, vertical_flip,
 };
 use ringfeed::settings::SourceConfig;
 use ringfeed::tensor::Role;
@@ -236,4 +237,84 @@ fn settings_and_the_builder_say_the_same() {
     let error = toml::from_str::<LoaderConfig>(&text.replace("colour = \"index\", ", "")).unwrap_err().to_string();
     let fields = "map = { image = [64, 48], dtype = \"u8\" }, label = { class = [\"a\"], dtype = \"u32\" }";
     assert!(error.contains(&format!("path: fields = {{ {fields} }}")), "{error}");
+}
+
+/// A picture and a map of the same file.
+fn both(image: Image, map: Image) -> Result<Seen> {
+    let path = fixture("maps/palette-8.png");
+    let mut batches = Loader::images(path).field("image", image).field("map", map).shuffle(1).build()?;
+    Ok(see(&batches.next().unwrap()?))
+}
+
+#[test]
+fn a_map_of_another_size_takes_over_what_suits_it() {
+    let image = || Image::rgb(64, 64).geometry("scene");
+    let map = |height, width| Image::index_map(height, width).geometry("scene");
+    let centre = |shorter| CropFit::CenterCrop { shorter };
+    let rotation = ImageAugment::Rotation { degrees: 9.0, interpolation: Interpolation::Nearest };
+    for (height, width) in [(32, 32), (128, 128)] {
+        let scaled = both(image().fit(centre(80)), map(height, width)).unwrap();
+        let said = both(image().fit(centre(80)), map(height, width).fit(centre(80 * height / 64))).unwrap();
+        assert_eq!(scaled.tensors[1], said.tensors[1], "{height}");
+        both(image().augment([rotation.clone()]), map(height, width)).unwrap();
+    }
+    both(image().augment([random_resized_crop(), horizontal_flip(), colour_jitter(0.1, 0.1, 0.1, 0.1)]), map(20, 70))
+        .unwrap();
+    let refused = |image: Image, map: Image, word: &str| {
+        let error = both(image, map).err().unwrap();
+        let text = error.to_string();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("map")));
+        assert!(text.contains(word) && text.contains("a map of another size"), "{text}");
+    };
+    refused(image().fit(centre(81)), map(32, 32), "center_crop");
+    refused(image().fit(centre(80)), map(32, 64), "center_crop");
+    refused(image().augment([horizontal_flip(), random_crop(4)]), map(32, 32), "random_crop");
+    refused(image().augment([trivial_augment()]), map(32, 32), "trivial_augment");
+    refused(image().augment([rotation.clone()]), map(32, 64), "rotation");
+    both(image().augment([random_crop(4)]), map(64, 64)).unwrap();
+    both(image().augment([random_crop(4)]), map(32, 32).augment([random_crop(2)])).unwrap();
+}
+
+#[test]
+fn a_map_beside_a_picture_that_is_cropped_or_moved_needs_a_geometry() {
+    let (image, map) = (|| Image::rgb(8, 8), || Image::index_map(8, 8));
+    let centre = CropFit::CenterCrop { shorter: 10 };
+    for (image, map) in [
+        (image().augment([horizontal_flip()]), map()),
+        (image().augment([horizontal_flip()]).geometry("scene"), map()),
+        (image().augment([horizontal_flip()]), map().augment([horizontal_flip()])),
+        (image(), map().augment([horizontal_flip()])),
+        (image().fit(centre), map()),
+    ] {
+        let error = both(image, map).err().unwrap();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("map")));
+        assert!(error.to_string().contains("give both the same `geometry`"), "{error}");
+    }
+    for (image, map) in [
+        (image(), map()),
+        (image().augment([colour_jitter(0.1, 0.1, 0.1, 0.1)]), map()),
+        (image().fit(centre), map().fit(centre)),
+        (image().augment([horizontal_flip()]), map().geometry("other")),
+        (image().augment([horizontal_flip()]).geometry("scene"), map().geometry("scene")),
+    ] {
+        both(image, map).unwrap();
+    }
+}
+
+#[test]
+fn a_second_view_leaves_the_first_with_its_maps() {
+    let folder = tempfile::tempdir().unwrap();
+    ramps(folder.path(), 8);
+    let view = || Image::rgb(20, 30).augment([random_resized_crop(), horizontal_flip()]);
+    let load = |views: &[&str]| {
+        let mut pictures = SourceConfig::new(Images, folder.path().join("pictures"), FolderOptions::default());
+        pictures.fields = views.iter().map(|name| ((*name).to_owned(), view().into())).collect();
+        let loader = Loader::new(pictures).maps(folder.path().join("columns")).batch_size(8).shuffle(3);
+        let batch = loader.build().unwrap().next().unwrap().unwrap();
+        let bytes = |name: &str| batch.tensor(name).unwrap().bytes().to_vec();
+        (bytes("image"), bytes("map"), views.iter().map(|name| bytes(name)).collect::<Vec<_>>())
+    };
+    let (image, map, _) = load(&["image"]);
+    let (with_others, same_map, views) = load(&["image", "other"]);
+    assert!(image == with_others && map == same_map && views[0] != views[1]);
 }
