@@ -301,6 +301,43 @@ fn a_map_beside_a_picture_that_is_cropped_or_moved_needs_a_geometry() {
     }
 }
 
+fn pgm(width: usize, height: usize) -> Vec<u8> {
+    [format!("P5\n{width} {height}\n255\n").as_bytes(), &vec![7; width * height]].concat()
+}
+
+fn archive(path: &Path, members: &[(&str, Vec<u8>)]) {
+    let mut archive = tar::Builder::new(fs::File::create(path).unwrap());
+    for (name, bytes) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, &bytes[..]).unwrap();
+    }
+    archive.into_inner().unwrap();
+}
+
+#[test]
+fn a_map_of_another_size_than_its_picture_makes_a_bad_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scenes.tar");
+    let load = |map: (usize, usize), geometry: &str, is_map_first: bool| {
+        archive(&path, &[("a.seen.pgm", pgm(40, 30)), ("a.map.pgm", pgm(map.0, map.1))]);
+        let image = ("image", Image::rgb(8, 8).geometry("scene").from("seen.pgm"));
+        let map = ("map", Image::index_map(8, 8).geometry(geometry).from("map.pgm"));
+        let fields = if is_map_first { [map, image] } else { [image, map] };
+        let loader = fields.into_iter().fold(Loader::tar(&path), |loader, (name, field)| loader.field(name, field));
+        loader.build().unwrap().next().unwrap().map(drop)
+    };
+    for is_map_first in [false, true] {
+        load((40, 30), "scene", is_map_first).unwrap();
+        load((20, 15), "other", is_map_first).unwrap();
+        let error = load((20, 15), "scene", is_map_first).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Data);
+        assert!(text.contains("20 x 15") && text.contains("40 x 30") && text.contains("\"scene\""), "{text}");
+    }
+}
+
 #[test]
 fn a_second_view_leaves_the_first_with_its_maps() {
     let folder = tempfile::tempdir().unwrap();
