@@ -355,3 +355,63 @@ fn a_second_view_leaves_the_first_with_its_maps() {
     let (with_others, same_map, views) = load(&["image", "other"]);
     assert!(image == with_others && map == same_map && views[0] != views[1]);
 }
+
+#[test]
+fn what_changes_images_is_set_before_their_maps() {
+    let faults = |loader: Loader| loader.faults().join("; ");
+    let loader = || Loader::images(fixture("images")).size(8, 8).maps(fixture("maps"));
+    assert_eq!(faults(loader()), "");
+    for (fault, name) in
+        [(faults(loader().augment([horizontal_flip()])), "augment"), (faults(loader().size(9, 9)), "size")]
+    {
+        assert!(fault.contains(&format!("{name}: set it before `maps`")), "{fault}");
+    }
+    let mut alone = SourceConfig::new(Images, fixture("maps"), FolderOptions::default());
+    alone.fields = vec![("map".to_owned(), Image::index_map(8, 8).into())];
+    assert_eq!(faults(Loader::new(alone).size(9, 9)), "");
+}
+
+/// Loads pictures and maps with these names, and compares the number that each file holds.
+fn paired(pictures: &[&str], maps: &[&str]) -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, names) in [("photos", pictures), ("maps", maps)] {
+        for name in names {
+            let path = folder.path().join(kind).join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let number = name.split('/').next_back().unwrap().chars().filter(char::is_ascii_digit).collect::<String>();
+            fs::write(path, [b"P5\n1 1\n255\n".as_slice(), &[number.parse().unwrap_or_default()]].concat()).unwrap();
+        }
+    }
+    let loader = Loader::images(folder.path().join("photos")).size(1, 1).maps(folder.path().join("maps"));
+    let batch = loader.batch_size(100).build()?.next().unwrap()?;
+    let (images, maps) = (batch.tensor("image")?.bytes().to_vec(), batch.tensor("map")?.bytes().to_vec());
+    assert!(images.chunks(3).map(|pixel| pixel[0]).eq(maps), "{pictures:?}");
+    Ok(())
+}
+
+#[test]
+fn maps_belong_to_pictures_by_their_names() {
+    for (pictures, maps) in [
+        (["img1.pgm", "img2.pgm", "img10.pgm"], ["img1.pgm", "img2.pgm", "img10.pgm"]),
+        (["img01.pgm", "img02.pgm", "img10.pgm"], ["img01_mask.pgm", "img02_mask.pgm", "img10_mask.pgm"]),
+        (["a/1_left.pgm", "a/2_left.pgm", "b/3_left.pgm"], ["a/1_ids.pgm", "a/2_ids.pgm", "b/3_ids.pgm"]),
+        // The ends of the maps' names begin as the ends of some pictures' names do.
+        (["a-2.pgm", "a-3.pgm", "a.pgm"], ["a-2-m.pgm", "a-3-m.pgm", "a-m.pgm"]),
+    ] {
+        paired(&pictures, &maps).unwrap();
+    }
+    paired(&["one.pgm"], &["another.pgm"]).unwrap();
+    let refused = |pictures: &[&str], maps: &[&str], words: &[&str]| {
+        let error = paired(pictures, maps).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Config, "{text}");
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    };
+    let photos = ["img1.pgm", "img2.pgm", "img10.pgm", "img11.pgm"];
+    let masks = ["img1_mask.pgm", "img2_mask.pgm", "img10_mask.pgm", "img11_mask.pgm"];
+    refused(&photos, &masks, &["sort in another order", "maps/img10_mask.pgm", "photos/img1.pgm", "numbers of equal"]);
+    refused(&photos, &masks[..3], &["no map has the name of", "photos/img11.pgm"]);
+    refused(&photos[..3], &masks, &["no picture has the name of", "maps/img11_mask.pgm"]);
+    refused(&["10.pgm", "11.pgm"], &["10_m.pgm", "11_m.pgm", "20_m.pgm"], &["no picture has the name of", "20_m"]);
+    refused(&["1.pgm", "2.pgm", "3.pgm"], &["1.pgm", "2.pgm", "4.pgm"], &["no map has the name of", "3.pgm"]);
+}
