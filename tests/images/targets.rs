@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::common::see_all;
 use ringfeed::field::{BoxFormat, Boxes, Field, Image, Keypoints, PointFormat};
 use ringfeed::images::{CropFit, Edge, ImageAugment, Interpolation, PixelOrder, horizontal_flip, vertical_flip};
-use ringfeed::{DType, ErrorKind, Loader, LoaderConfig};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser};
 
 /// A black BMP of 100 x 80 pixels with a white box.
 fn bmp([left, top, right, bottom]: [u32; 4]) -> Vec<u8> {
@@ -393,4 +393,20 @@ fn boxes_go_with_the_picture_and_not_with_its_map() {
     let batch = loader.clone().build().unwrap().next().unwrap().unwrap();
     let found = batch.f32("boxes").unwrap()[..4].to_vec();
     assert_eq!(found, white(batch.sample_ids()[0] as u32).map(|side| 2.0 * side as f32));
+}
+
+#[test]
+fn a_box_of_which_nothing_is_left_is_zero_also_if_boxes_are_normalised() {
+    let folder = tempfile::tempdir().unwrap();
+    lines(folder.path(), BoxFormat::Xyxy);
+    let boxes = Boxes::new(3).geometry("scene").size_from("/w", "/h").from("/boxes");
+    let loader = Loader::open(folder.path().join("scenes.jsonl")).unwrap();
+    let loader = loader.field("image", picture(&[]).from("/path").file()).field("boxes", boxes);
+    let normaliser = Normaliser::Standardise { axis: None, mean: vec![32.0], deviation: vec![16.0] };
+    let batch = loader.normalise("boxes", normaliser).build().unwrap().next().unwrap().unwrap();
+    for (mask, boxes) in
+        batch.tensor("boxes_mask").unwrap().bytes().chunks(3).zip(batch.f32("boxes").unwrap().chunks(12))
+    {
+        assert!(mask == [1, 0, 0] && boxes[4..] == [0.0; 8], "{boxes:?}");
+    }
 }
