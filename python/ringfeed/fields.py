@@ -113,7 +113,10 @@ class Image(Field):
 
 class IndexMap(Field):
     """A segmentation map: the index that the file stores for each pixel, i64 ``[height, width]``. Indices are never
-    mixed."""
+    mixed.
+
+    Give it the ``geometry`` of its picture: it is then cropped, flipped and rotated like the picture, and needs no
+    ``augment`` and no ``fit``."""
 
     def __init__(
         self,

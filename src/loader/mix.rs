@@ -61,6 +61,8 @@ impl Loader {
             opened.push(source.open(&self.files, budget)?);
         }
         if self.config.mix.is_empty() {
+            #[cfg(feature = "formats")]
+            super::maps::check_names(sources, &opened, self.config.shorter)?;
             return Ok(Readers { all: opened.concat(), parts: Vec::new() });
         }
         let count = opened.iter().map(Vec::len).min().unwrap_or(0);

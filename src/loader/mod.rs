@@ -10,6 +10,8 @@ mod faults;
 mod file;
 mod keep;
 mod length;
+#[cfg(feature = "formats")]
+mod maps;
 mod mix;
 mod number;
 #[cfg(feature = "formats")]

@@ -17,6 +17,11 @@ pub(super) fn has_usual_pictures(source: &SourceConfig) -> bool {
     source.is::<Images>() && source.fields.is_empty()
 }
 
+/// Whether these are segmentation maps in files of their own.
+pub(super) fn is_of_maps(source: &SourceConfig) -> bool {
+    source.is::<Images>() && !source.fields.is_empty() && source.fields.iter().all(|(_, field)| field.is_map())
+}
+
 impl Loader {
     /// A folder of CSV files, one sequence per file.
     pub fn csv_sequences(path: impl Into<PathBuf>, options: SequenceOptions) -> Self {
@@ -80,8 +85,16 @@ impl Loader {
 
     /// Adds a folder of segmentation maps to the folder of images before it. The maps get the options that the images
     /// have so far, so set these first. The label tensor `map` is `u8` of `[height, width]`, resized, cropped and
-    /// rotated like the images. See [`ImageOptions`](crate::images::ImageOptions). For a different name or type, add
-    /// the source with [`and`](Self::and).
+    /// rotated like the images (like the first one, if there are several views). See
+    /// [`ImageOptions`](crate::images::ImageOptions). For a different name or type, add the source with
+    /// [`and`](Self::and).
+    ///
+    /// Image and map are matched by their position in the list of each folder, sorted by the bytes of the paths. Their
+    /// names must agree: paths below the folders, without extensions and without what all paths of a folder begin or
+    /// end with. So `img1.jpg` belongs to `img1_mask.png`, and one without the other is an error when it is opened. It
+    /// is also an error if the orders differ: `img10.jpg` follows `img1.jpg`, but `img10_mask.png` comes before
+    /// `img1_mask.png`. Then give both the same names, or numbers of equal length (`img01`), or list the pairs in a
+    /// table whose fields name the files.
     ///
     /// ```no_run
     /// use ringfeed::Loader;
@@ -133,9 +146,13 @@ impl Loader {
 
     /// Changes the picture of the last source, if it is a folder of images: the one among its default fields.
     fn change_picture(&mut self, what: &str, advice: &str, change: impl FnOnce(Image) -> Image) {
+        let is_beside_pictures = self.config.sources.len() > 1;
         let fault = match self.config.sources.last_mut().filter(|source| source.is::<Images>()) {
             None => advice,
             Some(_) if !self.config.fields.is_empty() => "the field of the image says it",
+            Some(source) if is_of_maps(source) && is_beside_pictures => {
+                "set it before `maps`; here it would change the maps alone"
+            }
             Some(source) => {
                 if source.fields.is_empty() {
                     source.fields = usual_fields();

@@ -110,7 +110,7 @@ impl Loader {
         no_faults([self.faults.clone(), self.config.value_faults()].concat())?;
         let config = self.config.clone().with_only().with_prepared()?;
         let windows = config.windows.clone();
-        let fields = named_geometries(&fields_of_records(config));
+        let fields = named_geometries(&fields_of_records(config))?;
         let is_label = |(_, field): &&(String, Field)| field.role_or_default() != Role::Feature;
         let labels: Vec<&str> = fields.iter().filter(is_label).map(|(name, _)| name.as_str()).collect();
         let features: Vec<_> = fields.iter().filter(|field| !is_label(field)).cloned().collect();

@@ -9,7 +9,8 @@ use crate::common::{Seen, fixture, see, see_all};
 use ringfeed::field::{Class, Image};
 use ringfeed::formats::{FolderOptions, Images};
 use ringfeed::images::{
-    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, horizontal_flip, random_crop, vertical_flip,
+    CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, colour_jitter, horizontal_flip, random_crop,
+    random_resized_crop, trivial_augment, vertical_flip,
 };
 use ringfeed::settings::SourceConfig;
 use ringfeed::tensor::Role;
@@ -236,4 +237,181 @@ fn settings_and_the_builder_say_the_same() {
     let error = toml::from_str::<LoaderConfig>(&text.replace("colour = \"index\", ", "")).unwrap_err().to_string();
     let fields = "map = { image = [64, 48], dtype = \"u8\" }, label = { class = [\"a\"], dtype = \"u32\" }";
     assert!(error.contains(&format!("path: fields = {{ {fields} }}")), "{error}");
+}
+
+/// A picture and a map of the same file.
+fn both(image: Image, map: Image) -> Result<Seen> {
+    let path = fixture("maps/palette-8.png");
+    let mut batches = Loader::images(path).field("image", image).field("map", map).shuffle(1).build()?;
+    Ok(see(&batches.next().unwrap()?))
+}
+
+#[test]
+fn a_map_of_another_size_takes_over_what_suits_it() {
+    let image = || Image::rgb(64, 64).geometry("scene");
+    let map = |height, width| Image::index_map(height, width).geometry("scene");
+    let centre = |shorter| CropFit::CenterCrop { shorter };
+    let rotation = ImageAugment::Rotation { degrees: 9.0, interpolation: Interpolation::Nearest };
+    for (height, width) in [(32, 32), (128, 128)] {
+        let scaled = both(image().fit(centre(80)), map(height, width)).unwrap();
+        let said = both(image().fit(centre(80)), map(height, width).fit(centre(80 * height / 64))).unwrap();
+        assert_eq!(scaled.tensors[1], said.tensors[1], "{height}");
+        both(image().augment([rotation.clone()]), map(height, width)).unwrap();
+    }
+    both(image().augment([random_resized_crop(), horizontal_flip(), colour_jitter(0.1, 0.1, 0.1, 0.1)]), map(20, 70))
+        .unwrap();
+    let refused = |image: Image, map: Image, word: &str| {
+        let error = both(image, map).err().unwrap();
+        let text = error.to_string();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("map")));
+        assert!(text.contains(word) && text.contains("a map of another size"), "{text}");
+    };
+    refused(image().fit(centre(81)), map(32, 32), "center_crop");
+    refused(image().fit(centre(80)), map(32, 64), "center_crop");
+    refused(image().augment([horizontal_flip(), random_crop(4)]), map(32, 32), "random_crop");
+    refused(image().augment([trivial_augment()]), map(32, 32), "trivial_augment");
+    refused(image().augment([rotation.clone()]), map(32, 64), "rotation");
+    both(image().augment([random_crop(4)]), map(64, 64)).unwrap();
+    both(image().augment([random_crop(4)]), map(32, 32).augment([random_crop(2)])).unwrap();
+}
+
+#[test]
+fn a_map_beside_a_picture_that_is_cropped_or_moved_needs_a_geometry() {
+    let (image, map) = (|| Image::rgb(8, 8), || Image::index_map(8, 8));
+    let centre = CropFit::CenterCrop { shorter: 10 };
+    for (image, map) in [
+        (image().augment([horizontal_flip()]), map()),
+        (image().augment([horizontal_flip()]).geometry("scene"), map()),
+        (image().augment([horizontal_flip()]), map().augment([horizontal_flip()])),
+        (image(), map().augment([horizontal_flip()])),
+        (image().fit(centre), map()),
+    ] {
+        let error = both(image, map).err().unwrap();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("map")));
+        assert!(error.to_string().contains("give both the same `geometry`"), "{error}");
+    }
+    for (image, map) in [
+        (image(), map()),
+        (image().augment([colour_jitter(0.1, 0.1, 0.1, 0.1)]), map()),
+        (image().fit(centre), map().fit(centre)),
+        (image().augment([horizontal_flip()]), map().geometry("other")),
+        (image().augment([horizontal_flip()]).geometry("scene"), map().geometry("scene")),
+    ] {
+        both(image, map).unwrap();
+    }
+}
+
+fn pgm(width: usize, height: usize) -> Vec<u8> {
+    [format!("P5\n{width} {height}\n255\n").as_bytes(), &vec![7; width * height]].concat()
+}
+
+fn archive(path: &Path, members: &[(&str, Vec<u8>)]) {
+    let mut archive = tar::Builder::new(fs::File::create(path).unwrap());
+    for (name, bytes) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        archive.append_data(&mut header, name, &bytes[..]).unwrap();
+    }
+    archive.into_inner().unwrap();
+}
+
+#[test]
+fn a_map_of_another_size_than_its_picture_makes_a_bad_record() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scenes.tar");
+    let load = |map: (usize, usize), geometry: &str, is_map_first: bool| {
+        archive(&path, &[("a.seen.pgm", pgm(40, 30)), ("a.map.pgm", pgm(map.0, map.1))]);
+        let image = ("image", Image::rgb(8, 8).geometry("scene").from("seen.pgm"));
+        let map = ("map", Image::index_map(8, 8).geometry(geometry).from("map.pgm"));
+        let fields = if is_map_first { [map, image] } else { [image, map] };
+        let loader = fields.into_iter().fold(Loader::tar(&path), |loader, (name, field)| loader.field(name, field));
+        loader.build().unwrap().next().unwrap().map(drop)
+    };
+    for is_map_first in [false, true] {
+        load((40, 30), "scene", is_map_first).unwrap();
+        load((20, 15), "other", is_map_first).unwrap();
+        let error = load((20, 15), "scene", is_map_first).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Data);
+        assert!(text.contains("20 x 15") && text.contains("40 x 30") && text.contains("\"scene\""), "{text}");
+    }
+}
+
+#[test]
+fn a_second_view_leaves_the_first_with_its_maps() {
+    let folder = tempfile::tempdir().unwrap();
+    ramps(folder.path(), 8);
+    let view = || Image::rgb(20, 30).augment([random_resized_crop(), horizontal_flip()]);
+    let load = |views: &[&str]| {
+        let mut pictures = SourceConfig::new(Images, folder.path().join("pictures"), FolderOptions::default());
+        pictures.fields = views.iter().map(|name| ((*name).to_owned(), view().into())).collect();
+        let loader = Loader::new(pictures).maps(folder.path().join("columns")).batch_size(8).shuffle(3);
+        let batch = loader.build().unwrap().next().unwrap().unwrap();
+        let bytes = |name: &str| batch.tensor(name).unwrap().bytes().to_vec();
+        (bytes("image"), bytes("map"), views.iter().map(|name| bytes(name)).collect::<Vec<_>>())
+    };
+    let (image, map, _) = load(&["image"]);
+    let (with_others, same_map, views) = load(&["image", "other"]);
+    assert!(image == with_others && map == same_map && views[0] != views[1]);
+}
+
+#[test]
+fn what_changes_images_is_set_before_their_maps() {
+    let faults = |loader: Loader| loader.faults().join("; ");
+    let loader = || Loader::images(fixture("images")).size(8, 8).maps(fixture("maps"));
+    assert_eq!(faults(loader()), "");
+    for (fault, name) in
+        [(faults(loader().augment([horizontal_flip()])), "augment"), (faults(loader().size(9, 9)), "size")]
+    {
+        assert!(fault.contains(&format!("{name}: set it before `maps`")), "{fault}");
+    }
+    let mut alone = SourceConfig::new(Images, fixture("maps"), FolderOptions::default());
+    alone.fields = vec![("map".to_owned(), Image::index_map(8, 8).into())];
+    assert_eq!(faults(Loader::new(alone).size(9, 9)), "");
+}
+
+/// Loads pictures and maps with these names, and compares the number that each file holds.
+fn paired(pictures: &[&str], maps: &[&str]) -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    for (kind, names) in [("photos", pictures), ("maps", maps)] {
+        for name in names {
+            let path = folder.path().join(kind).join(name);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            let number = name.split('/').next_back().unwrap().chars().filter(char::is_ascii_digit).collect::<String>();
+            fs::write(path, [b"P5\n1 1\n255\n".as_slice(), &[number.parse().unwrap_or_default()]].concat()).unwrap();
+        }
+    }
+    let loader = Loader::images(folder.path().join("photos")).size(1, 1).maps(folder.path().join("maps"));
+    let batch = loader.batch_size(100).build()?.next().unwrap()?;
+    let (images, maps) = (batch.tensor("image")?.bytes().to_vec(), batch.tensor("map")?.bytes().to_vec());
+    assert!(images.chunks(3).map(|pixel| pixel[0]).eq(maps), "{pictures:?}");
+    Ok(())
+}
+
+#[test]
+fn maps_belong_to_pictures_by_their_names() {
+    for (pictures, maps) in [
+        (["img1.pgm", "img2.pgm", "img10.pgm"], ["img1.pgm", "img2.pgm", "img10.pgm"]),
+        (["img01.pgm", "img02.pgm", "img10.pgm"], ["img01_mask.pgm", "img02_mask.pgm", "img10_mask.pgm"]),
+        (["a/1_left.pgm", "a/2_left.pgm", "b/3_left.pgm"], ["a/1_ids.pgm", "a/2_ids.pgm", "b/3_ids.pgm"]),
+        // The ends of the maps' names begin as the ends of some pictures' names do.
+        (["a-2.pgm", "a-3.pgm", "a.pgm"], ["a-2-m.pgm", "a-3-m.pgm", "a-m.pgm"]),
+    ] {
+        paired(&pictures, &maps).unwrap();
+    }
+    paired(&["one.pgm"], &["another.pgm"]).unwrap();
+    let refused = |pictures: &[&str], maps: &[&str], words: &[&str]| {
+        let error = paired(pictures, maps).unwrap_err();
+        let text = error.to_string();
+        assert_eq!(error.kind(), ErrorKind::Config, "{text}");
+        assert!(words.iter().all(|word| text.contains(word)), "{text}");
+    };
+    let photos = ["img1.pgm", "img2.pgm", "img10.pgm", "img11.pgm"];
+    let masks = ["img1_mask.pgm", "img2_mask.pgm", "img10_mask.pgm", "img11_mask.pgm"];
+    refused(&photos, &masks, &["sort in another order", "maps/img10_mask.pgm", "photos/img1.pgm", "numbers of equal"]);
+    refused(&photos, &masks[..3], &["no map has the name of", "photos/img11.pgm"]);
+    refused(&photos[..3], &masks, &["no picture has the name of", "maps/img11_mask.pgm"]);
+    refused(&["10.pgm", "11.pgm"], &["10_m.pgm", "11_m.pgm", "20_m.pgm"], &["no picture has the name of", "20_m"]);
+    refused(&["1.pgm", "2.pgm", "3.pgm"], &["1.pgm", "2.pgm", "4.pgm"], &["no map has the name of", "3.pgm"]);
 }

@@ -8,7 +8,7 @@ use std::path::Path;
 use crate::common::see_all;
 use ringfeed::field::{BoxFormat, Boxes, Field, Image, Keypoints, PointFormat};
 use ringfeed::images::{CropFit, Edge, ImageAugment, Interpolation, PixelOrder, horizontal_flip, vertical_flip};
-use ringfeed::{DType, ErrorKind, Loader, LoaderConfig};
+use ringfeed::{DType, ErrorKind, Loader, LoaderConfig, Normaliser};
 
 /// A black BMP of 100 x 80 pixels with a white box.
 fn bmp([left, top, right, bottom]: [u32; 4]) -> Vec<u8> {
@@ -356,5 +356,57 @@ fn lists_that_hold_more_than_a_box_or_a_point_are_refused() {
                 );
             }
         }
+    }
+}
+
+#[test]
+fn boxes_go_with_the_picture_and_not_with_its_map() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scenes.tar");
+    let mut archive = tar::Builder::new(fs::File::create(&path).unwrap());
+    let map = [&b"P5\n100 80\n255\n"[..], &[3; 100 * 80]].concat();
+    for nth in 0..COUNT {
+        let boxes = format!("{{\"boxes\": [{:?}, [200, 200, 210, 210]]}}", white(nth));
+        for (extension, bytes) in [("json", boxes.as_bytes()), ("bmp", &bmp(white(nth))), ("pgm", &map)] {
+            let mut header = tar::Header::new_gnu();
+            header.set_size(bytes.len() as u64);
+            header.set_mode(0o644);
+            archive.append_data(&mut header, format!("{nth:02}.{extension}"), bytes).unwrap();
+        }
+    }
+    archive.into_inner().unwrap();
+    let cut = ImageAugment::RandomResizedCrop { scale: (0.1, 0.6), ratio: (0.75, 1.34) };
+    let image = || picture(&[cut.clone(), horizontal_flip()]).from("bmp");
+    let map = || Image::index_map(16, 18).geometry("scene").from("pgm");
+    let boxes = || Boxes::new(3).geometry("scene").from("json:/boxes");
+    let open = || Loader::tar(&path).batch_size(7).shuffle(3);
+    for loader in [
+        open().field("map", map()).field("image", image()).field("boxes", boxes()),
+        open().field("boxes", boxes()).field("image", image()).field("map", map()),
+    ] {
+        let (present, vanished) = compare(&loader, BoxFormat::Xyxy, 1.6);
+        assert!(present > 20 && present + vanished == COUNT, "{present} {vanished}");
+    }
+    // Without a picture, they go with the map.
+    let map = Image::index_map(160, 200).geometry("scene").from("pgm");
+    let loader = open().field("map", map).field("boxes", boxes());
+    let batch = loader.clone().build().unwrap().next().unwrap().unwrap();
+    let found = batch.f32("boxes").unwrap()[..4].to_vec();
+    assert_eq!(found, white(batch.sample_ids()[0] as u32).map(|side| 2.0 * side as f32));
+}
+
+#[test]
+fn a_box_of_which_nothing_is_left_is_zero_also_if_boxes_are_normalised() {
+    let folder = tempfile::tempdir().unwrap();
+    lines(folder.path(), BoxFormat::Xyxy);
+    let boxes = Boxes::new(3).geometry("scene").size_from("/w", "/h").from("/boxes");
+    let loader = Loader::open(folder.path().join("scenes.jsonl")).unwrap();
+    let loader = loader.field("image", picture(&[]).from("/path").file()).field("boxes", boxes);
+    let normaliser = Normaliser::Standardise { axis: None, mean: vec![32.0], deviation: vec![16.0] };
+    let batch = loader.normalise("boxes", normaliser).build().unwrap().next().unwrap().unwrap();
+    for (mask, boxes) in
+        batch.tensor("boxes_mask").unwrap().bytes().chunks(3).zip(batch.f32("boxes").unwrap().chunks(12))
+    {
+        assert!(mask == [1, 0, 0] && boxes[4..] == [0.0; 8], "{boxes:?}");
     }
 }

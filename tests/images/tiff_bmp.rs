@@ -152,3 +152,72 @@ fn tiff_files_in_parts_that_are_not_decoded_say_what_they_are() {
     assert!(messages["refused-jpeg-damaged"].contains("damaged tiff: JPEG data of part 0: "), "{messages:?}");
     assert_eq!(messages.len(), 6);
 }
+
+/// An uncompressed TIFF, little-endian: of grey, or with an extra sample of this kind beside three others.
+fn tiff((width, height): (u32, u32), bits: u16, photometric: u32, extra: Option<u32>, pixels: &[u8]) -> Vec<u8> {
+    let samples = if extra.is_some() { 4 } else { 1 };
+    let start = 8 + pixels.len() as u32;
+    let mut tags = vec![
+        (256, 4, 1, width),
+        (257, 4, 1, height),
+        (258, 3, samples, u32::from(bits)),
+        (259, 3, 1, 1),
+        (262, 3, 1, photometric),
+        (273, 4, 1, 8),
+        (277, 3, 1, samples),
+        (278, 4, 1, height),
+        (279, 4, 1, pixels.len() as u32),
+    ];
+    tags.extend(extra.map(|kind| (338, 3, 1, kind)));
+    if samples == 4 {
+        tags[2].3 = start + 2 + 12 * tags.len() as u32 + 4;
+    }
+    let mut file = [&b"II*\0"[..], &start.to_le_bytes(), pixels, &(tags.len() as u16).to_le_bytes()].concat();
+    for (tag, kind, count, value) in tags {
+        file.extend([tag as u16, kind].into_iter().flat_map(u16::to_le_bytes));
+        file.extend([count, value].into_iter().flat_map(u32::to_le_bytes));
+    }
+    file.extend([0; 4]);
+    file.extend([bits; 4].into_iter().flat_map(u16::to_le_bytes));
+    file
+}
+
+fn read_bytes(bytes: &[u8], colour: ImageColour) -> Result<Vec<u8>> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.tiff");
+    fs::write(&path, bytes).unwrap();
+    read(&path, colour)
+}
+
+// The expected numbers in these two tests are those of Pillow 13.0.
+
+#[test]
+fn maps_in_tiff_files_have_the_values_of_pillow_also_if_zero_is_white() {
+    let values = [0, 1, 7, 100, 200, 255];
+    let sixteen: Vec<u8> = values.iter().flat_map(|value| [*value, 0]).collect();
+    for photometric in [0, 1] {
+        assert_eq!(read_bytes(&tiff((3, 2), 16, photometric, None, &sixteen), ImageColour::Index).unwrap(), values);
+    }
+    let inverted = values.map(|value| 255 - value);
+    assert_eq!(read_bytes(&tiff((3, 2), 8, 0, None, &values), ImageColour::Index).unwrap(), inverted);
+    let bits = [0b1011_0000, 0b0010_0000, 0b1110_0000];
+    let ones = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1, 1, 0];
+    assert_eq!(read_bytes(&tiff((4, 3), 1, 1, None, &bits), ImageColour::Index).unwrap(), ones);
+    let zeros = ones.map(|one| 1 - one);
+    assert_eq!(read_bytes(&tiff((4, 3), 1, 0, None, &bits), ImageColour::Index).unwrap(), zeros);
+}
+
+#[test]
+fn colours_that_are_multiplied_by_opacity_are_divided_by_it() {
+    let pixels = [100, 50, 0, 128, 10, 200, 30, 255, 7, 7, 7, 0, 200, 200, 200, 100];
+    let divided = [199, 99, 0, 10, 200, 30, 0, 0, 0, 255, 255, 255];
+    let plain = [100, 50, 0, 10, 200, 30, 7, 7, 7, 200, 200, 200];
+    for (extra, expected) in [(1, divided), (2, plain), (0, plain)] {
+        let file = tiff((4, 1), 8, 2, Some(extra), &pixels);
+        assert_eq!(read_bytes(&file, ImageColour::Rgb).unwrap(), expected, "{extra}");
+    }
+    let sixteen: Vec<u8> = pixels.iter().flat_map(|value| [*value, *value]).collect();
+    let found = read_bytes(&tiff((4, 1), 16, 2, Some(1), &sixteen), ImageColour::Rgb).unwrap();
+    // Pillow drops the lower bits first, where we round the quotient.
+    assert_eq!(found, [199, 100, 0, 10, 200, 30, 0, 0, 0, 255, 255, 255]);
+}

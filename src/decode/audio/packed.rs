@@ -2,11 +2,13 @@
 
 use std::io::Cursor;
 
+use memchr::memmem;
+use symphonia::core::checksum::Crc32;
 use symphonia::core::codecs::CodecParameters;
 use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error as Fault;
 use symphonia::core::formats::{FormatOptions, FormatReader, SeekMode, SeekTo, Track};
-use symphonia::core::io::{MediaSourceStream, ReadOnlySource};
+use symphonia::core::io::{MediaSourceStream, Monitor, ReadOnlySource};
 use symphonia::core::packet::Packet;
 use symphonia::core::units::Timestamp;
 use symphonia::default::codecs::{FlacDecoder, MpaDecoder, VorbisDecoder};
@@ -72,6 +74,23 @@ fn behind_tag(bytes: &[u8]) -> &[u8] {
     }
 }
 
+/// Whether there is a valid page that ends this track. (RFC 3533, section 6.)
+fn has_last_page(bytes: &[u8], track: u32) -> bool {
+    let ends = |at: usize| {
+        let page = &bytes[at..];
+        let (header, body) = page.split_at_checked(27)?;
+        let lengths = body.get(..usize::from(header[26]))?;
+        let len = 27 + lengths.len() + lengths.iter().map(|len| usize::from(*len)).sum::<usize>();
+        let page = page.get(..len)?;
+        let (is_last, is_of_track) = (header[5] & 4 != 0, header[14..18] == track.to_le_bytes());
+        // The checksum is that of the page with zeros in its place.
+        let mut checksum = Crc32::new(0);
+        [&page[..22], &[0; 4], &page[26..]].into_iter().for_each(|part| checksum.process_buf_bytes(part));
+        Some(is_last && is_of_track && header[22..26] == checksum.crc().to_le_bytes())
+    };
+    memmem::rfind_iter(bytes, b"OggS").any(|at| ends(at) == Some(true))
+}
+
 impl<'a> Open<'a> {
     fn new(bytes: &'a [u8]) -> Result<Self> {
         let sound = behind_tag(bytes);
@@ -82,6 +101,9 @@ impl<'a> Open<'a> {
             _ => return Err(not_read(bytes)),
         };
         let mut open = Self::begin(packing, sound)?;
+        if packing == Packing::Vorbis && !has_last_page(sound, open.track) {
+            return Err(bad("Ogg: the last page of the sound is missing or damaged; the file is cut off or damaged"));
+        }
         if open.sound.frames == u64::MAX {
             // Only the packets tell how long it is.
             open.sound.frames = 0;

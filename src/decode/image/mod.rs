@@ -98,13 +98,13 @@ mod work;
 #[cfg(all(feature = "formats", not(feature = "images")))]
 pub(crate) use absent::{ImageWork, Shared, follow, header, write_image};
 #[cfg(feature = "formats")]
-pub(crate) use augment::named as named_operations;
-#[cfg(feature = "formats")]
 pub use augment::{
     AugmentRecipe, Edge, ImageAugment, Interpolation, LearnedPolicy, aug_mix, auto_augment, colour_jitter,
     gaussian_blur, horizontal_flip, rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter,
     trivial_augment, vertical_flip,
 };
+#[cfg(feature = "formats")]
+pub(crate) use augment::{Moves, named as named_operations};
 #[cfg(feature = "images")]
 pub(crate) use container::header;
 #[cfg(feature = "images")]

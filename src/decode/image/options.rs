@@ -134,12 +134,17 @@ pub enum LabelFormat {
 /// `numpy.array(PIL.Image.open(path))`: PNG, GIF and BMP with a palette, PNG, TIFF and PGM with one channel of grey.
 /// Files with several channels are refused, and so are JPEG files, because JPEG changes values.
 ///
-/// A map is transformed like the picture that it belongs to, if both have the same options otherwise: resizing takes
-/// the pixel that contains the centre of the new one (Pillow's `NEAREST`, `nearest-exact` of PyTorch), crops and flips
-/// are the same, and a rotation has the same angle and fills with zeros. Operations on colour, including erasing, do
-/// not change it. [`Loader::maps`](crate::Loader::maps) adds a folder of maps with the options of the pictures.
-/// Pictures and maps are matched by their position in the sorted lists of their folders, and must have the same size
-/// before any operation.
+/// A map is transformed like the picture that it belongs to, if both draw the same random numbers (see
+/// [`geometry`](Self::geometry)) and have the same options otherwise: resizing takes the pixel that contains the centre
+/// of the new one (Pillow's `NEAREST`, `nearest-exact` of PyTorch), crops and flips are the same, and a rotation has
+/// the same angle and fills with zeros. Operations on colour, including erasing, do not change it.
+///
+/// In one record, give picture and map the same `geometry`: the map then takes over the picture's operations and fit,
+/// unless it has its own. [`Loader::maps`](crate::Loader::maps) adds a folder of maps with the options of the pictures,
+/// and matches them by their names.
+///
+/// Before any operation, a map must have the same size as its picture. If both are stored in one record and share a
+/// geometry, another size makes the record bad. Between two files, this is not checked.
 ///
 /// ```
 /// use ringfeed::images::{ImageColour, ImageOptions};
@@ -176,7 +181,8 @@ pub struct ImageOptions {
     #[serde(deserialize_with = "super::augment::named")]
     pub augment: Vec<ImageAugment>,
     /// Images of one sample with the same geometry name use the same random numbers: they are cropped, flipped and
-    /// rotated in the same way. By default, all images of a sample do.
+    /// rotated in the same way. Without a name, each image of a source has its own random numbers; those of the first
+    /// image are the same in every source of a loader.
     pub geometry: Option<String>,
     /// The class names in index order, the same list for training and test data. `None` uses the names that are found,
     /// sorted. A class that is found but not listed is an error; one that is listed but not found is not.

@@ -75,7 +75,8 @@ fn marked_orientation(decoder: &mut impl ImageDecoder) -> Option<Exif> {
 }
 
 impl ImageCrate {
-    /// Grey values.
+    /// Grey values as Pillow has them: those of 1 bit are 0 and 1, and those of 16 bits are as stored, even if 0 is
+    /// white.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
         let bytes = &*tiff::highest_bits_first(bytes)?;
         if let Some(read) = tiff::read_map(bytes, header, map) {
@@ -83,16 +84,22 @@ impl ImageCrate {
         }
         tiff::check(bytes, header)?;
         let decoder = open(bytes, header.format, u64::MAX)?;
-        let sample = match (decoder.original_color_type(), decoder.color_type()) {
-            (ExtendedColorType::L8, ColorType::L8) => 1,
+        let kind = decoder.original_color_type();
+        let sample = match (kind, decoder.color_type()) {
+            (ExtendedColorType::L1 | ExtendedColorType::L8, ColorType::L8) => 1,
             (ExtendedColorType::L16, ColorType::L16) => 2,
             _ => return Err(map::not_a_map(header)),
         };
+        let inverted = if sample == 2 && tiff::is_white_zero(bytes) { u16::MAX } else { 0 };
         let values = map.stored_mut(header);
         let stored = resize_buffer(&mut self.stored, sample * values.len());
         decoder.read_image(stored).map_err(|error| image_error(bytes, header.format, error))?;
         for (into, value) in values.iter_mut().zip(stored.chunks_exact(sample)) {
-            *into = if let [low, high] = *value { u16::from_ne_bytes([low, high]) } else { value[0].into() };
+            *into = match *value {
+                [low, high] => u16::from_ne_bytes([low, high]) ^ inverted,
+                [bit] if kind == ExtendedColorType::L1 => u16::from(bit != 0),
+                _ => value[0].into(),
+            };
         }
         Ok(())
     }
@@ -134,9 +141,39 @@ impl DecodeImage for ImageCrate {
             })?;
             let stored = resize_buffer(&mut self.stored, len);
             decoder.read_image(stored).map_err(error)?;
+            if header.format == ImageFormat::Tiff && tiff::has_premultiplied_colours(bytes) {
+                divide_by_alpha(stored, colour);
+            }
             to_rgb(stored, colour, into)?;
         }
         Ok(())
+    }
+}
+
+/// Turns colours that were multiplied by their opacity into what they were, rounded down as in Pillow.
+fn divide_by_alpha(stored: &mut [u8], colour: ColorType) {
+    match colour {
+        ColorType::Rgba8 => divide(stored, 255.0, |[x]| x.into(), |whole| [whole as u8]),
+        ColorType::Rgba16 => {
+            let get = |bytes| u16::from_ne_bytes(bytes).into();
+            divide(stored, 65535.0, get, |whole| (whole as u16).to_ne_bytes());
+        }
+        ColorType::Rgba32F => {
+            let get = |bytes| f32::from_ne_bytes(bytes).into();
+            divide(stored, 1.0, get, |whole| (whole as f32).to_ne_bytes());
+        }
+        _ => {}
+    }
+}
+
+/// Divides all values of a pixel by its last one, which is `most` where nothing changes. Where it is 0, they become 0.
+fn divide<const N: usize>(stored: &mut [u8], most: f64, get: impl Fn([u8; N]) -> f64, put: impl Fn(f64) -> [u8; N]) {
+    let (values, _) = stored.as_chunks_mut::<N>();
+    for [colours @ .., alpha] in values.as_chunks_mut::<4>().0 {
+        let alpha = get(*alpha);
+        for value in colours {
+            *value = put(if alpha > 0.0 { get(*value) * most / alpha } else { 0.0 });
+        }
     }
 }
 

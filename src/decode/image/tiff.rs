@@ -283,8 +283,22 @@ pub(super) fn highest_bits_first(bytes: &[u8]) -> Result<Cow<'_, [u8]>> {
 /// Whether a file with 64-bit offsets has the lowest bits first.
 fn is_long_and_lowest_first(bytes: &[u8]) -> bool {
     let is_long = matches!(bytes, [b'I', b'I', 43, 0, ..] | [b'M', b'M', 0, 43, ..]);
-    let order = |mut decoder: Decoder<_>| decoder.find_tag_unsigned::<u16>(Tag::FillOrder).ok().flatten();
-    is_long && Decoder::new(Cursor::new(bytes)).ok().and_then(order) == Some(2)
+    is_long && first_value(bytes, Tag::FillOrder) == Some(2)
+}
+
+/// The first value of a tag, for offsets of 32 or 64 bits.
+fn first_value(bytes: &[u8], tag: Tag) -> Option<u16> {
+    Decoder::new(Cursor::new(bytes)).ok()?.find_tag_unsigned_vec::<u16>(tag).ok()??.first().copied()
+}
+
+/// Whether grey goes from white to black. The library turns it round.
+pub(super) fn is_white_zero(bytes: &[u8]) -> bool {
+    first_value(bytes, Tag::PhotometricInterpretation) == Some(WHITE_IS_ZERO as u16)
+}
+
+/// Whether colours are multiplied by their opacity ("associated alpha").
+pub(super) fn has_premultiplied_colours(bytes: &[u8]) -> bool {
+    first_value(bytes, Tag::ExtraSamples) == Some(1)
 }
 
 /// The header of a file that is decoded here.

@@ -108,7 +108,7 @@ impl Format for AudioFolder {
         if at.fields.is_empty() {
             return usual(options, at).map(Opened::reader);
         }
-        let fields = named_geometries(at.fields);
+        let fields = named_geometries(at.fields).map_err(|error| error.at_path(at.path))?;
         let asked = of_fields(&fields).map_err(|error| error.at_path(at.path))?;
         let open = |Asked { options: audio, tensors }| {
             let label = tensors.label;

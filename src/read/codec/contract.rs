@@ -18,7 +18,7 @@ pub(in crate::read) struct Context<'a> {
     pub(in crate::read) budget: &'a MemoryBudget,
     /// The damage of images that were loaded in spite of it.
     pub(in crate::read) damages: Damages,
-    /// Upright width and height of pictures that other tensors belong to.
+    /// Upright width and height of pictures that other tensors belong to; zeros until they are known.
     pub(in crate::read) sizes: [(u32, u32); MAX_SLOTS],
     /// The record's values, for each codec that needs all of them at once.
     pub(in crate::read) staged: Vec<Staged>,
@@ -27,7 +27,7 @@ pub(in crate::read) struct Context<'a> {
 }
 
 /// Most tensors of a sample that belong to a picture.
-const MAX_SLOTS: usize = 8;
+const MAX_SLOTS: usize = 16;
 
 /// Writes the values of a field, or of several, into their tensors.
 pub(in crate::read) trait Decode: Send + Sync {
@@ -56,6 +56,16 @@ pub(in crate::read) trait Decode: Send + Sync {
     /// The options of the image that it decodes, if it does: views of one picture share [`Context::picture`].
     fn picture(&self) -> Option<&ImageOptions> {
         None
+    }
+
+    /// Refuses an image of another upright size than `size`, unless that is not known: then it becomes the image's.
+    ///
+    /// # Errors
+    ///
+    /// As [`write`](Self::write).
+    fn check_size(&self, value: Value<'_>, size: &mut (u32, u32)) -> Result<()> {
+        let _ = (value, size);
+        Ok(())
     }
 
     /// Whether what it writes depends on the sample's key.
@@ -112,7 +122,7 @@ impl Varying {
     pub(super) fn slot(&mut self) -> Result<usize> {
         self.slots += 1;
         if self.slots > MAX_SLOTS {
-            let message = format!("more than {MAX_SLOTS} fields of boxes or points in a sample");
+            let message = format!("more than {MAX_SLOTS} fields of boxes, points or maps in a sample");
             return Err(Error::new(ErrorKind::Config, message));
         }
         Ok(self.slots - 1)

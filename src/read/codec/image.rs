@@ -1,7 +1,7 @@
 //! Pictures and segmentation maps, from the bytes of an image file.
 
 use crate::decode::ImageOptions;
-use crate::decode::image::write_image;
+use crate::decode::image::{header, write_image};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::Image;
 use crate::read::images::{image_tensors, upright_size, write_mask};
@@ -63,6 +63,23 @@ impl Decode for ImageCodec {
 
     fn picture(&self) -> Option<&ImageOptions> {
         Some(&self.options)
+    }
+
+    fn check_size(&self, value: Value<'_>, size: &mut (u32, u32)) -> Result<()> {
+        let own = header(file_of(&value)?)?.upright_size();
+        if *size == (0, 0) {
+            *size = own;
+        }
+        if *size == own {
+            return Ok(());
+        }
+        let geometry = self.options.geometry.as_deref().unwrap_or_default();
+        let message = format!(
+            "an image of {} x {} pixels, where another one with geometry = {geometry:?} has {} x {}; a picture and its \
+             map have the same size",
+            own.0, own.1, size.0, size.1
+        );
+        Err(Error::new(ErrorKind::Data, message))
     }
 
     fn is_random(&self) -> bool {

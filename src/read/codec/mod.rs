@@ -29,7 +29,7 @@ use super::fields::{Codec, Field};
 
 pub(super) use contract::{Context, Decode, Made, Varying};
 pub(super) use names::Names;
-pub(super) use of_formats::needs_first;
+pub(super) use of_formats::{common_sizes, needs_first};
 pub(super) use text::text_of;
 
 /// The codec of a field. `infos` is what is known of its fields in the container. `names` are the names found in all

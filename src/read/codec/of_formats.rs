@@ -1,5 +1,6 @@
 //! The codecs of what single formats hold: pictures, sounds, arrays, tokens.
 
+use crate::decode::{ImageColour, ImageOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::FieldInfo;
 use crate::read::fields::{Codec, Field};
@@ -33,4 +34,27 @@ pub(super) fn make(
 /// Whether a codec needs to know the value of the first record.
 pub(in crate::read) fn needs_first(field: &Field) -> bool {
     matches!(&field.codec, Codec::Array(array) if array.stored.is_none() && (array.shape.is_none() || array.dtype.is_none()))
+}
+
+/// For each codec, by the pictures that they decode: a place for its upright size, which a map, and the picture of its
+/// record with the same geometry, have in common.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if there are more than there is room for.
+pub(in crate::read) fn common_sizes(
+    pictures: &[Option<&ImageOptions>],
+    varying: &mut Varying,
+) -> Result<Vec<Option<usize>>> {
+    let mut slots = vec![None; pictures.len()];
+    let is_map = |options: &ImageOptions| options.colour == ImageColour::Index;
+    for (at, map) in pictures.iter().enumerate() {
+        let Some(map) = map.filter(|options| is_map(options) && options.geometry.is_some()) else { continue };
+        let is_its_own = |options: &&ImageOptions| !is_map(options) && options.geometry == map.geometry;
+        if let Some(picture) = pictures.iter().position(|options| options.as_ref().is_some_and(is_its_own)) {
+            slots[picture] = Some(slots[picture].map_or_else(|| varying.slot(), Ok)?);
+            slots[at] = slots[picture];
+        }
+    }
+    Ok(slots)
 }

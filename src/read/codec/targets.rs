@@ -1,7 +1,7 @@
 //! Boxes and key points that are transformed like their picture.
 
-use crate::decode::ImageOptions;
 use crate::decode::image::{Step, follow, header};
+use crate::decode::{ImageOptions, write_numbers};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
@@ -256,8 +256,10 @@ impl Decode for TargetsCodec {
                 self.is_of_points() || (right - left >= self.min_size && bottom - top >= self.min_size)
             };
             let left = left.filter(is_large);
-            let numbers = left.map_or([0.0; 4], |corners| self.formatted(corners, result));
-            crate::decode::write_numbers(&mut tensor, nth * width, Numbers::F64(&numbers[..width]))?;
+            match left.map(|corners| self.formatted(corners, result)) {
+                Some(numbers) => write_numbers(&mut tensor, nth * width, Numbers::F64(&numbers[..width]))?,
+                None => tensor.as_mut_slice::<f32>()?[nth * width..][..width].fill(0.0),
+            }
             row.tensor(1).bytes_mut()[nth] = u8::from(left.is_some());
         }
         Ok(())

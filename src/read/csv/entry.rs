@@ -65,7 +65,7 @@ impl Format for Csv {
         if at.fields.is_empty() {
             return Ok(Opened::Reader(open(&Choice::default())?));
         }
-        let fields = named_geometries(at.fields);
+        let fields = named_geometries(at.fields).map_err(|error| error.at_path(at.path))?;
         let (own, others) = Choice::split(&fields).map_err(|error| error.at_path(at.path))?;
         let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
         if others.len() < fields.len() {

@@ -117,7 +117,11 @@ impl FieldReader {
         let mut write = |target: &Target, value: Value<'_>, context: &mut Context<'_>| {
             let part = &self.parts[target.part];
             let written = part.codec.write(target.nth, value, context, &mut row.part(part.first, part.count));
-            written.map_err(|error| error.at_column(&part.name))
+            let checked = written.and_then(|()| match part.size {
+                Some(slot) => part.codec.check_size(value, &mut context.sizes[slot]),
+                None => Ok(()),
+            });
+            checked.map_err(|error| error.at_column(&part.name))
         };
         let read = read(scratch, &mut |number, value| {
             let mut targets = self.targets.get(number).map(Vec::as_slice).unwrap_or_default();

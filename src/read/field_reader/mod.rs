@@ -18,7 +18,7 @@ use crate::memory::MemoryBudget;
 use crate::schema::TensorSpec;
 
 use super::ColumnRef;
-use super::codec::{Decode, Made, Varying, make, needs_names};
+use super::codec::{Decode, Made, Varying, common_sizes, make, needs_names};
 use super::container::{Container, FieldInfo};
 use super::fields::{Field, with_others};
 
@@ -74,6 +74,8 @@ struct Part {
     /// The position of its first tensor.
     first: usize,
     count: usize,
+    /// The place of its upright size in the context's sizes, for a map, and for the picture of a map.
+    size: Option<usize>,
 }
 
 #[derive(Clone, Copy)]
@@ -128,7 +130,7 @@ impl FieldReader {
                 targets[number].push(Target { part: parts.len(), nth, number: target_count });
                 target_count += 1;
             }
-            parts.push(Part { name: name.clone(), codec, first: tensors.len(), count: made.len() });
+            parts.push(Part { name: name.clone(), codec, first: tensors.len(), count: made.len(), size: None });
             tensors.extend(made);
         }
         if target_count > MAX_SOURCES {
@@ -137,6 +139,9 @@ impl FieldReader {
             );
             return Err(Error::new(ErrorKind::Config, message));
         }
+        let pictures: Vec<_> = parts.iter().map(|part| part.codec.picture()).collect();
+        let sizes = common_sizes(&pictures, &mut varying)?;
+        parts.iter_mut().zip(sizes).for_each(|(part, size)| part.size = size);
         let lengths = Lengths::new(&tensors, container.len());
         let unfinished = (0..parts.len()).filter(|part| parts[*part].codec.is_unfinished()).collect();
         let (stages, budget) = (varying.stages(), budget.clone());

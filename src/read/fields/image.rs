@@ -1,5 +1,7 @@
+use crate::decode::image::Moves;
 use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, JpegDecoder, PixelOrder, ResizeFilter};
 use crate::dtype::DType;
+use crate::error::{Error, ErrorKind, Result};
 
 use super::of_options::of_options;
 use super::{Codec, Field};
@@ -23,7 +25,8 @@ impl Image {
     }
 
     /// A segmentation map: a label `i64 [height, width]` with the index that the file stores for each pixel. Resizing
-    /// takes the nearest pixel and never mixes indices, and operations on colour do not change them.
+    /// takes the nearest pixel and never mixes indices, and operations on colour do not change them. Give it the
+    /// [`geometry`](Self::geometry) of its picture.
     pub fn index_map(height: u32, width: u32) -> Self {
         let Self(options) = Self::rgb(height, width);
         Self(ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..options })
@@ -56,9 +59,28 @@ impl Image {
         self.0.augment.clear();
     }
 
-    /// Gives a map without a geometry of its own that of this picture, if they share one.
-    pub(super) fn go_with(&mut self, image: &Field) {
-        let Codec::Image(Self(picture)) = &image.codec else { return };
+    /// Refuses a map without a geometry if `image`, a picture of the same record, would be transformed in another way.
+    pub(super) fn check_alone(&self, name: &str, image: &Field) -> Result<()> {
+        let Codec::Image(Self(picture)) = &image.codec else { return Ok(()) };
+        let map = &self.0;
+        let is_moved = |options: &ImageOptions| options.augment.iter().any(|step| step.moves() > Moves::Nothing);
+        if map.colour == ImageColour::Index
+            && picture.colour != ImageColour::Index
+            && map.geometry.is_none()
+            && (is_moved(picture) || is_moved(map) || picture.fit != map.fit)
+        {
+            let message = format!(
+                "without `geometry`, this map is not cropped, flipped and turned like {name:?}; give both the same \
+                 `geometry`"
+            );
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        Ok(())
+    }
+
+    /// Gives a map without operations and fit of its own those of `image`, if it is the picture with its geometry.
+    pub(super) fn go_with(&mut self, image: &Field) -> Result<()> {
+        let Codec::Image(Self(picture)) = &image.codec else { return Ok(()) };
         let map = &mut self.0;
         if map.colour == ImageColour::Index
             && picture.colour != ImageColour::Index
@@ -66,9 +88,10 @@ impl Image {
             && map.geometry == picture.geometry
             && (map.augment.is_empty(), map.fit) == (true, CropFit::default())
         {
+            map.fit = inherited_fit(picture, map.size)?;
             map.augment.clone_from(&picture.augment);
-            map.fit = picture.fit;
         }
+        Ok(())
     }
 
     /// Random operations, in this order; leave them out for evaluation.
@@ -143,10 +166,44 @@ impl Image {
     }
 }
 
+/// The fit of a map of this size that is transformed like `picture`.
+fn inherited_fit(picture: &ImageOptions, size: Option<(u32, u32)>) -> Result<CropFit> {
+    if picture.size == size {
+        return Ok(picture.fit);
+    }
+    // Height and width of the picture, and of the map.
+    let sides = picture.size.zip(size).map(|((a, b), (c, d))| [a, b, c, d].map(u64::from));
+    let sides = sides.filter(|[a, b, c, d]| a * d == b * c);
+    let most = if sides.is_some() { Moves::ByAngles } else { Moves::ByShares };
+    let fault = |what: &str| {
+        let message = format!(
+            "{what} of its picture does not suit a map of another size; give the map the picture's size, or its own \
+             `augment` or `fit`"
+        );
+        Err(Error::new(ErrorKind::Config, message))
+    };
+    if let Some(step) = picture.augment.iter().find(|step| step.moves() > most) {
+        return fault(step.name());
+    }
+    let CropFit::CenterCrop { shorter } = picture.fit else { return Ok(picture.fit) };
+    let scaled = sides.and_then(|[side, _, of_map, _]| {
+        let product = u64::from(shorter) * of_map;
+        let is_whole = product.checked_rem(side) == Some(0);
+        is_whole.then(|| u32::try_from(product / side).ok()).flatten()
+    });
+    match scaled {
+        Some(shorter) => Ok(CropFit::CenterCrop { shorter }),
+        None => fault(&format!("fit = center_crop with shorter = {shorter}")),
+    }
+}
+
 of_options!(
     Image,
     ImageOptions,
     "images",
-    "Images of a sample whose geometry has the same name are cut, flipped and turned alike; others each in their own way. A map goes \
-     the way of the picture that has its geometry, and needs no operations and no fit of its own."
+    "Images of a sample whose geometry has the same name are cropped, flipped and rotated in the same way; others \
+     each in their own way. A map beside a picture that is cropped or moved needs the geometry of that picture. It \
+     then takes over the picture's operations and fit, unless it has its own. If the map has another size, `shorter` \
+     of `center_crop` is scaled with it, and what can't be scaled, such as `random_crop`, is an error when the source \
+     is opened."
 );

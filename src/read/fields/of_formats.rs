@@ -7,6 +7,7 @@ use serde::Deserializer;
 
 use crate::decode::audio::is_audio_name;
 use crate::decode::image::ImageFormat;
+use crate::error::Result;
 use crate::read::container::{FieldInfo, FieldKind};
 
 use super::{Array, Codec, Field, Image};
@@ -16,6 +17,11 @@ pub(super) use crate::decode::{AudioCrop, CropFit, ImageAugment, ImageColour, Jp
 pub(super) use crate::read::fixed::{Endian, StoredType};
 
 impl Field {
+    /// Whether it is a segmentation map.
+    pub(crate) fn is_map(&self) -> bool {
+        self.codec.is_map()
+    }
+
     /// Its picture, if it is one, to change its settings.
     pub fn image_mut(&mut self) -> Option<&mut Image> {
         match &mut self.codec {
@@ -52,9 +58,13 @@ impl Codec {
     pub(super) fn is_label(&self) -> bool {
         match self {
             Self::Targets(_) => true,
-            Self::Image(image) => image.options().colour == ImageColour::Index,
-            _ => false,
+            _ => self.is_map(),
         }
+    }
+
+    /// Whether it is a segmentation map.
+    pub(super) fn is_map(&self) -> bool {
+        matches!(self, Self::Image(image) if image.options().colour == ImageColour::Index)
     }
 }
 
@@ -90,7 +100,7 @@ fn said_as(key: &str, option: &str, faults: Vec<String>) -> Vec<String> {
 }
 
 /// The field that this word alone stands for.
-pub(super) fn named(word: &str) -> Option<Result<Field, String>> {
+pub(super) fn named(word: &str) -> Option<std::result::Result<Field, String>> {
     match word {
         "image" => Some(Ok(Image::of_any_size().into())),
         "array" => Some(Ok(Array::new().into())),
@@ -100,20 +110,29 @@ pub(super) fn named(word: &str) -> Option<Result<Field, String>> {
 
 pub(super) fn some_operations<'de, D: Deserializer<'de>>(
     deserializer: D,
-) -> Result<Option<Vec<ImageAugment>>, D::Error> {
+) -> std::result::Result<Option<Vec<ImageAugment>>, D::Error> {
     crate::decode::named_operations(deserializer).map(Some)
 }
 
-/// Gives each image of a sample its own geometry, unless it names one; also each sound.
-pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field)> {
-    let is_image = |(_, field): &&(String, Field)| matches!(field.codec, Codec::Image(_));
+/// Gives each image of a sample but the first its own geometry, unless it names one; also each sound of several.
+/// Connects maps, boxes and points with their pictures.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`](crate::ErrorKind::Config) for a map that can't be transformed like its picture.
+pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Result<Vec<(String, Field)>> {
     let mut fields = fields.to_vec();
-    if fields.iter().filter(is_image).count() > 1 {
-        for (name, field) in &mut fields {
-            if let Codec::Image(image) = &mut field.codec {
-                image.name_geometry(name);
-            }
+    let images = images_of(&fields);
+    for (name, field) in &fields {
+        if let Codec::Image(map) = &field.codec {
+            let alone = images.iter().try_for_each(|(other, image)| map.check_alone(other, image));
+            alone.map_err(|error| error.at_column(name))?;
         }
+    }
+    let own = fields.iter_mut().filter_map(|(name, field)| field.image_mut().map(|image| (name, image)));
+    // The first image draws the same numbers with and without others, like a map of it in another source.
+    for (name, image) in own.skip(1) {
+        image.name_geometry(name);
     }
     if fields.iter().filter(|(_, field)| matches!(field.codec, Codec::Audio(_))).count() > 1 {
         for (name, field) in &mut fields {
@@ -122,12 +141,14 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field
             }
         }
     }
-    let images: Vec<_> = fields.iter().filter(is_image).cloned().collect();
-    for (_, field) in &mut fields {
+    let images = images_of(&fields);
+    for (name, field) in &mut fields {
         if let Codec::Image(map) = &mut field.codec {
-            images.iter().for_each(|(_, image)| map.go_with(image));
+            let followed = images.iter().try_for_each(|(_, image)| map.go_with(image));
+            followed.map_err(|error| error.at_column(&*name))?;
         }
     }
+    let images = images_of(&fields);
     for (name, field) in &mut fields {
         let columns = field.columns(name);
         if let Codec::Targets(targets) = &mut field.codec
@@ -136,7 +157,11 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Vec<(String, Field
             targets.go_with(&mut field.from, columns, &images);
         }
     }
-    fields
+    Ok(fields)
+}
+
+fn images_of(fields: &[(String, Field)]) -> Vec<(String, Field)> {
+    fields.iter().filter(|(_, field)| matches!(field.codec, Codec::Image(_))).cloned().collect()
 }
 
 /// What a message proposes to make of a field.

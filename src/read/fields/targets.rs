@@ -200,14 +200,15 @@ impl Targets {
         Self { most, format, result_format, geometry: None, size_from: None, longer, min_size: 1.0, picture: None }
     }
 
-    /// Connects boxes or points with their picture, one of `images`. They also take the picture's bytes, or the fields
-    /// with its size.
+    /// Connects boxes or points with their picture, one of `images`, or with a map if no picture has their geometry.
+    /// They also take the picture's bytes, or the fields with its size.
     pub(super) fn go_with(&mut self, from: &mut Vec<ColumnRef>, columns: Vec<ColumnRef>, images: &[(String, Field)]) {
-        let found = images.iter().find(|(_, field)| match (&field.codec, &self.geometry) {
+        let goes_with = |(_, field): &&(String, Field)| match (&field.codec, &self.geometry) {
             (Codec::Image(image), Some(geometry)) => image.options().geometry.as_ref() == Some(geometry),
             (_, None) => images.len() == 1,
             _ => false,
-        });
+        };
+        let found = images.iter().filter(goes_with).min_by_key(|(_, field)| field.codec.is_map());
         let Some((name, Field { codec: Codec::Image(image), is_file, from: of_image, .. })) = found else { return };
         self.picture = Some(image.options().clone());
         *from = columns;

@@ -89,7 +89,7 @@ fn wanted(options: &FolderOptions, at: &Open<'_>) -> Result<Vec<ImageOptions>> {
         }
         false => at.fields,
     };
-    of_fields(options, &named_geometries(fields)).map_err(|error| error.at_path(at.path))
+    named_geometries(fields).and_then(|fields| of_fields(options, &fields)).map_err(|error| error.at_path(at.path))
 }
 
 /// How to read them if it does not matter, such as for a listing.

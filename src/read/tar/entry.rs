@@ -90,7 +90,8 @@ impl Format for Tar {
         if at.fields.is_empty() {
             return Ok(Opened::reader(open(Vec::new())?));
         }
-        let (own, others) = split(&named_geometries(at.fields)).map_err(|error| error.at_path(at.path))?;
+        let (own, others) =
+            named_geometries(at.fields).and_then(|fields| split(&fields)).map_err(|error| error.at_path(at.path))?;
         let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
         if !own.is_empty() {
             readers.push(Arc::new(open(own)?));

@@ -1,7 +1,7 @@
 //! From fields to what is read of each sample, and to the tensors for it.
 
 use crate::decode::image::ImageFormat;
-use crate::decode::{ImageOptions, write_numbers};
+use crate::decode::{ImageColour, ImageOptions, write_numbers};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
@@ -65,7 +65,7 @@ pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedF
         let columns = field.columns(name);
         let at_name = |error: Error| error.at_column(name);
         let becomes = match columns.as_slice() {
-            [_] if !field.is_file && !field.is_several() && !is_view(fields, name, field) => {
+            [_] if !field.is_file && !field.is_several() && !is_one_of_several(fields, name, field) => {
                 own_kind(field, &own).map_err(at_name)?
             }
             _ => None,
@@ -92,11 +92,21 @@ pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedF
     Ok((own, others))
 }
 
-/// Whether other pictures come from the same member. They are then read together, through its bytes.
-fn is_view(fields: &[(String, Field)], name: &str, field: &Field) -> bool {
-    let is_picture = |of: &Field| matches!(of.codec, Codec::Image(_));
-    let same = |(other, of): &&(String, Field)| is_picture(of) && of.columns(other) == field.columns(name);
-    is_picture(field) && fields.iter().filter(same).count() > 1
+/// Whether other pictures come from the same member, or one of them is the map of the other. They are then read
+/// together, through their bytes.
+fn is_one_of_several(fields: &[(String, Field)], name: &str, field: &Field) -> bool {
+    let Codec::Image(image) = &field.codec else { return false };
+    let geometry = image.options().geometry.as_ref().filter(|_| !field.from.is_empty());
+    let goes_with = |(other, of): &&(String, Field)| match &of.codec {
+        Codec::Image(other_image) => {
+            let options = other_image.options();
+            let is_one_map = (options.colour == ImageColour::Index) != (image.options().colour == ImageColour::Index);
+            let is_same_place = geometry.is_some() && geometry == options.geometry.as_ref();
+            of.columns(other) == field.columns(name) || is_same_place && is_one_map
+        }
+        _ => false,
+    };
+    fields.iter().filter(goes_with).count() > 1
 }
 
 /// What a field becomes if it is decoded here: at most one image and one class.

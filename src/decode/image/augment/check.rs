@@ -12,6 +12,18 @@ const MAX_STEPS: u32 = 64;
 /// Most images with which one image is mixed.
 pub(in crate::decode::image) const MAX_WIDTH: u32 = 16;
 
+/// How an operation moves pixels, and so the sizes that a picture and its map may have to stay on top of each other.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Moves {
+    Nothing,
+    /// By shares of width and height: any two sizes.
+    ByShares,
+    /// By angles, or by one scale for both sides: sizes of the same proportions.
+    ByAngles,
+    /// By a number of pixels: the same size.
+    ByPixels,
+}
+
 impl ImageAugment {
     /// The number for its random key. These numbers never change: stored results depend on them.
     pub(super) fn number(&self) -> u64 {
@@ -153,8 +165,28 @@ impl ImageAugment {
         }
     }
 
+    /// How it moves the pixels of an image.
+    pub(crate) fn moves(&self) -> Moves {
+        match self {
+            Self::RandomResizedCrop { .. } | Self::HorizontalFlip { .. } | Self::VerticalFlip { .. } => Moves::ByShares,
+            Self::ScaleJitter { .. } | Self::Rotation { .. } | Self::Affine { .. } => Moves::ByAngles,
+            Self::RandAugment { .. } | Self::AutoAugment { .. } | Self::AugMix { .. } => Moves::ByAngles,
+            Self::RandomCrop { .. } | Self::TrivialAugment { .. } => Moves::ByPixels,
+            Self::ColourJitter { .. }
+            | Self::RandomErasing { .. }
+            | Self::GaussianBlur { .. }
+            | Self::RandomGrey { .. }
+            | Self::Solarise { .. }
+            | Self::Posterise { .. }
+            | Self::Equalise { .. }
+            | Self::Autocontrast { .. }
+            | Self::Invert { .. }
+            | Self::Sharpness { .. } => Moves::Nothing,
+        }
+    }
+
     /// Its name in settings.
-    pub(in crate::decode::image) fn name(&self) -> &'static str {
+    pub(crate) fn name(&self) -> &'static str {
         match self {
             Self::RandomResizedCrop { .. } => "random_resized_crop",
             Self::ScaleJitter { .. } => "scale_jitter",

@@ -5,6 +5,7 @@ mod recipe;
 use serde::{Deserialize, Serialize};
 
 use crate::random::RandomKey;
+pub(crate) use check::Moves;
 pub use constructors::{
     aug_mix, auto_augment, colour_jitter, gaussian_blur, horizontal_flip, rand_augment, random_crop, random_erasing,
     random_resized_crop, scale_jitter, trivial_augment, vertical_flip,
@@ -19,9 +20,10 @@ pub(crate) use recipe::named;
 /// of the list, as 8-bit RGB and before anything is normalised. Each operation draws its random numbers with its own
 /// key, made of seed, epoch, sample, kind of operation and its position among those of the same kind. So a sample of an
 /// epoch is the same picture for any number of workers, any order or shard, and after a restart. Adding an operation
-/// does not change the random numbers of the others. Several image sources of one loader draw the same numbers: a
-/// picture and its segmentation map (see [`ImageOptions`](crate::images::ImageOptions)) get the same crops, flips and
-/// rotations.
+/// does not change the random numbers of the others. The first images of several sources of one loader draw the same
+/// numbers, and so do images with the same [`geometry`](crate::images::ImageOptions::geometry): with the same
+/// operations, a picture and its segmentation map (see [`ImageOptions`](crate::images::ImageOptions)) get the same
+/// crops, flips and rotations.
 ///
 /// [`random_resized_crop()`](crate::images::random_resized_crop) and its neighbours make operations with their usual
 /// parameters.
