@@ -4,11 +4,14 @@
 use std::path::{Path, PathBuf};
 
 use ringfeed::field::Audio;
+use ringfeed::normalise::NormaliserFit;
 use ringfeed::read::MemoryReader;
 use ringfeed::source::{ReaderSource, Transformed};
 use ringfeed::tensor::Role;
-use ringfeed::transform::{LogBase, LogMel, MelScale, Operation, Transforms, cast, log_mel};
-use ringfeed::{AsyncDataSetIterator, DType, DataSet, Error, ErrorKind, Loader, LoaderConfig, Result, Workspace};
+use ringfeed::transform::{LogBase, LogMel, MelScale, Operation, Transforms, cast, clip, log_mel};
+use ringfeed::{
+    AsyncDataSetIterator, DType, DataSet, Error, ErrorKind, Loader, LoaderConfig, Normaliser, Result, Workspace,
+};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audio").join(name)
@@ -144,4 +147,37 @@ fn settings_say_it_in_one_line() {
     assert_eq!(config, again);
     let wrong = toml::from_str::<LoaderConfig>(&text.replace("mels", "mel")).unwrap_err().to_string();
     assert!(wrong.contains("unknown field `mel`") || wrong.contains("did you mean \"mels\""), "{wrong}");
+}
+
+#[test]
+fn the_mask_of_a_spectrogram_goes_along_its_frames_whatever_their_number() {
+    for mels in [12, 13, 14] {
+        let run = |more: &[Operation]| {
+            let sound = MemoryReader::new("audio", Role::Feature, &[2000], numbers("mel-input")).unwrap();
+            let mask: Vec<u8> = (0..2000).map(|at| u8::from(at < 1000)).collect();
+            let mask = MemoryReader::new("audio_mask", Role::Mask, &[2000], mask).unwrap();
+            let of_frames = LogMel { mels, ..LogMel::new("audio", 16_000) };
+            let list =
+                more.iter().cloned().fold(Transforms::new().with(Operation::LogMel(of_frames)), Transforms::with);
+            let source = Transformed::new(ReaderSource::new(sound).and(mask), list);
+            let batch = AsyncDataSetIterator::new(source, &Workspace::default()).unwrap().next().unwrap().unwrap();
+            let of = |name: &str| {
+                let numbers = batch.tensor(name).unwrap().numbers();
+                (0..numbers.len()).map(|at| numbers.at(at)).collect::<Vec<_>>()
+            };
+            let (audio, mask) = (of("audio"), of("audio_mask"));
+            let mut fit = NormaliserFit::min_max(None, (0.0, 1.0));
+            fit.observe_all([Ok(batch)], "audio").unwrap();
+            let Normaliser::MinMax { low, high, .. } = fit.finish().unwrap() else { panic!("another normaliser") };
+            (audio, mask, (low[0], high[0]))
+        };
+        let ((plain, mask, _), (raised, _, observed)) = (run(&[]), run(&[clip("audio", 7.0, 9.0)]));
+        assert_eq!((plain.len(), mask.len()), (mels * 13, 13));
+        assert!(mask.contains(&0.0) && mask.contains(&1.0));
+        for (at, (plain, raised)) in plain.iter().zip(&raised).enumerate() {
+            let expected = if mask[at % 13] == 0.0 { *plain } else { plain.clamp(7.0, 9.0) };
+            assert_eq!(*raised, expected, "{mels}: {at}");
+        }
+        assert!(observed.0 >= 7.0 && observed.1 <= 9.0, "{mels}: {observed:?}");
+    }
 }

@@ -126,9 +126,10 @@ impl CsvOptions {
 pub enum Header {
     /// Decided from the first 1001 records; missing values decide nothing.
     ///
-    /// It is a header if some column has text there and only numbers below. If no column decides, it is a header if its
-    /// fields are all present, distinct, not numbers, and none occurs again below in its own column. A file with a
-    /// single record has a header if none of its fields is a number.
+    /// It is a header if some column has text with a letter or a digit there and only numbers below: a "?" stands for an
+    /// unknown number. If no column decides, it is a header if its fields are all present, distinct, not numbers, and
+    /// none occurs again below in its own column. A file with a single record has a header if none of its fields is a
+    /// number.
     #[default]
     Auto,
     /// Yes.
