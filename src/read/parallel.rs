@@ -129,7 +129,7 @@ pub(crate) fn first_found<S: Default, T: Send>(
     // The first job that found something: later records need not be looked at.
     let found_in = AtomicU64::new(u64::MAX);
     let mut first = None;
-    in_order(
+    let looked = in_order(
         thread_count(None),
         records.div_ceil(AT_ONCE),
         |kept: &mut S, job| {
@@ -148,7 +148,10 @@ pub(crate) fn first_found<S: Default, T: Send>(
             first = first.take().or(found);
             Ok(())
         },
-    )?;
+    );
+    if first.is_none() {
+        looked?;
+    }
     Ok(first)
 }
 

@@ -2,7 +2,7 @@ use std::ffi::OsString;
 use std::fs::Metadata;
 use std::io::{ErrorKind as IoErrorKind, Read};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use serde::{Deserialize, Serialize};
 
@@ -93,6 +93,20 @@ impl Guard {
     pub(crate) fn and(self, options: &[u8]) -> Self {
         Self(hash(self.0, options))
     }
+}
+
+/// When a file or folder was written to, or another of its properties changed; `None` if the system does not say.
+pub(crate) fn last_change(metadata: &Metadata) -> Option<SystemTime> {
+    let modified = metadata.modified().ok();
+    #[cfg(unix)]
+    let modified = {
+        use std::os::unix::fs::MetadataExt;
+        let (seconds, rest) = (u64::try_from(metadata.ctime()).ok(), u32::try_from(metadata.ctime_nsec()).ok());
+        let changed =
+            seconds.zip(rest).and_then(|(seconds, rest)| UNIX_EPOCH.checked_add(Duration::new(seconds, rest)));
+        modified.max(changed)
+    };
+    modified
 }
 
 pub(crate) fn hash(seed: u64, bytes: &[u8]) -> u64 {

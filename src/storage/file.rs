@@ -9,6 +9,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files::{check_ordinary, open_unseen};
 
 use super::input::read_exact_at;
+use super::shorter_than_before;
 
 /// Files up to this size are read without asking for their length first, because a system call is a fifth of the cost.
 const SMALL: usize = 8 << 10;
@@ -47,11 +48,12 @@ pub(crate) fn read_file(path: &Path, buffer: &mut Vec<u8>, max_bytes: u64, wante
         BytesRead::note(count);
         return check_bytes(buffer.len() as u64, max_bytes).map(|()| buffer.len() as u64);
     }
-    // One call instead of several up to the file's end. If the file grows meanwhile, this is its old content; if it
-    // shrinks, what is left.
+    // One call instead of several up to the file's end. If the file grows meanwhile, this is its old content.
     buffer.resize(len.min(wanted.max(begin as u64)) as usize, 0);
     let rest = fill(&mut file, &mut buffer[begin..]).map_err(|error| Error::io(path, error))?;
-    buffer.truncate(begin + rest);
+    if begin + rest < buffer.len() {
+        return Err(shorter_than_before(path, (begin + rest) as u64));
+    }
     Ok(len)
 }
 

@@ -6,6 +6,7 @@ use std::fmt;
 use std::fs::{File, Metadata};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use crate::error::{Error, Result};
 use crate::sync::{AtomicU64, Mutex, Ordering};
@@ -60,7 +61,7 @@ pub(super) struct Lent {
     number: u64,
     path: PathBuf,
     len: u64,
-    identity: Option<(u64, u64)>,
+    identity: Identity,
 }
 
 impl fmt::Debug for Lent {
@@ -92,7 +93,7 @@ impl Lent {
         }
         let file = open_file(&self.path)?;
         let metadata = file.metadata().map_err(|error| Error::io(&self.path, error))?;
-        if identity_of(&metadata) != self.identity || metadata.len() < self.len {
+        if identity_of(&metadata) != self.identity || metadata.len() != self.len {
             return Err(replaced(&self.path));
         }
         let file = Arc::new(file);
@@ -101,16 +102,19 @@ impl Lent {
     }
 }
 
-/// The identity of a file, which differs between files of the same name, if the system reports it.
-#[cfg(unix)]
-fn identity_of(metadata: &Metadata) -> Option<(u64, u64)> {
-    use std::os::unix::fs::MetadataExt;
-    Some((metadata.dev(), metadata.ino()))
-}
+/// What differs between files of the same name, and between the states of one that is written to: the number of a file
+/// that was removed is soon given to another one.
+type Identity = (Option<SystemTime>, (u64, u64));
 
-#[cfg(not(unix))]
-fn identity_of(_: &Metadata) -> Option<(u64, u64)> {
-    None
+fn identity_of(metadata: &Metadata) -> Identity {
+    #[cfg(unix)]
+    let number = {
+        use std::os::unix::fs::MetadataExt;
+        (metadata.dev(), metadata.ino())
+    };
+    #[cfg(not(unix))]
+    let number = (0, 0);
+    (metadata.modified().ok(), number)
 }
 
 #[cfg(all(test, not(ringfeed_loom)))]
@@ -145,7 +149,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let handles = Arc::new(Handles::new(1));
         let path = |name: &str| folder.path().join(name);
-        for name in ["a", "b", "new"] {
+        for name in ["a", "b", "c", "new"] {
             std::fs::write(path(name), name).unwrap();
         }
         let a = Lent::open(&handles, &path("a")).unwrap().0;
@@ -156,5 +160,11 @@ mod tests {
         assert!(b.file().is_ok());
         std::fs::remove_file(path("a")).unwrap();
         assert!(a.file().is_err());
+        // Another file may get the number of the one that was removed.
+        let a = Lent::open(&handles, &path("b")).unwrap().0;
+        let _other = Lent::open(&handles, &path("c")).unwrap();
+        std::fs::remove_file(path("b")).unwrap();
+        std::fs::write(path("b"), "a longer one").unwrap();
+        assert_eq!(a.file().unwrap_err().kind(), ErrorKind::Io);
     }
 }

@@ -119,7 +119,8 @@ pub enum Entry {
 /// The error for a file that was replaced since it was opened.
 #[cold]
 fn replaced(path: &Path) -> Error {
-    let message = "another file has taken its place since it was opened; it must not change meanwhile";
+    let message =
+        "it was written to, or another file has taken its place, since it was opened; it must not change meanwhile";
     Error::new(ErrorKind::Io, message).at_path(path)
 }
 

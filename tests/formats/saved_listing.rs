@@ -201,3 +201,21 @@ fn a_loader_keeps_listings_where_it_is_told() {
     assert!(error.to_string().contains("SavedIndex::In"), "{error}");
     assert_eq!(Loader::idx("a", "b").saved_index(SavedIndex::Beside).faults().len(), 3);
 }
+
+#[cfg(unix)]
+#[test]
+fn folders_whose_times_are_set_back_are_listed_again() {
+    let photos = Photos::new();
+    let set_back = || {
+        for folder in ["", "cats", "cats/young", "dogs"] {
+            let folder = fs::File::open(photos.root().join(folder)).unwrap();
+            folder.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(1_600_000_000)).unwrap();
+        }
+    };
+    set_back();
+    assert_eq!(photos.open().len(), 3);
+    assert!(photos.saved().exists());
+    photos.add("dogs/4.png");
+    set_back();
+    assert_eq!(photos.open().len(), 4);
+}

@@ -740,6 +740,8 @@ fn options_say_all_their_faults_and_survive_toml_and_json() {
     assert_eq!(toml::from_str::<ImageOptions>(&toml::to_string(&options).unwrap()).unwrap(), options);
     assert_eq!(serde_json::from_str::<ImageOptions>(&serde_json::to_string(&options).unwrap()).unwrap(), options);
     let text = "size = [224, 224]\nfit = { center_crop = { shorter = 256 } }\ndtype = \"f32\"\norder = \"nhwc\"";
+    let stray = text.replace("shorter = 256", "shorter = 256, longer = 300");
+    assert!(toml::from_str::<ImageOptions>(&stray).unwrap_err().to_string().contains("longer"));
     let options: ImageOptions = toml::from_str(text).unwrap();
     assert_eq!((options.size, options.fit), (Some((224, 224)), CropFit::CenterCrop { shorter: 256 }));
     assert!(toml::from_str::<ImageOptions>("sise = [1, 1]").is_err());

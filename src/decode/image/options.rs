@@ -44,7 +44,7 @@ impl ImageColour {
 
 /// How an image is fitted to the given size.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
 #[non_exhaustive]
 pub enum CropFit {
     /// The whole image is stretched: torchvision's `Resize((height, width))`. The default.

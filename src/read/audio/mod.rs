@@ -30,7 +30,7 @@ pub use options::AudioFolderOptions;
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
 /// Files with names of sounds.
-const SOUNDS: Wanted = Wanted { is: is_audio_name, saved_as: ["listing of sounds by class 1", "listing of sounds 1"] };
+const SOUNDS: Wanted = Wanted { is: is_audio_name, saved_as: ["listing of sounds by class 2", "listing of sounds 2"] };
 
 /// Random access to sound files. For a WAV file in a local folder, only the header and the wanted part are read; other
 /// files are read as a whole.

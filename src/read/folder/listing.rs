@@ -7,6 +7,7 @@ use std::time::SystemTime;
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::mix;
 use crate::read::parallel;
+use crate::read::saved::last_change;
 use crate::storage::{EntryKind, Listed, entries as listed, metadata};
 
 use super::Wanted;
@@ -207,11 +208,13 @@ impl Names {
     }
 }
 
-/// A folder, and its last change before it was listed.
+/// A folder, and its last change before it was listed. Archives and copies choose the time of modification, but not that
+/// of the last change.
 #[derive(Debug, PartialEq)]
 pub(in crate::read) struct Stamp {
     pub(super) folder: PathBuf,
     pub(super) modified: SystemTime,
+    pub(super) changed: SystemTime,
 }
 
 impl Stamp {
@@ -219,7 +222,9 @@ impl Stamp {
     pub(super) fn is_current(&self, root: &Path, path: &mut PathBuf) -> bool {
         root.clone_into(path);
         path.push(&self.folder);
-        metadata(path).is_ok_and(|now| now.modified().is_ok_and(|modified| modified == self.modified))
+        metadata(path).is_ok_and(|now| {
+            now.modified().is_ok_and(|modified| modified == self.modified) && last_change(&now) == Some(self.changed)
+        })
     }
 
     pub(super) fn of(root: &Path, folder: &Path) -> Result<Self> {
@@ -231,7 +236,8 @@ impl Stamp {
         let path = root.join(folder);
         let metadata = metadata(&path)?;
         let modified = metadata.modified().map_err(|error| Error::io(&path, error))?;
-        Ok((Self { folder: folder.to_owned(), modified }, identity(&path, &metadata)?))
+        let changed = last_change(&metadata).unwrap_or(modified);
+        Ok((Self { folder: folder.to_owned(), modified, changed }, identity(&path, &metadata)?))
     }
 }
 

@@ -105,6 +105,7 @@ fn pack(found: &Found, sizes: u64) -> Result<Vec<u8>> {
     for stamp in &found.folders {
         packer.bytes(path_bytes(&stamp.folder)?);
         packer.number(nanoseconds(stamp.modified));
+        packer.number(nanoseconds(stamp.changed));
     }
     packer.number(found.names.len() as u64);
     found.names.iter().for_each(|name| packer.bytes(name.as_bytes()));
@@ -126,8 +127,9 @@ fn unpack(root: &Path, mut bytes: Vec<u8>) -> Option<(Found, u64)> {
     }
     for _ in 0..unpacker.number()? {
         let folder = bytes_path(unpacker.bytes()?).to_owned();
-        let modified = UNIX_EPOCH.checked_add(Duration::from_nanos(unpacker.number()?))?;
-        found.folders.push(Stamp { folder, modified });
+        let mut time = || UNIX_EPOCH.checked_add(Duration::from_nanos(unpacker.number()?));
+        let (modified, changed) = (time()?, time()?);
+        found.folders.push(Stamp { folder, modified, changed });
     }
     for _ in 0..unpacker.number()? {
         found.names.push(std::str::from_utf8(unpacker.bytes()?).ok()?.to_owned());

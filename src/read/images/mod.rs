@@ -31,7 +31,7 @@ pub(super) use tensors::{ImageSizes, image_tensors, label_tensor, upright_size, 
 
 /// Files with names of images.
 pub(super) const IMAGES: Wanted =
-    Wanted { is: is_image_name, saved_as: ["listing of a folder by class 2", "listing of a folder 2"] };
+    Wanted { is: is_image_name, saved_as: ["listing of a folder by class 3", "listing of a folder 3"] };
 
 pub(super) fn is_image_name(path: &Path) -> bool {
     path.extension().and_then(|extension| extension.to_str()).and_then(ImageFormat::of_extension).is_some()

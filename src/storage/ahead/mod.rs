@@ -21,7 +21,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::sync::{Condvar, Mutex};
 
-use super::{Storage, replaced};
+use super::{Storage, replaced, shorter_than_before};
 
 use pieces::{Key, State};
 use shared::Shared;
@@ -126,6 +126,9 @@ impl Ahead {
             self.0.state.lock().counts.unforeseen += 1;
             let len = self.0.storage.read(path, 0..wanted, buffer)?;
             BytesRead::note(buffer.len());
+            if (buffer.len() as u64) < wanted.min(len) {
+                return Err(shorter_than_before(path, buffer.len() as u64));
+            }
             return Ok(len);
         };
         let count = usize::try_from(wanted).map_or(piece.bytes.len(), |wanted| piece.bytes.len().min(wanted));

@@ -164,7 +164,9 @@ impl State {
         let Some(piece) = self.pieces.get_mut(&key) else { return self.keep(bytes) };
         let whole = piece.end == TO_THE_END;
         match read {
-            Some(file_len) if whole || bytes.len() as u64 == piece.end - key.1 => {
+            Some(file_len)
+                if bytes.len() as u64 == if whole { file_len.saturating_sub(key.1) } else { piece.end - key.1 } =>
+            {
                 let real = bytes.len() as u64;
                 self.bytes = self.bytes - piece.counted + real;
                 piece.counted = real;
