@@ -159,7 +159,8 @@ class Samples:
         if self.repeatable:
             source = iter(self.iterable() if callable(self.iterable) else self.iterable)
             seen, self._seen = self._seen(), lambda: None
-            if seen is source:
+            # Those of others may begin again.
+            if seen is source and type(source).__module__ in ("builtins", "itertools"):
                 self._seen = lambda: source
                 whose = "the function returns" if callable(self.iterable) else "the iterable gives"
                 raise RuntimeError(f"{whose} the same iterator each time, which gives its samples once: make a new one")

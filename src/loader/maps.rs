@@ -34,18 +34,19 @@ pub(super) fn check_names(
 /// Number of bytes that are cut off from the beginning and the end of a name.
 type Cut = (usize, usize);
 
-/// The paths of a folder's files, without extensions.
+/// The paths of a folder's files.
 struct Names<'a> {
     reader: &'a dyn RecordReader,
     count: u64,
+    has_endings: bool,
     /// Number of bytes that all of them begin with, and end with; they may overlap in the shortest.
     common: Cut,
     shortest: usize,
 }
 
 impl<'a> Names<'a> {
-    fn new(reader: &'a dyn RecordReader, count: u64) -> Self {
-        let mut names = Self { reader, count, common: (usize::MAX, usize::MAX), shortest: usize::MAX };
+    fn new(reader: &'a dyn RecordReader, count: u64, has_endings: bool) -> Self {
+        let mut names = Self { reader, count, has_endings, common: (usize::MAX, usize::MAX), shortest: usize::MAX };
         let (mut first, mut name) = (Vec::new(), Vec::new());
         names.write(0, (0, 0), &mut first);
         for record in 0..count {
@@ -63,7 +64,9 @@ impl<'a> Names<'a> {
     fn write(&self, record: u64, (begin, end): Cut, name: &mut Vec<u8>) {
         name.clear();
         self.reader.name(record, name);
-        name.truncate(name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len()));
+        if !self.has_endings {
+            name.truncate(name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len()));
+        }
         name.truncate(name.len() - end);
         name.drain(..begin);
     }
@@ -92,18 +95,29 @@ fn check_pair(pictures: &Arc<dyn RecordReader>, maps: &Arc<dyn RecordReader>, sh
     if shortest == 0 {
         return Ok(());
     }
-    let names = |reader| Names::new(reader, if shorter { shortest } else { RecordReader::len(reader) });
-    let (pictures, maps) = (names(pictures), names(maps));
+    // Lists of several paths say themselves in which order they are: the part of a name before the zero is its path.
+    let is_list = |reader: &Arc<dyn RecordReader>| {
+        let mut name = Vec::new();
+        reader.name(0, &mut name);
+        name.contains(&0)
+    };
+    if is_list(pictures) || is_list(maps) {
+        return Ok(());
+    }
+    let names = |reader, whole| Names::new(reader, if shorter { shortest } else { RecordReader::len(reader) }, whole);
+    let (with_endings, pictures, maps) = (names(pictures, true), names(pictures, false), names(maps, false));
     let (mut of_picture, mut of_map) = (Vec::new(), Vec::new());
-    let mut agree = |cut: Cut, of_maps: Cut| {
-        (0..shortest).all(|record| {
-            pictures.write(record, cut, &mut of_picture);
-            maps.write(record, of_maps, &mut of_map);
-            of_picture == of_map
+    // `a.jpg` may have the map `a.png`, or `a.jpg.png`.
+    let mut agree = |pictures: &Names<'_>| {
+        pictures.cuts().into_iter().zip(maps.cuts()).any(|(cut, of_maps)| {
+            (0..shortest).all(|record| {
+                pictures.write(record, cut, &mut of_picture);
+                maps.write(record, of_maps, &mut of_map);
+                of_picture == of_map
+            })
         })
     };
-    let mut cuts = pictures.cuts().into_iter().zip(maps.cuts());
-    if pictures.count == maps.count && cuts.any(|(cut, of_maps)| agree(cut, of_maps)) {
+    if pictures.count == maps.count && (agree(&pictures) || agree(&with_endings)) {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Config, fault(&pictures, &maps)))

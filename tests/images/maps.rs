@@ -320,21 +320,44 @@ fn archive(path: &Path, members: &[(&str, Vec<u8>)]) {
 fn a_map_of_another_size_than_its_picture_makes_a_bad_record() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("scenes.tar");
-    let load = |map: (usize, usize), geometry: &str, is_map_first: bool| {
+    let load = |map: (usize, usize), geometry: &str, step: ImageAugment, is_map_first: bool| {
         archive(&path, &[("a.seen.pgm", pgm(40, 30)), ("a.map.pgm", pgm(map.0, map.1))]);
-        let image = ("image", Image::rgb(8, 8).geometry("scene").from("seen.pgm"));
+        let image = ("image", Image::rgb(8, 8).augment([step]).geometry("scene").from("seen.pgm"));
         let map = ("map", Image::index_map(8, 8).geometry(geometry).from("map.pgm"));
         let fields = if is_map_first { [map, image] } else { [image, map] };
         let loader = fields.into_iter().fold(Loader::tar(&path), |loader, (name, field)| loader.field(name, field));
         loader.build().unwrap().next().unwrap().map(drop)
     };
     for is_map_first in [false, true] {
-        load((40, 30), "scene", is_map_first).unwrap();
-        load((20, 15), "other", is_map_first).unwrap();
-        let error = load((20, 15), "scene", is_map_first).unwrap_err();
+        load((40, 30), "scene", random_resized_crop(), is_map_first).unwrap();
+        load((20, 15), "other", random_resized_crop(), is_map_first).unwrap();
+        // Mirroring does not depend on the size.
+        load((20, 15), "scene", horizontal_flip(), is_map_first).unwrap();
+        let error = load((20, 15), "scene", random_resized_crop(), is_map_first).unwrap_err();
         let text = error.to_string();
         assert_eq!(error.kind(), ErrorKind::Data);
         assert!(text.contains("20 x 15") && text.contains("40 x 30") && text.contains("\"scene\""), "{text}");
+    }
+}
+
+#[test]
+fn a_map_may_go_with_its_picture_by_the_name_of_its_field() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("scenes.tar");
+    let ramp = [b"P5\n4 4\n255\n".as_slice(), &(0..16).collect::<Vec<u8>>()].concat();
+    let names: Vec<String> = (0..8).flat_map(|nth| [format!("{nth}.seen.pgm"), format!("{nth}.map.pgm")]).collect();
+    archive(&path, &names.iter().map(|name| (name.as_str(), ramp.clone())).collect::<Vec<_>>());
+    let image = Image::rgb(4, 4).dtype(DType::U8).augment([horizontal_flip()]).from("seen.pgm");
+    let map = Image::index_map(4, 4).geometry("image").from("map.pgm");
+    let batch = Loader::tar(&path).field("image", image).field("map", map).batch_size(8).build().unwrap().next();
+    let batch = batch.unwrap().unwrap();
+    let pictures = batch.tensor("image").unwrap().bytes().to_vec();
+    let maps = batch.tensor("map").unwrap();
+    let (flipped, maps) =
+        (pictures.chunks(48).filter(|picture| picture[0] == 3).count(), maps.as_slice::<i64>().unwrap());
+    assert!((1..8).contains(&flipped));
+    for (picture, map) in pictures.chunks(48).zip(maps.chunks(16)) {
+        assert!(picture[..16].iter().map(|x| i64::from(*x)).eq(map.iter().copied()));
     }
 }
 
@@ -395,6 +418,7 @@ fn maps_belong_to_pictures_by_their_names() {
         (["img1.pgm", "img2.pgm", "img10.pgm"], ["img1.pgm", "img2.pgm", "img10.pgm"]),
         (["img01.pgm", "img02.pgm", "img10.pgm"], ["img01_mask.pgm", "img02_mask.pgm", "img10_mask.pgm"]),
         (["a/1_left.pgm", "a/2_left.pgm", "b/3_left.pgm"], ["a/1_ids.pgm", "a/2_ids.pgm", "b/3_ids.pgm"]),
+        (["a.pgm", "b.pgm", "c1.pgm"], ["a.pgm.pgm", "b.pgm.pgm", "c1.pgm.pgm"]),
         // The ends of the maps' names begin as the ends of some pictures' names do.
         (["a-2.pgm", "a-3.pgm", "a.pgm"], ["a-2-m.pgm", "a-3-m.pgm", "a-m.pgm"]),
     ] {

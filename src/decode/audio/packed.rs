@@ -82,11 +82,14 @@ fn has_last_page(bytes: &[u8], track: u32) -> bool {
         let lengths = body.get(..usize::from(header[26]))?;
         let len = 27 + lengths.len() + lengths.iter().map(|len| usize::from(*len)).sum::<usize>();
         let page = page.get(..len)?;
-        let (is_last, is_of_track) = (header[5] & 4 != 0, header[14..18] == track.to_le_bytes());
+        let is_last = header[5] & 4 != 0;
+        if !is_last || header[14..18] != track.to_le_bytes() {
+            return None;
+        }
         // The checksum is that of the page with zeros in its place.
         let mut checksum = Crc32::new(0);
         [&page[..22], &[0; 4], &page[26..]].into_iter().for_each(|part| checksum.process_buf_bytes(part));
-        Some(is_last && is_of_track && header[22..26] == checksum.crc().to_le_bytes())
+        Some(header[22..26] == checksum.crc().to_le_bytes())
     };
     memmem::rfind_iter(bytes, b"OggS").any(|at| ends(at) == Some(true))
 }
@@ -102,7 +105,9 @@ impl<'a> Open<'a> {
         };
         let mut open = Self::begin(packing, sound)?;
         if packing == Packing::Vorbis && !has_last_page(sound, open.track) {
-            return Err(bad("Ogg: the last page of the sound is missing or damaged; the file is cut off or damaged"));
+            return Err(bad(
+                "Ogg: the last page of the sound is missing or damaged; the file is cut off or damaged, or its writer never ended it",
+            ));
         }
         if open.sound.frames == u64::MAX {
             // Only the packets tell how long it is.

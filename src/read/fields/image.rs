@@ -59,23 +59,30 @@ impl Image {
         self.0.augment.clear();
     }
 
-    /// Refuses a map without a geometry if `image`, a picture of the same record, would be transformed in another way.
-    pub(super) fn check_alone(&self, name: &str, image: &Field) -> Result<()> {
-        let Codec::Image(Self(picture)) = &image.codec else { return Ok(()) };
+    /// Refuses a map without a geometry if each picture among `images`, those of its record, would be transformed in
+    /// another way.
+    pub(super) fn check_alone(&self, images: &[(String, Field)]) -> Result<()> {
         let map = &self.0;
-        let is_moved = |options: &ImageOptions| options.augment.iter().any(|step| step.moves() > Moves::Nothing);
-        if map.colour == ImageColour::Index
-            && picture.colour != ImageColour::Index
-            && map.geometry.is_none()
-            && (is_moved(picture) || is_moved(map) || picture.fit != map.fit)
-        {
-            let message = format!(
-                "without `geometry`, this map is not cropped, flipped and turned like {name:?}; give both the same \
-                 `geometry`"
-            );
-            return Err(Error::new(ErrorKind::Config, message));
+        if map.colour != ImageColour::Index || map.geometry.is_some() {
+            return Ok(());
         }
-        Ok(())
+        let is_moved = |options: &ImageOptions| options.augment.iter().any(|step| step.moves() > Moves::Nothing);
+        let mut other = None;
+        for (name, image) in images {
+            let Codec::Image(Self(picture)) = &image.codec else { continue };
+            if picture.colour == ImageColour::Index {
+                continue;
+            }
+            if !is_moved(picture) && !is_moved(map) && picture.fit == map.fit {
+                return Ok(());
+            }
+            other.get_or_insert(name);
+        }
+        let Some(name) = other else { return Ok(()) };
+        let message = format!(
+            "without `geometry`, this map is not cropped, flipped and turned like {name:?}; give both the same `geometry`"
+        );
+        Err(Error::new(ErrorKind::Config, message))
     }
 
     /// Gives a map without operations and fit of its own those of `image`, if it is the picture with its geometry.

@@ -66,6 +66,15 @@ impl Codec {
     pub(super) fn is_map(&self) -> bool {
         matches!(self, Self::Image(image) if image.options().colour == ImageColour::Index)
     }
+
+    /// The geometry that a picture, a map, boxes or points name.
+    fn geometry(&self) -> Option<&str> {
+        match self {
+            Self::Image(image) => image.options().geometry.as_deref(),
+            Self::Targets(targets) => targets.geometry.as_deref(),
+            _ => None,
+        }
+    }
 }
 
 /// Why a column of a table can't become this, unless it names files.
@@ -125,13 +134,15 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Result<Vec<(String
     let images = images_of(&fields);
     for (name, field) in &fields {
         if let Codec::Image(map) = &field.codec {
-            let alone = images.iter().try_for_each(|(other, image)| map.check_alone(other, image));
-            alone.map_err(|error| error.at_column(name))?;
+            map.check_alone(&images).map_err(|error| error.at_column(name))?;
         }
     }
+    // The first image draws the same numbers with and without others, like a map of it in another source, unless
+    // something of its record goes with it by its name.
+    let is_named = |name: &str| fields.iter().any(|(_, field)| field.codec.geometry() == Some(name));
+    let first = usize::from(images.first().is_some_and(|(name, _)| !is_named(name)));
     let own = fields.iter_mut().filter_map(|(name, field)| field.image_mut().map(|image| (name, image)));
-    // The first image draws the same numbers with and without others, like a map of it in another source.
-    for (name, image) in own.skip(1) {
+    for (name, image) in own.skip(first) {
         image.name_geometry(name);
     }
     if fields.iter().filter(|(_, field)| matches!(field.codec, Codec::Audio(_))).count() > 1 {
