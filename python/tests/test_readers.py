@@ -289,6 +289,23 @@ def test_a_function_that_returns_one_iterator_again_and_again_loses_no_sample_si
     assert len(list(ringfeed.from_iterable(lambda: iter([1, 2, 3]), batch_size=1))) == 3
 
 
+def test_an_iterator_of_others_may_begin_again() -> None:
+    class Again:
+        def __iter__(self) -> Any:
+            self.next = 0
+            return self
+
+        def __next__(self) -> int:
+            self.next += 1
+            if self.next > 3:
+                raise StopIteration
+            return self.next
+
+    loader = ringfeed.from_iterable(lambda again=Again(): again, names=["n"], batch_size=2)  # type: ignore[misc]
+    for _ in range(2):
+        assert [n for batch in loader for n in batch["n"].tolist()] == [1, 2, 3]
+
+
 def test_what_an_iterable_can_not_do_is_said_at_once() -> None:
     for settings in ({"shuffle": 3}, {"shard": {"index": 0, "count": 2}}, {"last_batch": "pad"}):
         with pytest.raises(ringfeed.ConfigError, match="its own order"):
