@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import numbers
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -159,23 +158,48 @@ class Samples:
         if self.repeatable:
             source = iter(self.iterable() if callable(self.iterable) else self.iterable)
             seen, self._seen = self._seen(), lambda: None
-            # Those of others may begin again.
-            if seen is source and type(source).__module__ in ("builtins", "itertools"):
+            again = self._begins_again(source) if seen is source else source
+            if again is None:
                 self._seen = lambda: source
                 whose = "the function returns" if callable(self.iterable) else "the iterable gives"
                 raise RuntimeError(f"{whose} the same iterator each time, which gives its samples once: make a new one")
+            source = again
         else:
             try:
-                source = itertools.chain(self._first, self._left.pop())
+                source = _behind(self._first[0], self._left.pop())
             except IndexError:
                 message = "an iterator gives its samples once: give a function that makes it anew"
                 raise RuntimeError(message) from None
         return _Ordered(source, self)
 
+    def _begins_again(self, source: Iterator[Any]) -> Iterator[Any] | None:
+        """The same samples, if an iterator that gave the first one gives it again."""
+        import numpy
+
+        try:
+            sample = next(source)
+        except StopIteration:
+            return None
+        first, found = ({k: _numbers(v)[0] for k, v in self._named(s).items()} for s in (self._first[0], sample))
+        if first.keys() == found.keys() and all(numpy.array_equal(first[name], found[name]) for name in first):
+            return _behind(sample, source)
+        return None
+
     def __reduce__(self) -> tuple[Any, ...]:
         if not self.repeatable:
             raise TypeError("an iterator can't be sent elsewhere: give a function that makes it anew")
         return Samples, (self.iterable, self.names)
+
+
+def _behind(first: Any, rest: Iterator[Any]) -> Iterator[Any]:
+    """Not ``itertools.chain``, which would ask ``rest`` for its iterator: some begin again then."""
+    yield first
+    while True:
+        try:
+            sample = next(rest)
+        except StopIteration:
+            return
+        yield sample
 
 
 def _weakly(iterator: Iterator[Any]) -> Callable[[], Any]:

@@ -288,8 +288,9 @@ class Prepared:
         return self._arrays(self._fitted.apply_json([record]), None)
 
     def apply_csv(self, header: str, line: str | Iterable[str]) -> dict[str, Any]:
-        """Like :meth:`apply`, for a line of CSV, or for several, whose columns ``header`` names. A field is missing if it
-        is a missing value of CSV files by default, whatever ``missing_tokens`` the recipe was fitted with."""
+        """Like :meth:`apply`, for a line of CSV, or for several, whose columns ``header`` names. A field is
+        missing if it is a missing value of CSV files by default, whatever ``missing_tokens`` the recipe was fitted
+        with."""
         if isinstance(line, str):
             return self._arrays(self._fitted.apply_csv(header, [line]), None)
         lines = list(line)

@@ -289,7 +289,7 @@ def test_a_function_that_returns_one_iterator_again_and_again_loses_no_sample_si
     assert len(list(ringfeed.from_iterable(lambda: iter([1, 2, 3]), batch_size=1))) == 3
 
 
-def test_an_iterator_of_others_may_begin_again() -> None:
+def test_an_iterator_may_begin_again() -> None:
     class Again:
         def __iter__(self) -> Any:
             self.next = 0
@@ -301,9 +301,23 @@ def test_an_iterator_of_others_may_begin_again() -> None:
                 raise StopIteration
             return self.next
 
-    loader = ringfeed.from_iterable(lambda again=Again(): again, names=["n"], batch_size=2)  # type: ignore[misc]
+    again = Again()
+    loader = ringfeed.from_iterable(lambda: again, names=["n"], batch_size=2)
     for _ in range(2):
         assert [n for batch in loader for n in batch["n"].tolist()] == [1, 2, 3]
+
+    assert [n for batch in ringfeed.from_iterable(Again(), names=["n"]) for n in batch["n"].tolist()] == [1, 2, 3]
+
+    class Once(Again):
+        def __init__(self) -> None:
+            self.next = 0
+
+        def __iter__(self) -> Any:
+            return self
+
+    once = Once()
+    with pytest.raises(ringfeed.IoError, match="the same iterator each time"):
+        list(ringfeed.from_iterable(lambda: once, names=["n"]))
 
 
 def test_what_an_iterable_can_not_do_is_said_at_once() -> None:

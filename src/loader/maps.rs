@@ -19,7 +19,9 @@ pub(super) fn check_names(
     shorter: bool,
 ) -> Result<()> {
     let mut pictures = None;
-    for (source, readers) in sources.iter().zip(opened).filter(|(source, _)| source.is::<Images>()) {
+    // Files that are listed one by one are in the order that was asked for.
+    let is_compared = |source: &SourceConfig| source.is::<Images>() && !is_list_of_files(source);
+    for (source, readers) in sources.iter().zip(opened).filter(|(source, _)| is_compared(source)) {
         match (pictures, readers.first()) {
             (_, reader) if !is_of_maps(source) => pictures = reader,
             (Some(pictures), Some(maps)) => {
@@ -29,6 +31,10 @@ pub(super) fn check_names(
         }
     }
     Ok(())
+}
+
+fn is_list_of_files(source: &SourceConfig) -> bool {
+    source.paths().iter().count() > 1 && source.paths().iter().all(|path| path.is_file())
 }
 
 /// Number of bytes that are cut off from the beginning and the end of a name.
@@ -64,6 +70,10 @@ impl<'a> Names<'a> {
     fn write(&self, record: u64, (begin, end): Cut, name: &mut Vec<u8>) {
         name.clear();
         self.reader.name(record, name);
+        // Where there are several folders or patterns, the name begins with that of the part, and a zero.
+        if let Some(part) = name.iter().position(|byte| *byte == 0) {
+            name.drain(..=part);
+        }
         if !self.has_endings {
             name.truncate(name.iter().rposition(|byte| *byte == b'.').unwrap_or(name.len()));
         }
@@ -95,17 +105,8 @@ fn check_pair(pictures: &Arc<dyn RecordReader>, maps: &Arc<dyn RecordReader>, sh
     if shortest == 0 {
         return Ok(());
     }
-    // Lists of several paths say themselves in which order they are: the part of a name before the zero is its path.
-    let is_list = |reader: &Arc<dyn RecordReader>| {
-        let mut name = Vec::new();
-        reader.name(0, &mut name);
-        name.contains(&0)
-    };
-    if is_list(pictures) || is_list(maps) {
-        return Ok(());
-    }
     let names = |reader, whole| Names::new(reader, if shorter { shortest } else { RecordReader::len(reader) }, whole);
-    let (with_endings, pictures, maps) = (names(pictures, true), names(pictures, false), names(maps, false));
+    let (with_endings, pictures, maps) = (|| names(pictures, true), names(pictures, false), names(maps, false));
     let (mut of_picture, mut of_map) = (Vec::new(), Vec::new());
     // `a.jpg` may have the map `a.png`, or `a.jpg.png`.
     let mut agree = |pictures: &Names<'_>| {
@@ -117,7 +118,7 @@ fn check_pair(pictures: &Arc<dyn RecordReader>, maps: &Arc<dyn RecordReader>, sh
             })
         })
     };
-    if pictures.count == maps.count && (agree(&pictures) || agree(&with_endings)) {
+    if pictures.count == maps.count && (agree(&pictures) || agree(&with_endings())) {
         return Ok(());
     }
     Err(Error::new(ErrorKind::Config, fault(&pictures, &maps)))

@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::read::fields::Image;
 use crate::read::{
     CsvSequences, FolderOptions, Idx, IdxOptions, Images, Npy, NpyOptions, Raw, RawOptions, SequenceOptions,
-    SourceConfig, Tar, TarOptions, TokenOptions, Tokens, usual_fields,
+    SourceConfig, Tar, TarOptions, TokenOptions, Tokens, named_geometries, usual_fields,
 };
 
 use super::Loader;
@@ -94,7 +94,8 @@ impl Loader {
     /// end with. So `img1.jpg` belongs to `img1_mask.png`, and one without the other is an error when it is opened. It
     /// is also an error if the orders differ: `img10.jpg` follows `img1.jpg`, but `img10_mask.png` comes before
     /// `img1_mask.png`. Then give both the same names, or numbers of equal length (`img01`), or list the pairs in a
-    /// table whose fields name the files.
+    /// table whose fields name the files. `img1.jpg.png` is the map of `img1.jpg`, too. Lists of files are as you write
+    /// them: their names are not compared.
     ///
     /// ```no_run
     /// use ringfeed::Loader;
@@ -115,6 +116,8 @@ impl Loader {
         match images.and_then(|source| Some((source, source.options::<Images>()?.clone()))) {
             Some((source, options)) => {
                 let fields = if source.fields.is_empty() { usual_fields() } else { source.fields.clone() };
+                // The picture may have a geometry because others go with it.
+                let fields = named_geometries(&fields).unwrap_or(fields);
                 let mut maps = SourceConfig::new(Images, path, options);
                 let picture = fields.into_iter().find_map(|(_, mut field)| field.image_mut().cloned());
                 maps.fields =

@@ -320,7 +320,7 @@ impl<'a> Records<'a> {
                     // An empty text of a CSV file, where it can't be told from a missing one.
                     Value::Bytes([]) if column.kind == FieldKind::Text => Cell::Missing,
                     Value::Bytes(text) if column.kind == FieldKind::Text && std::str::from_utf8(text).is_err() => {
-                        let message = "the text is not valid UTF-8; set `encoding`";
+                        let message = "the text is not valid UTF-8; convert it, or set `encoding` of a CSV file";
                         return Err(Error::new(ErrorKind::Data, message).at_column(&column.name));
                     }
                     value => Cell::of(value).map_err(|error| error.at_column(&column.name))?,

@@ -1,7 +1,6 @@
 //! The codecs of what single formats hold: pictures, sounds, arrays, tokens.
 
-use crate::decode::image::Moves;
-use crate::decode::{CropFit, ImageColour, ImageOptions};
+use crate::decode::{ImageColour, ImageOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::FieldInfo;
 use crate::read::fields::{Codec, Field};
@@ -38,7 +37,7 @@ pub(in crate::read) fn needs_first(field: &Field) -> bool {
 }
 
 /// For each codec, by the pictures that they decode: a place for its upright size, which a map, and the picture of its
-/// record with the same geometry, have in common. None where what is done to them does not depend on the size.
+/// record with the same geometry, have in common.
 ///
 /// # Errors
 ///
@@ -51,12 +50,7 @@ pub(in crate::read) fn common_sizes(
     let is_map = |options: &ImageOptions| options.colour == ImageColour::Index;
     for (at, map) in pictures.iter().enumerate() {
         let Some(map) = map.filter(|options| is_map(options) && options.geometry.is_some()) else { continue };
-        let depends = |options: &ImageOptions| {
-            options.fit != CropFit::default() || options.augment.iter().any(|step| step.moves() > Moves::Mirrored)
-        };
-        let is_its_own = |options: &&ImageOptions| {
-            !is_map(options) && options.geometry == map.geometry && (depends(options) || depends(map))
-        };
+        let is_its_own = |options: &&ImageOptions| !is_map(options) && options.geometry == map.geometry;
         if let Some(picture) = pictures.iter().position(|options| options.as_ref().is_some_and(is_its_own)) {
             slots[picture] = Some(slots[picture].map_or_else(|| varying.slot(), Ok)?);
             slots[at] = slots[picture];

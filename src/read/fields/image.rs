@@ -73,7 +73,7 @@ impl Image {
             if picture.colour == ImageColour::Index {
                 continue;
             }
-            if !is_moved(picture) && !is_moved(map) && picture.fit == map.fit {
+            if !is_moved(picture) && !is_moved(map) && (picture.fit, picture.size) == (map.fit, map.size) {
                 return Ok(());
             }
             other.get_or_insert(name);

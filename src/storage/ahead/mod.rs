@@ -238,6 +238,8 @@ mod tests {
     }
 
     const LEN: u64 = 1 << 30;
+    /// The length of a file that is requested as a whole.
+    const WHOLE: u64 = 32 << 20;
 
     impl Storage for Offsets {
         fn file_len(&self, _: &Path) -> Result<u64> {
@@ -247,8 +249,9 @@ mod tests {
         fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
             self.reads.lock().push(range.clone());
             into.clear();
-            into.extend((range.start..range.end.min(LEN).min(range.start + (32 << 20))).map(|at| at as u8));
-            Ok(LEN)
+            let len = if range.end == u64::MAX { WHOLE } else { LEN };
+            into.extend((range.start..range.end.min(len)).map(|at| at as u8));
+            Ok(len)
         }
 
         fn requests_in_flight(&self) -> usize {
@@ -322,10 +325,36 @@ mod tests {
         let (_, ahead, path) = ahead();
         let held = ask(&ahead, &path, [(0, u64::MAX)]);
         let mut buffer = Vec::new();
-        assert_eq!(ahead.read_file(0, &path, &mut buffer, 300).expect("it is there"), LEN);
+        assert_eq!(ahead.read_file(0, &path, &mut buffer, 300).expect("it is there"), WHOLE);
         assert_eq!((buffer.len(), buffer[299]), (300, 299u16 as u8));
+        assert_eq!(ahead.0.state.lock().counts.unforeseen, 0);
         drop(held);
         assert_eq!(ahead.0.state.lock().bytes, 0);
+    }
+
+    #[test]
+    fn a_part_of_a_whole_file_is_an_error() {
+        struct Breaks;
+        impl Storage for Breaks {
+            fn file_len(&self, _: &Path) -> Result<u64> {
+                Ok(100)
+            }
+
+            fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+                into.clear();
+                into.resize((range.end.min(40) - range.start) as usize, 7);
+                Ok(100)
+            }
+        }
+        let ahead = Ahead::new(Arc::new(Breaks), 1 << 30, &MemoryBudget::unlimited());
+        let path: Arc<Path> = Path::new("x").into();
+        for asks in [false, true] {
+            let held = asks.then(|| ask(&ahead, &path, [(0, u64::MAX)]));
+            let error = ahead.read_file(0, &path, &mut Vec::new(), u64::MAX).unwrap_err();
+            assert_eq!((error.path(), error.location().byte), (Some(&*path), Some(40)), "{error}");
+            assert_eq!(ahead.read_file(0, &path, &mut Vec::new(), 40).unwrap(), 100);
+            drop(held);
+        }
     }
 
     #[test]

@@ -163,10 +163,10 @@ impl State {
         self.counts.bytes += bytes.len() as u64;
         let Some(piece) = self.pieces.get_mut(&key) else { return self.keep(bytes) };
         let whole = piece.end == TO_THE_END;
+        let (len, wanted) = (bytes.len() as u64, piece.end - key.1);
+        let is_all = |file_len: u64| if whole { len >= file_len.saturating_sub(key.1) } else { len == wanted };
         match read {
-            Some(file_len)
-                if bytes.len() as u64 == if whole { file_len.saturating_sub(key.1) } else { piece.end - key.1 } =>
-            {
+            Some(file_len) if is_all(file_len) => {
                 let real = bytes.len() as u64;
                 self.bytes = self.bytes - piece.counted + real;
                 piece.counted = real;

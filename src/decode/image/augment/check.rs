@@ -16,8 +16,6 @@ pub(in crate::decode::image) const MAX_WIDTH: u32 = 16;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Moves {
     Nothing,
-    /// It mirrors them: any two sizes.
-    Mirrored,
     /// By shares of width and height: any two sizes.
     ByShares,
     /// By angles, or by one scale for both sides: sizes of the same proportions.
@@ -170,8 +168,7 @@ impl ImageAugment {
     /// How it moves the pixels of an image.
     pub(crate) fn moves(&self) -> Moves {
         match self {
-            Self::HorizontalFlip { .. } | Self::VerticalFlip { .. } => Moves::Mirrored,
-            Self::RandomResizedCrop { .. } => Moves::ByShares,
+            Self::RandomResizedCrop { .. } | Self::HorizontalFlip { .. } | Self::VerticalFlip { .. } => Moves::ByShares,
             Self::ScaleJitter { .. } | Self::Rotation { .. } | Self::Affine { .. } => Moves::ByAngles,
             Self::RandAugment { .. } | Self::AutoAugment { .. } | Self::AugMix { .. } => Moves::ByAngles,
             Self::RandomCrop { .. } | Self::TrivialAugment { .. } => Moves::ByPixels,
