@@ -78,7 +78,7 @@ impl ErrorKind {
 pub struct Location {
     /// File or folder.
     pub path: Option<PathBuf>,
-    /// Index of the record in its source, from 0: the same number as the sample id.
+    /// Index of the record, from 0: in its file, if that holds several records; otherwise in its source.
     pub record: Option<u64>,
     /// Line in the file, from 1.
     pub line: Option<u64>,

@@ -181,6 +181,9 @@ pub mod guide {
     #[cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("guide/prepare.md"))]
     pub mod prepare {}
 
+    #[doc = include_str!("guide/settings.md")]
+    pub mod settings {}
+
     #[doc = include_str!("guide/transforms.md")]
     pub mod transforms {}
 

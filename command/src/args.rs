@@ -38,12 +38,13 @@ Examples:
   ringfeed pack photos/ shards/
   ringfeed help bench
 
-Formats: {}. Give a file, a folder of such files, or a pattern such as 'train-*.parquet' or 'train-{{000..146}}.tar'; a folder \
-of images or sounds with one subfolder per class, of CSV files that are one sequence each, or of IDX files. The format is detected \
-from the content first, then from the name. For files of numbers or tokens without a header, --stored gives the type.
+Formats: {}. Give a file, a folder, or a pattern such as 'train-*.parquet' or 'train-{{000..146}}.tar'. In a folder of images or sounds, \
+each subfolder is a class. In a folder of CSV files, each file is one sequence. The format is detected from the content first, then \
+from the name. For files of numbers or tokens without a header, --stored gives the type. Plain text is never detected: name its format \
+in a settings file (text, text_files or text_tokens).
 
 Exit status: 0 for success, 1 for errors in the data (including those that verify lists) or at run time, 2 for wrong usage, 130 \
-after Ctrl-C. With --json, standard output holds one JSON object: the report, or {{\"error\": {{kind, path, record, \
+after Ctrl-C, 143 after `kill`. With --json, standard output holds one JSON object: the report, or {{\"error\": {{kind, path, record, \
 line, member, column, byte, message}}}}. After wrong usage or Ctrl-C, which are reported on standard error, it may be empty.",
         titles.join(", ")
     )
@@ -259,7 +260,7 @@ Tar archives have the layout of WebDataset: files with the extension of their co
 and the options.
 
 If a run was stopped or killed, give the same command again to resume it. Finished shards are kept, and a shard only appears when it \
-is complete. At the end, manifest.json lists the shards with records, bytes and CRC-32, the fields, and the names of the classes.
+is complete. At the end, _manifest.json lists the shards with records, bytes and CRC-32, the fields, and the names of the classes.
 
 Exit status: 0 if everything was packed, 1 for errors (including the first bad record, unless --skip-bad), 130 after Ctrl-C. With --json, \
 standard output holds {path, out, manifest, bad: [{kind, path, record, line, member, column, byte, message}], ok, seconds}; bad lists the \
@@ -446,7 +447,7 @@ pub(crate) struct BenchArgs {
     #[arg(long, value_name = "N", value_parser = whole::<u32>(1, 16384))]
     pub(crate) size: Option<u32>,
     /// Element type of images, and of IDX, NPY and raw features that have no fields in the settings [default: as
-    /// stored]
+    /// stored, but u8 for images, f32 for f16, i64 for u64]
     #[arg(long, value_name = "TYPE")]
     dtype: Option<DTypeArg>,
     /// Order of the dimensions of images [default: nchw]

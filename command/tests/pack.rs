@@ -30,7 +30,7 @@ fn a_table_is_packed_with_a_manifest() {
     let report = object(&["pack", &path, &out_text, "--json"], 0);
     assert_eq!((&report["ok"], &report["manifest"]["records"]), (&json!(true), &json!(150)));
     assert_eq!(report["manifest"]["fields"][4], json!({ "name": "species", "kind": "text", "shape": [] }));
-    let written: serde_json::Value = serde_json::from_slice(&files(&out)["manifest.json"]).unwrap();
+    let written: serde_json::Value = serde_json::from_slice(&files(&out)["_manifest.json"]).unwrap();
     assert_eq!(written, report["manifest"]);
     let bytes = &files(&out)["shard-000000.tar"];
     assert_eq!(written["shards"][0]["bytes"], json!(bytes.len()));

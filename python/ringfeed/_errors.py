@@ -7,10 +7,9 @@ class Error(Exception):
     """Any error of Ringfeed. Its text says where and what happened. The attributes give the parts, ``None`` if unknown.
 
     ``kind``: one word, such as ``"data"``. ``message``: what happened, without the location. ``path``: file or folder.
-    ``record``: index of the record in its source, from 0. ``line``: line in the file, from 1. ``member``: member of
-    an archive.
-    ``column``: column or tensor. ``byte``: offset in the file, from 0. An exception from your own code is its
-    ``__cause__``.
+    ``record``: index of the record, from 0: in its file, if that holds several records; otherwise in its source.
+    ``line``: line in the file, from 1. ``member``: member of an archive. ``column``: column or tensor. ``byte``: offset
+    in the file's content after unpacking, from 0. An exception from your own code is its ``__cause__``.
     """
 
     kind: str = "error"

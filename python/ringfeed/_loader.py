@@ -124,7 +124,8 @@ class Loader:
     more batches: ``"copy"`` copies them to ordinary memory, within the budget, with one warning; ``"error"`` raises
     :class:`ExhaustedError`.
     ``yields``: what a loop yields: with ``"dict"`` a :class:`Batch`, a mapping of names to tensors; with ``"tuple"``
-    the tensors in the order of the fields, for ``for x, y in loader``; with a function its result for each batch.
+    the tensors in the order of the fields, for ``for x, y in loader`` (a field that has a mask, lengths or offsets
+    gives two: ``name`` and ``name_mask``, ``name_len`` or ``name_offsets``); with a function its result for each batch.
     ``transform``: a function of a sample (or a list of functions) that changes its arrays, in the loader's threads. See
     :class:`Map`, and :meth:`map` for new tensors.
     ``device``: ``"cuda:0"`` and so on uploads batches ahead of the trainer, and gives tensors on that device. PyTorch's
@@ -287,17 +288,17 @@ class Loader:
 
     def numpy(self, yields: ViewYields = "tuple") -> View:
         """Loops that yield NumPy arrays on the loader's memory: tuples in the order of the fields, dicts by name
-        (``"dict"``), or the result of a function of such a dict."""
+        (``"dict"``), or the result of a function of such a dict. A field with a mask, lengths or offsets gives two."""
         return View(self, "numpy", yields)
 
     def torch(self, yields: ViewYields = "tuple") -> View:
         """Loops that yield PyTorch tensors on the loader's memory: tuples in the order of the fields, dicts by name
-        (``"dict"``), or the result of a function of such a dict."""
+        (``"dict"``), or the result of a function of such a dict. A field with a mask, lengths or offsets gives two."""
         return View(self, "torch", yields)
 
     def jax(self, yields: ViewYields = "tuple") -> View:
         """Loops that yield JAX arrays on the loader's memory: tuples in the order of the fields, dicts by name
-        (``"dict"``), or the result of a function of such a dict."""
+        (``"dict"``), or the result of a function of such a dict. A field with a mask, lengths or offsets gives two."""
         return View(self, "jax", yields)
 
     def __len__(self) -> int:
@@ -338,8 +339,8 @@ class Loader:
 
     @property
     def epoch(self) -> int:
-        """The epoch of the last batch, or of the next one if none was given since. After :meth:`load_state_dict`, this
-        waits for that batch."""
+        """The epoch of the latest batch. If there is none yet, or after :meth:`load_state_dict`, the epoch of the next
+        batch; this may wait for that batch."""
         return self._engine.epoch()
 
     @property
@@ -497,8 +498,8 @@ class View:
 class Report(dict[str, Any]):
     """The result of a verification: ``samples``, ``bad_samples``, ``bad`` (exceptions, with their locations),
     ``damaged``, ``damage``, and ``ended_by``, the error that stopped reading. ``checked`` is ``"values"``, or
-    ``"form"`` for a table without settings: its columns may hold anything, so only the number of fields and their text
-    were checked. True if nothing is bad."""
+    ``"form"`` for a table without settings: its columns may hold anything, so only the number of fields and the text
+    encoding of each record were checked. True if nothing is bad."""
 
     def __bool__(self) -> bool:
         return not self["bad_samples"] and self["ended_by"] is None
@@ -585,8 +586,8 @@ def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: 
 
     A record is a dict of values by name. It may also be a tuple of values or a single value; ``names`` then gives their
     names. Values are numbers, arrays, text, and bytes of files, which the library's threads decode without the
-    interpreter lock, according to ``fields``. Without ``fields``, the numbers and arrays of the first record become
-    tensors. ``read`` is called in those threads, for several records each time the lock is taken. Two threads may call
+    interpreter lock, according to ``fields``. Without ``fields``, all values must be numbers or arrays, and each
+    becomes a tensor (``field0``, ``field1`` and so on without names). ``read`` is called in those threads, for several records each time the lock is taken. Two threads may call
     it at the same time if it releases the lock itself, and at any time on a free-threaded Python. An exception makes
     the record bad. An exception that is not an ``Exception``, such as ``KeyboardInterrupt``, is raised by the loop
     unchanged, as for :class:`Map`."""

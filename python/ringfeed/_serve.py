@@ -23,8 +23,9 @@ def serve(
     """Turns single records in memory into tensors, by the settings of a validation loader, with the same bytes as that
     loader gives.
 
-    ``config``, ``transform`` and ``**settings`` are those of :class:`Loader`; only ``fields``, ``prepared``,
-    ``normalise`` and ``transforms`` are used. The data set is not needed::
+    ``config``, ``transform`` and ``**settings`` are those of :class:`Loader`. Used are ``fields``, ``prepared``,
+    ``normalise``, ``transforms``, ``windows``, ``bucket`` and the memory budget; settings of the order and of batches are
+    ignored. The data set is not needed::
 
         served = ringfeed.serve("valid.toml")  # or fields={"image": Image(224, 224)}, normalise={"image": "imagenet"}
         image = served.apply(image=request.body)["image"]  # f32 [3, 224, 224]

@@ -29,7 +29,7 @@ __all__ = [
 
 
 class Field:
-    """One tensor, by its table in settings. All fields have ``from_``, ``file`` and ``role``.
+    """One tensor, by its table in settings. All fields have ``from_`` and ``role``, and many have ``file``.
 
     ``from_``: the source field, if its name differs from the tensor's: a column by name or position, a member by its
     extension (``"left.jpg"``), a value in a JSON member (``"json:/label"``), or a list of them.

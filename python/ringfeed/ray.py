@@ -3,6 +3,12 @@
 Each worker takes the shard of its rank, which Ray Train's context gives for every kind of trainer. A state is plain
 data, so it can be part of a Ray checkpoint, and it resumes any number of workers::
 
+    import json
+    from pathlib import Path
+
+    import ray.train
+    import ringfeed.ray
+
     def train(config):
         loader = ringfeed.ray.open("photos/train", fields=..., batch_size=64, shuffle=42)
         checkpoint = ray.train.get_checkpoint()

@@ -86,10 +86,7 @@ pub fn read_labels(reader: &(impl RecordReader + ?Sized)) -> Result<Vec<u32>> {
     };
     let label = |id| match reader.label(id) {
         Some(label) => Ok(label),
-        None => read(id).map_err(|error| match reader.place(id).path {
-            Some(path) => error.at_path(path).at_record(id),
-            None => error.at_record(id),
-        }),
+        None => read(id).map_err(|error| error.at(reader.place(id)).at_record(id)),
     };
     (0..reader.len()).map(label).collect()
 }

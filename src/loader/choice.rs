@@ -1,6 +1,7 @@
 //! Choosing samples by the values of their fields: filters, and the classes and groups of splits.
 
 use std::collections::{BTreeSet, HashMap};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::dataset::Strata;
@@ -165,7 +166,7 @@ impl Loader {
             let is_kept = |sample: u64| {
                 failed.is_none()
                     && keep.keeps(&|field| values[field].value(sample)).unwrap_or_else(|error| {
-                        failed = Some(error.at_record(sample));
+                        failed = Some(error.at(first.place(sample)).at_record(sample));
                         false
                     })
             };
@@ -243,11 +244,7 @@ impl Loader {
                 };
                 let error =
                     Error::new(ErrorKind::Data, format!("{found}; weights are numbers, finite and not negative"));
-                let error = error.at_column(field).at_record(sample);
-                Err(match first.place(sample).path {
-                    Some(path) => error.at_path(path),
-                    None => error,
-                })
+                Err(error.at_column(field).at(first.place(sample)).at_record(sample))
             }
         };
         let Some(chosen) = chosen else { return (0..shortest).map(weight).collect::<Result<_>>().map(Some) };
@@ -285,8 +282,8 @@ impl Loader {
             None => text().or_else(|of_text| match of_text.kind() {
                 // Of two errors, the one at the later record has the right type.
                 ErrorKind::Data => numbers().map_err(|of_number| {
-                    let is_text = of_text.location().record > of_number.location().record;
-                    if is_text { of_text } else { of_number }
+                    let place = |error: &Error| (error.path().map(Path::to_owned), error.location().record);
+                    if place(&of_text) > place(&of_number) { of_text } else { of_number }
                 }),
                 _ => Err(of_text),
             }),
@@ -426,7 +423,8 @@ fn tensor_values(reader: &impl RecordReader, name: &str, is_text: Option<bool>) 
             }
             Some(record) if is_text == Some(true) => {
                 let message = format!("the label is none of the {} classes, and has no name", classes.len());
-                Err(Error::new(ErrorKind::Data, message).at_column(name).at_record(record as u64))
+                let record = record as u64;
+                Err(Error::new(ErrorKind::Data, message).at_column(name).at(reader.place(record)).at_record(record))
             }
             Some(_) => Ok(Values::Numbers(numbers)),
         }

@@ -22,10 +22,7 @@ pub(super) fn each<T: Send>(
     let schema = Schema::new(reader.tensors().to_vec())?;
     let mut of_all = Layout::default();
     of_all.compute(&schema, 1, Extents::default())?;
-    let placed = |error: Error, id: u64| match (error.path(), reader.place(id).path) {
-        (None, Some(path)) => error.at_path(path).at_record(id),
-        _ => error,
-    };
+    let placed = |error: Error, id: u64| if error.path().is_none() { error.at(reader.place(id)) } else { error };
     let read = |(scratch, memory, own): &mut (Scratch, Vec<u64>, Layout), job: u64| {
         let ids: Vec<u64> = (job * AT_ONCE..reader.len().min((job + 1) * AT_ONCE)).collect();
         let mut look_at = |(nth, id): (usize, &u64)| {

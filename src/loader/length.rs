@@ -89,11 +89,7 @@ pub(super) fn measured(reader: &impl RecordReader, name: &str) -> Option<Result<
     let measure = |scratch: &mut Scratch, job: u64| {
         let records = job * MEASURED_AT_ONCE..reader.len().min((job + 1) * MEASURED_AT_ONCE);
         let length = |record: u64| {
-            let extents =
-                reader.measure(record, scratch).map_err(|error| match (error.path(), reader.place(record).path) {
-                    (None, Some(path)) => error.at_path(path).at_record(record),
-                    _ => error,
-                })?;
+            let extents = reader.measure(record, scratch).map_err(|error| error.at(reader.place(record)))?;
             Ok(Number::of(&[f64::from(extents.0[extent])]))
         };
         records.map(length).collect::<Result<Vec<_>>>()

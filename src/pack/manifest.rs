@@ -28,7 +28,7 @@ pub enum PackInto {
     Parquet,
 }
 
-/// The contents of all shards: `manifest.json` beside them.
+/// The contents of all shards: `_manifest.json` beside them, which readers of folders pass over because of its first letter.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Manifest {
@@ -89,7 +89,7 @@ pub struct PackedField {
     pub shape: Vec<usize>,
 }
 
-pub(super) const MANIFEST: &str = "manifest.json";
+pub(super) const MANIFEST: &str = "_manifest.json";
 
 impl PackedField {
     pub(super) fn of(column: &Column) -> Self {

@@ -86,7 +86,7 @@ impl Shard {
     /// (`OMPI_COMM_WORLD_RANK`, `OMPI_COMM_WORLD_SIZE`), PMI (`PMI_RANK`, `PMI_SIZE`) or SLURM (`SLURM_PROCID`,
     /// `SLURM_NTASKS`), checked in this order. If none is set: all samples, and no name.
     ///
-    /// This is the only place where the library reads environment variables.
+    /// Apart from the system's temporary folder, this is all that the library takes from the environment.
     ///
     /// # Errors
     ///

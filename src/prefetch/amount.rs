@@ -14,7 +14,6 @@ use crate::error::{Error, ErrorKind};
 /// each core, are started; those above the current number sleep. More batches are made ahead only within half of the
 /// budget, or within 1 GiB without a budget. Batches are the same, byte for byte.
 /// [`Stats::tuning`](crate::stats::Stats) says which numbers were chosen, and why.
-/// and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Amount {
     /// Tuned during the run.

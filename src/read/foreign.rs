@@ -17,7 +17,8 @@ const JSON: &str = "write each record on a line of its own, as JSON Lines (`jq -
 const TENSORS: &str = "save its arrays as NPY";
 const MEDIA: &str = "Ringfeed reads images and sound (WAV, FLAC, MP3, Ogg Vorbis), but no film: write what is to be learnt from as one of \
                      these, or as NPY";
-const TEXT: &str = "of text for a language model, write its tokens to a file of numbers (format = \"tokens\")";
+const TEXT: &str = "set format = \"text\" (a record for each line), \"text_files\" (one for each file) or \"text_tokens\" (windows of tokens)";
+const PDF: &str = "extract its text (pdftotext)";
 
 const UTF_8: &str = "convert it (`iconv -f utf-32 -t utf-8`)";
 
@@ -57,13 +58,13 @@ const BEGINNINGS: [(&[u8], bool, &str, &str); 20] = [
     (b"\x80\x03", false, "a Python pickle", TENSORS),
     (b"\x80\x04", false, "a Python pickle", TENSORS),
     (b"\x80\x05", false, "a Python pickle", TENSORS),
-    (b"%PDF-", false, "a PDF document", TEXT),
+    (b"%PDF-", false, "a PDF document", PDF),
     (UTF_32[0], false, "text in UTF-32", UTF_8),
     (UTF_32[1], false, "text in UTF-32", UTF_8),
 ];
 
 /// Endings of names, separated by blanks, what a file of such a name is, and what to do with it.
-const NAMES: [(&str, &str, &str); 12] = [
+const NAMES: [(&str, &str, &str); 13] = [
     ("orc", "an ORC file", TABLE),
     ("avro", "an Avro file", TABLE),
     ("h5 hdf5 hdf nc", "an HDF5 file", TENSORS),
@@ -78,7 +79,8 @@ const NAMES: [(&str, &str, &str); 12] = [
         "a file of settings",
         "name the data, or `plan`, `verify --config` or `bench --config` it",
     ),
-    ("md rst tex pdf log py rs c h cpp js sh", "text that is no table", TEXT),
+    ("pdf", "a PDF document", PDF),
+    ("md rst tex log py rs c h cpp js sh", "text that is no table", TEXT),
     ("m4a aac opus aiff wma mp4 avi mov mkv webm", "a sound or video file", MEDIA),
 ];
 

@@ -548,13 +548,13 @@ fn what_was_packed_with_other_options_is_something_else() {
     // What another version wrote does not say by which options.
     let out = at("old");
     plain().run(&out).unwrap();
-    let text = fs::read_to_string(out.join("manifest.json")).unwrap();
+    let text = fs::read_to_string(out.join("_manifest.json")).unwrap();
     let mut manifest: serde_json::Value = serde_json::from_str(&text).unwrap();
     manifest["version"] = 1.into();
     for name in ["shard_bytes", "skip_bad"] {
         manifest.as_object_mut().unwrap().remove(name).unwrap();
     }
-    fs::write(out.join("manifest.json"), manifest.to_string()).unwrap();
+    fs::write(out.join("_manifest.json"), manifest.to_string()).unwrap();
     let error = plain().run(&out).unwrap_err();
     assert!(error.kind() == ErrorKind::Config && error.message().contains("another version"), "{error}");
 }
@@ -595,7 +595,7 @@ fn what_can_not_be_packed_is_said_by_name() {
         Pack::new(lines("a.jsonl", "{\"abc\": 1}\n"), PackInto::Tar).fields(["abd"]).run(out("4")).unwrap_err();
     assert!(missing.message().contains("abc"), "{missing}");
     fs::create_dir(out("5")).unwrap();
-    fs::write(out("5").join("manifest.json"), "{}").unwrap();
+    fs::write(out("5").join("_manifest.json"), "{}").unwrap();
     let foreign = error(lines("b.jsonl", "{\"abc\": 1}\n"), PackInto::Tar, "5");
     assert!(foreign.message().contains("is not the manifest of a pack"), "{foreign}");
     #[cfg(feature = "parquet")]

@@ -251,7 +251,12 @@ proptest! {
             pieces.push(document.to_vec());
         }
         let file = file_of(stored(&tokens, StoredType::U32, Endian::Little));
-        let rows = rows(TokenReader::open(file.path(), &options).unwrap());
+        let reader = TokenReader::open(file.path(), &options).unwrap();
+        for beyond in [reader.len(), u64::MAX] {
+            prop_assert_eq!(reader.place(beyond).record, Some(beyond));
+            prop_assert!(reader.fetch(&[beyond], 0, &mut Scratch::default()).is_err());
+        }
+        let rows = rows(reader);
         let mut filled: Vec<usize> = Vec::new();
         let mut found: Vec<Vec<u32>> = Vec::new();
         for row in &rows {

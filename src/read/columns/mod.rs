@@ -316,9 +316,13 @@ impl Columns {
         Some(Error::new(ErrorKind::Config, message).at_column(name))
     }
 
-    fn path(&self, record: u64) -> Option<&Path> {
-        let span = self.spans().get(self.span_of(self.stored(record)))?;
-        self.source.paths().get(span.file).map(PathBuf::as_path)
+    /// The file that has a record, and the record's number there.
+    fn in_file(&self, record: u64) -> (Option<&Path>, u64) {
+        let stored = self.stored(record);
+        let Some(span) = self.spans().get(self.span_of(stored)) else { return (None, stored) };
+        let first = self.spans().partition_point(|other| other.file < span.file);
+        let path = self.source.paths().get(span.file).map(PathBuf::as_path);
+        (path, stored.saturating_sub(self.spans()[first].first))
     }
 }
 
@@ -482,17 +486,16 @@ impl Container for Columns {
     }
 
     fn name(&self, record: u64, name: &mut Vec<u8>) {
-        let record = self.stored(record);
-        let Some(span) = self.spans().get(self.span_of(record)).filter(|_| self.source.paths().len() > 1) else {
-            return name.extend_from_slice(&record.to_le_bytes());
-        };
-        let first = self.spans().partition_point(|other| other.file < span.file);
-        file_name(&self.source.paths()[span.file], name);
-        name.extend_from_slice(&record.saturating_sub(self.spans()[first].first).to_le_bytes());
+        let (path, record) = self.in_file(record);
+        if let Some(path) = path.filter(|_| self.source.paths().len() > 1) {
+            file_name(path, name);
+        }
+        name.extend_from_slice(&record.to_le_bytes());
     }
 
     fn place(&self, record: u64) -> Location {
-        Location { path: self.path(record).map(Path::to_owned), record: Some(record), ..Location::default() }
+        let (path, record) = self.in_file(record);
+        Location { path: path.map(Path::to_owned), record: Some(record), ..Location::default() }
     }
 
     fn fingerprint(&self) -> Fingerprint {

@@ -52,7 +52,8 @@ pub struct CsvOptions {
     /// most 1024; `None`: one for each core.
     pub threads: Option<usize>,
     /// Where the positions of the records, and the types and names of the columns, are saved for the next run. A file
-    /// whose size and modification time are the same is then opened without reading it. For a file that was written
+    /// whose size and times (of modification and, on Unix, of the last change of its status) are the same is then
+    /// opened without reading it. For a file that was written
     /// less than a second ago, nothing is saved.
     pub saved_index: SavedIndex,
     /// Maximum length of a record in bytes, which limits memory if a quote is never closed.

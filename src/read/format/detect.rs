@@ -131,8 +131,8 @@ fn file(formats: &[AnyFormat], path: &Path, head: &[u8], is_packed: bool) -> Res
         _ => {
             format!(
                 "text, but not like a table: its first records are not divided evenly by a comma, tab, semicolon or bar, or no \
-                 column holds numbers. If it is one, call it .csv, or say so (--delimiter, or format = \"csv\" in a \
-                 configuration); {}",
+                 column holds numbers. If it is one, call it .csv, or say so (--delimiter, or format = \"csv\" in \
+                 settings); {}",
                 known_formats(formats)
             )
         }
@@ -144,7 +144,8 @@ fn file(formats: &[AnyFormat], path: &Path, head: &[u8], is_packed: bool) -> Res
 fn known_formats(formats: &[AnyFormat]) -> String {
     let titles: Vec<&str> = formats.iter().filter_map(|format| format.title()).collect();
     format!(
-        "there are {}; of raw numbers and tokens somebody must say what they are (--stored, or a configuration)",
+        "there are {}; for raw numbers and tokens give their type (--stored, or `format` in settings), for plain text a \
+         format in settings (\"text\", \"text_files\" or \"text_tokens\")",
         titles.join(", ")
     )
 }

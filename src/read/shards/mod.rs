@@ -195,7 +195,7 @@ impl Shards {
         let (file, in_file) = self.locate(record);
         let file = &self.files[file];
         let byte = matches!(file.packed, Packed::No | Packed::Records).then(|| file.range(in_file).start);
-        Location { path: Some(file.path.clone()), record: Some(record), byte, ..Location::default() }
+        Location { path: Some(file.path.clone()), record: Some(in_file), byte, ..Location::default() }
     }
 
     /// The record's file, and its number there.

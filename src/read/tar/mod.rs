@@ -270,7 +270,7 @@ impl TarReader {
         let place = self.place_of(archive, nth, member);
         // Errors of reading already have a position in the archive; errors of decoding get one in the member.
         let error = if error.path().is_none() { error.in_part_at(place.start()) } else { error };
-        let error = error.at_path(&archive.path).at_record(sample).at_member(name);
+        let error = error.at_path(&archive.path).at_record(nth as u64).at_member(name);
         if place.block == 0 { error } else { error.at_byte(place.start()) }
     }
 
@@ -449,7 +449,8 @@ impl RecordReader for TarReader {
         }
         let (archive, nth) = self.find(sample);
         let member = String::from_utf8_lossy(archive.index.key(nth)).into_owned();
-        Location { path: Some(archive.path.clone()), record: Some(sample), member: Some(member), ..Location::default() }
+        let (path, record) = (Some(archive.path.clone()), Some(nth as u64));
+        Location { path, record, member: Some(member), ..Location::default() }
     }
 
     /// The archive's own name and the key, because several archives may use the same key.

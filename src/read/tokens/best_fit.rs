@@ -64,10 +64,11 @@ impl Bins {
         self.firsts.len() as u64 - 1
     }
 
-    /// The pieces of a window.
+    /// The pieces of a window; none beyond the last one.
     pub(super) fn pieces(&self, window: u64) -> impl Iterator<Item = Range<u64>> {
-        let (first, end) = (self.firsts[window as usize], self.firsts[window as usize + 1]);
-        (first..end).map(|piece| self.pieces.window(piece))
+        let from = self.firsts.get(usize::try_from(window).unwrap_or(usize::MAX)..);
+        let pieces = from.and_then(|firsts| firsts.first_chunk()).map_or(0..0, |[first, end]| *first..*end);
+        pieces.map(|piece| self.pieces.window(piece))
     }
 }
 

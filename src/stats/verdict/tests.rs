@@ -332,7 +332,7 @@ fn storage_that_answers_late_wants_workers_and_storage_that_gives_no_more_does_n
         stats.asked_ahead = 100;
     });
     assert_eq!((ahead.stage, ahead.change), (Some("read"), None), "{ahead}");
-    assert!(ahead.advice.contains("`requests_in_flight`"), "{ahead}");
+    assert!(ahead.advice.contains("`Storage::requests_in_flight`"), "{ahead}");
     let not_known = with(run(5.0, 0.99), mostly_reads);
     assert!(not_known.advice.contains("up to"), "it was never otherwise: {not_known}");
 }

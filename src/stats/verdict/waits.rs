@@ -129,8 +129,9 @@ impl Judge<'_> {
             _ => self.at_most().min(if now > 0.0 { then / now } else { f64::INFINITY }),
         };
         let gives = self.foretold(gain);
-        let advice =
-            format!("drop batches sooner, copy those that must stay (`detach`), or set `hold = {hold}`{gives}");
+        let advice = format!(
+            "drop batches sooner, copy those that must stay (`detach`), or have the ring hold {hold} more (`hold`){gives}"
+        );
         Verdict {
             change: Some(Change { setting: "hold", value: hold }),
             gain: Some(gain).filter(|gain| *gain >= self.measure.gain),

@@ -68,8 +68,8 @@ impl Judge<'_> {
             ),
             Scaling::Ahead => (
                 format!("{evidence}, for bytes that were asked for ahead"),
-                "the storage answers late: have more requests under way at the same time (`requests_in_flight`), or \
-                 read fewer bytes; more workers gain nothing",
+                "the storage answers late: have more requests under way at the same time \
+                 (`Storage::requests_in_flight`), or read fewer bytes; more workers gain nothing",
             ),
             Scaling::Locked => (
                 format!(
