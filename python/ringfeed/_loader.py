@@ -587,10 +587,10 @@ def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: 
     A record is a dict of values by name. It may also be a tuple of values or a single value; ``names`` then gives their
     names. Values are numbers, arrays, text, and bytes of files, which the library's threads decode without the
     interpreter lock, according to ``fields``. Without ``fields``, all values must be numbers or arrays, and each
-    becomes a tensor (``field0``, ``field1`` and so on without names). ``read`` is called in those threads, for several records each time the lock is taken. Two threads may call
-    it at the same time if it releases the lock itself, and at any time on a free-threaded Python. An exception makes
-    the record bad. An exception that is not an ``Exception``, such as ``KeyboardInterrupt``, is raised by the loop
-    unchanged, as for :class:`Map`."""
+    becomes a tensor (``field0``, ``field1`` and so on without names). ``read`` is called in those threads, for several
+    records each time the lock is taken. Two threads may call it at the same time if it releases the lock itself, and at
+    any time on a free-threaded Python. An exception makes the record bad. An exception that is not an ``Exception``,
+    such as ``KeyboardInterrupt``, is raised by the loop unchanged, as for :class:`Map`."""
     return Loader(reader=reader, names=names, **settings)
 
 

@@ -24,8 +24,8 @@ def serve(
     loader gives.
 
     ``config``, ``transform`` and ``**settings`` are those of :class:`Loader`. Used are ``fields``, ``prepared``,
-    ``normalise``, ``transforms``, ``windows``, ``bucket`` and the memory budget; settings of the order and of batches are
-    ignored. The data set is not needed::
+    ``normalise``, ``transforms``, ``windows``, ``bucket`` and the memory budget; settings of the order and of batches
+    are ignored. The data set is not needed::
 
         served = ringfeed.serve("valid.toml")  # or fields={"image": Image(224, 224)}, normalise={"image": "imagenet"}
         image = served.apply(image=request.body)["image"]  # f32 [3, 224, 224]

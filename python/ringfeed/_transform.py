@@ -99,7 +99,10 @@ def call(
         arrays = {item.name: made}
     else:
         # The function may have added to its argument, too.
-        arrays |= {} if made is None else made
+        if made is not None:
+            if not isinstance(made, Mapping):
+                raise TypeError(f"expected a dict of arrays by name, or None, found {type(made).__name__}")
+            arrays |= made
         if unknown := arrays.keys() - sample.keys():
             raise KeyError(f"there is no tensor {min(unknown)!r} to be replaced among {sorted(sample)}; map() adds one")
     for name, _, _ in wanted:

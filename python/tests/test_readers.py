@@ -318,6 +318,15 @@ def test_an_iterator_may_begin_again() -> None:
     once = Once()
     with pytest.raises(ringfeed.IoError, match="the same iterator each time"):
         list(ringfeed.from_iterable(lambda: once, names=["n"]))
+    alike = iter([1.0] * 4)
+    with pytest.raises(ringfeed.IoError, match="the same iterator each time"):
+        list(ringfeed.from_iterable(lambda: alike, names=["n"]))
+
+    class Unknown(Again):
+        def __next__(self) -> Any:
+            return np.array([np.nan, float(super().__next__())])
+
+    assert sum(len(batch["n"]) for batch in ringfeed.from_iterable(Unknown(), names=["n"])) == 3
 
 
 def test_what_an_iterable_can_not_do_is_said_at_once() -> None:

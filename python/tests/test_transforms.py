@@ -211,6 +211,8 @@ def test_a_number_that_the_type_does_not_reach_is_a_bad_record(
         (lambda s: s.update(z=s["x"]), "no tensor 'z'"),
         (lambda s: s.update(z=s["x"]) or s, "no tensor 'z'"),
         (lambda s: s["z"], "KeyError"),
+        (lambda s: [], "expected a dict of arrays by name, or None, found list"),
+        (lambda s: s["x"][:0], "expected a dict of arrays by name, or None, found ndarray"),
     ],
 )
 def test_what_does_not_fit_is_a_bad_record(numbers: Make, fn: Callable[..., Any], says: str) -> None:

@@ -81,6 +81,9 @@ impl Values {
     }
 }
 
+/// The readers of all sources side by side: their n-th records are sample n, which has the name of the first one's.
+type Readers<'a> = &'a [Arc<dyn RecordReader>];
+
 impl Loader {
     /// Uses only samples for which a function of your own returns `true`, given the values of these fields of the first
     /// source: for conditions that the language of [`filter`](Self::filter) can't express. The fields are read once,
@@ -119,14 +122,15 @@ impl Loader {
     }
 
     /// The samples that filter, split and folds leave, out of as many as the shortest reader has.
-    pub(super) fn subset(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
+    pub(super) fn subset(&self, readers: Readers<'_>, shortest: u64) -> Result<Option<Subset>> {
         let config = &self.config;
-        let mut chosen = self.filtered(first, shortest)?;
+        let Some(first) = readers.first() else { return Ok(None) };
+        let mut chosen = self.filtered(readers, shortest)?;
         self.check_choice(chosen.as_ref(), "the filter keeps", shortest)?;
         if config.split.is_none() && config.folds.is_none() {
             return Ok(chosen);
         }
-        let by = self.strata(first)?;
+        let by = self.strata(readers)?;
         if let Some(split) = config.split {
             chosen = Some(split.of(&chosen.unwrap_or_else(|| Subset::all(shortest)), first, by.as_ref())?);
         }
@@ -153,20 +157,20 @@ impl Loader {
     }
 
     /// The samples that the filters of the loader and of a fitted recipe leave.
-    fn filtered(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
-        let mut kept = self.filtered_by_text(first, shortest)?;
+    fn filtered(&self, readers: Readers<'_>, shortest: u64) -> Result<Option<Subset>> {
+        let mut kept = self.filtered_by_text(readers, shortest)?;
         if let Some(field) = self.config.chosen_by() {
-            let values = self.read_values(&[("taken".to_owned(), field)], Some(1.0))?;
+            let values = self.read_values(0, &[("taken".to_owned(), field)], Some(1.0))?;
             let is_taken = |sample: u64| !matches!(values.at(sample), Known::Number(0.0));
             kept = Some(kept.unwrap_or_else(|| Subset::all(shortest)).filter(is_taken));
         }
         for keep in &self.keeps {
-            let values = keep.names.iter().map(|name| self.values(first, name, None)).collect::<Result<Vec<_>>>()?;
+            let values = keep.names.iter().map(|name| self.values(readers, name, None)).collect::<Result<Vec<_>>>()?;
             let mut failed = None;
             let is_kept = |sample: u64| {
                 failed.is_none()
                     && keep.keeps(&|field| values[field].value(sample)).unwrap_or_else(|error| {
-                        failed = Some(error.at(first.place(sample)).at_record(sample));
+                        failed = Some(error.at(readers[0].place(sample)).at_record(sample));
                         false
                     })
             };
@@ -178,12 +182,12 @@ impl Loader {
         Ok(kept)
     }
 
-    fn filtered_by_text(&self, first: &impl RecordReader, shortest: u64) -> Result<Option<Subset>> {
+    fn filtered_by_text(&self, readers: Readers<'_>, shortest: u64) -> Result<Option<Subset>> {
         let Some(text) = &self.config.filter else { return Ok(None) };
         let filter = Filter::parse(text)?;
         let values = filter.subjects.iter().map(|subject| match subject.is_length {
-            true => self.lengths(first, &subject.field),
-            false => self.values(first, &subject.field, subject.is_text),
+            true => self.lengths(readers, &subject.field),
+            false => self.values(readers, &subject.field, subject.is_text),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
         let kept = Subset::all(shortest).filter(|sample| filter.keeps(&|field| values[field].at(sample)));
@@ -209,7 +213,7 @@ impl Loader {
         }
         let series = windows.series.as_deref();
         let of_series = |field: &str| -> Result<Vec<u64>> {
-            let values = self.values(first, field, None)?;
+            let values = self.values(&readers, field, None)?;
             if let Some(record) = (0..shortest).find(|record| matches!(values.at(*record), Known::Missing)) {
                 let message = "windows.series: a record without a value belongs to no series; take such records out";
                 return Err(Error::new(ErrorKind::Data, message).at(first.place(record)).at_column(field));
@@ -227,12 +231,12 @@ impl Loader {
     /// The weight of each sample, if samples are drawn by weights. Samples that were not `chosen` need none.
     pub(super) fn weights_of(
         &self,
-        first: &impl RecordReader,
+        readers: Readers<'_>,
         shortest: u64,
         chosen: Option<&Subset>,
     ) -> Result<Option<Vec<f64>>> {
         let Some(field) = &self.config.weight_by else { return Ok(None) };
-        let values = self.values(first, field, Some(false))?;
+        let values = self.values(readers, field, Some(false))?;
         let weight = |sample: u64| match values.at(sample) {
             Known::Number(weight) if weight >= 0.0 && weight.is_finite() => Ok(weight),
             Known::Integer(weight) if weight >= 0 => Ok(weight as f64),
@@ -244,7 +248,7 @@ impl Loader {
                 };
                 let error =
                     Error::new(ErrorKind::Data, format!("{found}; weights are numbers, finite and not negative"));
-                Err(error.at_column(field).at(first.place(sample)).at_record(sample))
+                Err(error.at_column(field).at(readers[self.holder_of(readers, field)].place(sample)).at_record(sample))
             }
         };
         let Some(chosen) = chosen else { return (0..shortest).map(weight).collect::<Result<_>>().map(Some) };
@@ -255,25 +259,41 @@ impl Loader {
         Ok(Some(weights))
     }
 
-    fn strata(&self, first: &impl RecordReader) -> Result<Option<Strata>> {
+    fn strata(&self, readers: Readers<'_>) -> Result<Option<Strata>> {
         let mut by = None;
         if let Some(field) = &self.config.stratify {
-            by = Some(Strata::default().classes(self.values(first, field, None)?.classes()));
+            by = Some(Strata::default().classes(self.values(readers, field, None)?.classes()));
         }
         if let Some(field) = &self.config.group {
-            by = Some(by.unwrap_or_default().groups(self.values(first, field, None)?.groups()));
+            by = Some(by.unwrap_or_default().groups(self.values(readers, field, None)?.groups()));
         }
         Ok(by)
     }
 
-    /// The values of a field of the source, or of the field from which the tensor of this name is made; without further
-    /// information as text, if possible.
-    fn values(&self, first: &impl RecordReader, name: &str, is_text: Option<bool>) -> Result<Values> {
-        if let Some(values) = known_labels(first, name, is_text) {
+    /// The number of the reader that gives the tensor of this name; if none does, it is a field of the first source.
+    fn holder_of(&self, readers: Readers<'_>, name: &str) -> usize {
+        let gives = |reader: &Arc<dyn RecordReader>| reader.tensors().iter().any(|spec| spec.name == name);
+        let is_other = self.named.is_empty() && self.field_of(0, name).is_none();
+        readers.iter().position(gives).filter(|_| is_other).unwrap_or(0)
+    }
+
+    /// The values of the field from which the tensor of this name is made, or of a field of the first source; without
+    /// further information as text, if possible.
+    fn values(&self, readers: Readers<'_>, name: &str, is_text: Option<bool>) -> Result<Values> {
+        let holder = self.holder_of(readers, name);
+        let reader = &readers[holder];
+        if let Some(values) = known_labels(reader, name, is_text) {
             return Ok(values);
         }
-        let column = self.column_of(name)?;
-        let by = |codec| self.read_values(&[(name.to_owned(), Field::outside(codec, [column.clone()]))], None);
+        // A source may have several readers, such as one for each file of a folder of IDX files.
+        let source = Some(holder).filter(|holder| *holder == 0 || readers.len() == self.config.sources.len());
+        let Some(source) = source else {
+            let no_number = || Error::new(ErrorKind::Config, "it is no single number");
+            return tensor_values(reader, name, is_text).unwrap_or_else(|| Err(no_value(name, &no_number())));
+        };
+        self.check_known(source, reader, name)?;
+        let column = self.column_of(source, name)?;
+        let by = |codec| self.read_values(source, &[(name.to_owned(), Field::outside(codec, [column.clone()]))], None);
         let (text, numbers) = (|| by(text::codec(name)), || by(number::codec(name)));
         let read = match is_text {
             Some(true) => text(),
@@ -291,24 +311,27 @@ impl Loader {
         match read {
             // An array has no fields that could be read separately, and a sequence has no field with a single value.
             Err(error) if error.kind() == ErrorKind::Config => {
-                tensor_values(first, name, is_text).unwrap_or_else(|| Err(no_value(name, &error)))
+                tensor_values(reader, name, is_text).unwrap_or_else(|| Err(no_value(name, &error)))
             }
             read => read,
         }
     }
 
     /// The lengths of a field of the source, or of the tensor of this name.
-    fn lengths(&self, first: &impl RecordReader, name: &str) -> Result<Values> {
-        let measured = || length::measured(first, name).map(|numbers| numbers.map(Values::Numbers));
-        if self.field_of(name).is_some_and(|(_, field)| field.has_own_length()) {
+    fn lengths(&self, readers: Readers<'_>, name: &str) -> Result<Values> {
+        let holder = self.holder_of(readers, name);
+        // Another reader of the first source has no fields that could be read by themselves.
+        let source = if readers.len() == self.config.sources.len() { holder } else { 0 };
+        let measured = || length::measured(&readers[holder], name).map(|numbers| numbers.map(Values::Numbers));
+        if self.field_of(source, name).is_some_and(|(_, field)| field.has_own_length()) {
             return measured().unwrap_or_else(|| {
                 let message = "its length is the same in every record, or none; leave out its max_len, or name the field that it \
                                is made of";
                 Err(Error::new(ErrorKind::Config, message).at_column(format!("len({name})")))
             });
         }
-        let field = Field::outside(length::codec(name), [self.column_of(name)?]);
-        match self.read_values(&[(name.to_owned(), field)], None) {
+        let field = Field::outside(length::codec(name), [self.column_of(source, name)?]);
+        match self.read_values(source, &[(name.to_owned(), field)], None) {
             // Data without fields may be measured.
             Err(error) if matches!(error.kind(), ErrorKind::Config | ErrorKind::NotFound) => {
                 measured().unwrap_or_else(|| match error.kind() {
@@ -320,15 +343,31 @@ impl Loader {
         }
     }
 
-    fn field_of(&self, name: &str) -> Option<&(String, Field)> {
-        let read = self.config.sources.first().map_or(&self.config.fields, |source| &source.fields);
+    fn field_of(&self, source: usize, name: &str) -> Option<&(String, Field)> {
+        let read = self.config.sources.get(source).map_or(&self.config.fields, |source| &source.fields);
         let fields = if self.named.is_empty() { read } else { &self.named };
         fields.iter().find(|(own, _)| own == name)
     }
 
+    /// Refuses a name that an array without names would take for its own.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`].
+    fn check_known(&self, source: usize, reader: &Arc<dyn RecordReader>, name: &str) -> Result<()> {
+        let formats = ["npy", "idx", "raw"];
+        let is_array = self.config.sources.get(source).is_some_and(|source| formats.contains(&source.format()));
+        let names: Vec<&str> = reader.tensors().iter().map(|spec| spec.name.as_str()).collect();
+        if !is_array || names.contains(&name) || self.field_of(source, name).is_some() {
+            return Ok(());
+        }
+        let message = format!("no tensor {name:?} to choose samples by; there are {names:?}");
+        Err(Error::new(ErrorKind::NotFound, message).at_column(name))
+    }
+
     /// The field of the source with this name, or from which the tensor of this name is made.
-    fn column_of(&self, name: &str) -> Result<ColumnRef> {
-        match self.field_of(name).map(|(own, field)| field.columns(own)).as_deref() {
+    fn column_of(&self, source: usize, name: &str) -> Result<ColumnRef> {
+        match self.field_of(source, name).map(|(own, field)| field.columns(own)).as_deref() {
             None => Ok(name.into()),
             Some([one]) => Ok(one.clone()),
             Some(_) => {
@@ -340,14 +379,14 @@ impl Loader {
 
     /// Reads a single field of every record, on a thread per core. `bad` stands for the value of a bad record; without
     /// it, a bad record is an error.
-    fn read_values(&self, fields: &[(String, Field)], bad: Option<f64>) -> Result<Values> {
+    fn read_values(&self, source: usize, fields: &[(String, Field)], bad: Option<f64>) -> Result<Values> {
         let budget = MemoryBudget::unlimited();
-        let readers = match (&self.own, self.config.sources.first()) {
+        let readers = match (&self.own, self.config.sources.get(source)) {
             (Some(Own::Container(open)), _) => FieldReader::with_files(open(&budget)?, fields, &self.files, &budget)?,
             (_, Some(_)) => {
-                // All sources of a mix have the field; otherwise the first one has it.
-                let count = self.config.mix.len().max(1);
-                let mut sources = self.config.sources[..count.min(self.config.sources.len())].to_vec();
+                // All sources of a mix have the field.
+                let read = if self.config.mix.is_empty() { source..source + 1 } else { 0..self.config.mix.len() };
+                let mut sources = self.config.sources.get(read).unwrap_or(&self.config.sources).to_vec();
                 sources.iter_mut().for_each(|source| source.fields = fields.to_vec());
                 self.open_all(&sources, &budget)?.all
             }

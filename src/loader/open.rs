@@ -150,10 +150,10 @@ impl Loader {
         let opened = self.readers(budget)?;
         let (readers, parts) = (self.windowed(opened.all, budget)?, opened.parts);
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
+        let subset = self.subset(&readers, shortest)?;
+        let weights = if every_sample { None } else { self.weights_of(&readers, shortest, subset.as_ref())? };
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
-        let subset = self.subset(&first, shortest)?;
-        let weights = if every_sample { None } else { self.weights_of(&first, shortest, subset.as_ref())? };
         let choice = subset.as_ref().map_or(shortest, Subset::len);
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)

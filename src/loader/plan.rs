@@ -343,13 +343,15 @@ impl Loader {
             let message = format!("the sources have {records:?} records; name equal ones, or set `shorter`");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let choice = match (shortest, outlines.first().and_then(|outline| outline.reader.as_ref())) {
-            (Some(shortest), Some(reader)) if self.selects() || self.config.weight_by.is_some() => {
-                let chosen = self.subset(reader, shortest)?;
-                self.weights_of(reader, shortest, chosen.as_ref())?;
+        let readers: Vec<_> = outlines.iter().map_while(|outline| outline.reader.clone()).collect();
+        let choice = match shortest {
+            _ if self.chooses_by_fields() && !gives_all(&readers, outlines) => None,
+            Some(shortest) if !readers.is_empty() && (self.selects() || self.config.weight_by.is_some()) => {
+                let chosen = self.subset(&readers, shortest)?;
+                self.weights_of(&readers, shortest, chosen.as_ref())?;
                 Some(chosen.map_or(shortest, |chosen| chosen.len()))
             }
-            (shortest, _) => shortest.filter(|_| !self.selects()),
+            shortest => shortest.filter(|_| !self.selects()),
         };
         Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
     }
@@ -363,6 +365,13 @@ impl Loader {
             () if self.selects() => Some("samples: which of them are taken is found only by reading them"),
             () => None,
         }
+    }
+
+    /// Whether tensors or fields decide which samples are chosen.
+    fn chooses_by_fields(&self) -> bool {
+        let config = &self.config;
+        let is_filtered = config.filter.is_some() || !self.keeps.is_empty() || config.weight_by.is_some();
+        is_filtered || config.stratify.is_some() || config.group.is_some()
     }
 
     /// Whether only some of the samples are chosen.
@@ -381,7 +390,10 @@ impl Loader {
         let all = readers.next().map(|first| readers.try_fold(Concat::new(first), Concat::and)).transpose()?;
         let chosen = match all {
             _ if !self.selects() => None,
-            Some(all) => self.subset(&all, all.len())?,
+            Some(all) => {
+                let count = all.len();
+                self.subset(&[Arc::new(all)], count)?
+            }
             None => return Ok(self.config.samples_per_epoch),
         };
         let mixed = self.mixed(&parts, chosen.as_ref())?;
@@ -420,4 +432,10 @@ impl Loader {
         };
         PlannedTensor { name: spec.name.clone(), role: spec.role, dtype: spec.dtype, shape }
     }
+}
+
+/// Whether these readers give all tensors of the sources.
+fn gives_all(readers: &[Arc<dyn RecordReader>], outlines: &[Foretold]) -> bool {
+    let given: usize = readers.iter().map(|reader| reader.tensors().len()).sum();
+    outlines.iter().map(|outline| outline.tensors.as_ref().map(Vec::len)).sum::<Option<usize>>() == Some(given)
 }

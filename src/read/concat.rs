@@ -7,7 +7,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::positions::Subset;
 use crate::random::RandomKey;
 use crate::row::{RowMut, RowsMut};
-use crate::schema::{Dim, Extents, TensorSpec};
+use crate::schema::{Dim, Extents, Masked, TensorSpec};
 use crate::storage::Needs;
 
 use super::dealt::{Dealt, Slot};
@@ -81,13 +81,13 @@ impl Concat {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Schema`] unless it gives the same tensors: name, role, type, shape, classes and categories;
+    /// [`ErrorKind::Schema`] unless it gives the same tensors: name, role, type, shape, mask, classes and categories;
     /// [`ErrorKind::Limit`] with more than 2^64 - 1 records.
     pub fn and(mut self, reader: impl RecordReader + 'static) -> Result<Self> {
-        let (ours, theirs) = (self.tensors(), reader.tensors());
+        let (ours, theirs) = (resolved(self.tensors()), resolved(reader.tensors()));
         if ours != theirs {
             let [mine, its] = [named(&*self.parts[0], 0), named(&reader, self.parts.len())];
-            let error = match ours.iter().zip(theirs).find(|(ours, theirs)| ours != theirs) {
+            let error = match ours.iter().zip(&theirs).find(|(ours, theirs)| ours != theirs) {
                 Some((ours, theirs)) => {
                     let same = outline(ours) == outline(theirs) && ours.affine == theirs.affine;
                     let advice = if same { "; open both with the same list of names" } else { "" };
@@ -134,6 +134,12 @@ fn named(reader: &dyn RecordReader, part: usize) -> String {
     path.map_or_else(|| format!("part {part}"), |path| format!("part {part} ({})", path.display()))
 }
 
+/// These tensors, each with its mask.
+fn resolved(specs: &[TensorSpec]) -> Vec<TensorSpec> {
+    let masked = |spec: &TensorSpec| spec.mask(specs.iter()).map_or(Masked::Never, Masked::from);
+    specs.iter().map(|spec| TensorSpec { masked: masked(spec), ..spec.clone() }).collect()
+}
+
 /// A tensor without what its numbers mean.
 fn outline(spec: &TensorSpec) -> String {
     let dims = spec.shape.iter().map(|dim| match dim {
@@ -150,6 +156,12 @@ fn unlike(one: &TensorSpec, other: &TensorSpec) -> String {
     }
     if one.classes != other.classes {
         return listed("classes", one.classes.as_deref(), other.classes.as_deref());
+    }
+    if one.masked != other.masked {
+        return match &one.masked {
+            Masked::By { mask, .. } => format!("the mask {mask:?}"),
+            _ => "no mask".to_owned(),
+        };
     }
     let (ours, theirs) = (one.categories.as_deref(), other.categories.as_deref());
     if ours == theirs {

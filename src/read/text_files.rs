@@ -84,7 +84,11 @@ impl Container for WholeFiles {
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
         self.0.read(record, nth, scratch, &mut |number, value| match value {
-            Value::Bytes(bytes) => visit(number, Value::Bytes(bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes))),
+            Value::Bytes(bytes) => match bytes.strip_prefix(BYTE_ORDER_MARK).unwrap_or(bytes) {
+                // Without bytes, a value of other files may be missing.
+                [] => visit(number, Value::Text("")),
+                text => visit(number, Value::Bytes(text)),
+            },
             value => visit(number, value),
         })
     }

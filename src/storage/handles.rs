@@ -166,5 +166,11 @@ mod tests {
         std::fs::remove_file(path("b")).unwrap();
         std::fs::write(path("b"), "a longer one").unwrap();
         assert_eq!(a.file().unwrap_err().kind(), ErrorKind::Io);
+        // The same file may be written anew, with as many bytes.
+        let a = Lent::open(&handles, &path("b")).unwrap().0;
+        let _other = Lent::open(&handles, &path("c")).unwrap();
+        let file = File::options().write(true).open(path("b")).unwrap();
+        file.set_modified(SystemTime::UNIX_EPOCH).unwrap();
+        assert_eq!(a.file().unwrap_err().kind(), ErrorKind::Io);
     }
 }

@@ -100,6 +100,19 @@ fn tensors_called(path: &Path, names: &[&str]) -> SourceConfig {
 }
 
 #[test]
+fn an_empty_file_of_text_is_packed_as_an_empty_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let (texts, out) = (folder.path().join("texts"), folder.path().join("out"));
+    fs::create_dir(&texts).unwrap();
+    fs::write(texts.join("a.txt"), "one").unwrap();
+    fs::write(texts.join("b.txt"), "").unwrap();
+    let source = SourceConfig::new(ringfeed::formats::TextFiles, &*texts, ());
+    assert_eq!(Pack::new(source, PackInto::Tar).run(&out).unwrap().records, 2);
+    let packed = loaded(&out, &[("text", Text::new(4).from("json:/text").into())]);
+    assert_eq!(packed["text"], *b"one\0\0\0\0\0");
+}
+
+#[test]
 fn fields_that_an_archive_would_call_the_same_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);

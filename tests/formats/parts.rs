@@ -9,7 +9,7 @@ use ringfeed::error::Location;
 use ringfeed::read::{Concat, Job, MemoryReader, RecordReader, RowMut, RowsMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::ReaderSource;
-use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::tensor::{Dim, Masked, Role, TensorSpec};
 use ringfeed::{AsyncDataSetIterator, DType, DataSetIterator, Error, ErrorKind, Result, Workspace};
 
 use crate::common::{Seen, see};
@@ -108,6 +108,41 @@ impl RecordReader for Numbers {
     fn place(&self, sample: u64) -> Location {
         Location { record: Some(self.first + sample), path: Some("numbers".into()), ..Location::default() }
     }
+}
+
+/// A record that nobody reads.
+struct Named(Vec<TensorSpec>);
+
+impl RecordReader for Named {
+    fn len(&self) -> u64 {
+        1
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.0
+    }
+
+    fn decode(&self, _: Sample, _: usize, _: &mut Scratch, _: &mut RowMut<'_>) -> Result<()> {
+        Err(Error::new(ErrorKind::Unsupported, "nobody reads it"))
+    }
+
+    fn place(&self, _: u64) -> Location {
+        Location::default()
+    }
+}
+
+#[test]
+fn parts_have_the_same_masks_however_they_are_told() {
+    let part = |masked| {
+        let dims = || vec![Dim::Extent(0)];
+        let sound = TensorSpec::with_dims("sound", Role::Feature, DType::F32, dims());
+        Named(vec![TensorSpec { masked, ..sound }, TensorSpec::with_dims("sound_mask", Role::Mask, DType::U8, dims())])
+    };
+    let by = Masked::By { mask: "sound_mask".into(), axis: 0 };
+    assert!(Concat::new(part(Masked::ByName)).and(part(by.clone())).is_ok());
+    let error = Concat::new(part(by)).and(part(Masked::Never)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Schema);
+    assert!(error.message().contains("has no mask, but part 0 has the mask \"sound_mask\""), "{error}");
 }
 
 /// Every batch, and the bad records.

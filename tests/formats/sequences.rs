@@ -247,6 +247,15 @@ fn sequences_of_one_name_belong_together() {
     let pairs = CsvSequenceReader::aligned(open("x.csv"), open("y.csv"), Align::Equal, Unpaired::Error).unwrap();
     assert_eq!(Batch::of(&pairs, &[0, 1, 2]).unwrap().values::<f32>("labels"), [10., 20., 30.]);
 
+    // Without what all names have in common, where orders differ: 10 stands before 1_label, but behind 1.
+    let features = folder(&[("p1.csv", b"1\n"), ("p2.csv", b"2\n"), ("p10.csv", b"10\n")]);
+    let labels = folder(&[("p1_label.csv", b"1\n"), ("p2_label.csv", b"2\n"), ("p10_label.csv", b"10\n")]);
+    let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+    let pairs = CsvSequenceReader::aligned(open(&features), open(&labels), Align::Equal, Unpaired::Error).unwrap();
+    let batch = Batch::of(&pairs, &[0, 1, 2]).unwrap();
+    assert_eq!(batch.values::<f32>("features"), batch.values::<f32>("labels"));
+
+    let features = folder(&[("a.csv", b"1\n"), ("b.csv", b"2\n"), ("c.csv", b"3\n")]);
     let twice = folder(&[("a.csv", b"1\n"), ("a.tsv", b"2\n"), ("b.csv", b"3\n")]);
     let open = |folder: &TempDir| CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
     let error = CsvSequenceReader::aligned(open(&twice), open(&features), Align::Equal, Unpaired::Error).unwrap_err();

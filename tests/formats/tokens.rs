@@ -10,7 +10,7 @@ use ringfeed::arrays::{Endian, StoredType};
 use ringfeed::field::{Field, Numbers, Text};
 use ringfeed::formats::Tokens;
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::RecordReader;
+use ringfeed::read::{RecordReader, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::ReaderSource;
 use ringfeed::storage::Access;

@@ -6,7 +6,7 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{Seen, fixture, see, see_all};
-use ringfeed::field::{Class, Image};
+use ringfeed::field::{Class, Field, Image};
 use ringfeed::formats::{FolderOptions, Images};
 use ringfeed::images::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, colour_jitter, horizontal_flip, random_crop,
@@ -285,6 +285,7 @@ fn a_map_beside_a_picture_that_is_cropped_or_moved_needs_a_geometry() {
         (image().augment([horizontal_flip()]), map().augment([horizontal_flip()])),
         (image(), map().augment([horizontal_flip()])),
         (image().fit(centre), map()),
+        (image().fit(centre), Image::index_map(4, 4).fit(centre)),
     ] {
         let error = both(image, map).err().unwrap();
         assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("map")));
@@ -292,6 +293,7 @@ fn a_map_beside_a_picture_that_is_cropped_or_moved_needs_a_geometry() {
     }
     for (image, map) in [
         (image(), map()),
+        (image(), Image::index_map(4, 4)),
         (image().augment([colour_jitter(0.1, 0.1, 0.1, 0.1)]), map()),
         (image().fit(centre), map().fit(centre)),
         (image().augment([horizontal_flip()]), map().geometry("other")),
@@ -357,6 +359,16 @@ fn a_map_may_go_with_its_picture_by_the_name_of_its_field() {
     for (picture, map) in pictures.chunks(48).zip(maps.chunks(16)) {
         assert!(picture[..16].iter().map(|x| i64::from(*x)).eq(map.iter().copied()));
     }
+
+    // The size of a picture without a name can't be compared with its map's.
+    archive(&path, &[("0.pgm", ramp.clone()), ("0.seg", ramp)]);
+    let image = Image::rgb(4, 4).augment([horizontal_flip()]).geometry("scene");
+    let map = Image::index_map(4, 4).geometry("scene").from("seg");
+    let load = |image: Field| Loader::tar(&path).field("image", image).field("map", map.clone()).build();
+    let error = load(image.clone().into()).err().unwrap();
+    assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Config, Some("image")), "{error}");
+    assert!(error.message().contains("say which member the picture is"), "{error}");
+    assert_eq!(load(image.from("pgm")).unwrap().next().unwrap().unwrap().len(), 1);
 }
 
 #[test]

@@ -155,7 +155,8 @@ mod tests {
 
     #[test]
     fn what_is_learnt_in_parts_is_what_is_learnt_at_once() {
-        let fields: Vec<String> = (0..1000).map(|i| ["7", "-2.5", "x", "", "12", "3.0"][i % 6].repeat(i % 3)).collect();
+        let fields: Vec<String> =
+            (0..1000).map(|i| ["7", "-2.5", "x", "", "12", "3.0"][i % 6].repeat(i / 6 % 3)).collect();
         let observe = |fields: &[String]| {
             let mut kind = Kind::with_classes(true);
             for field in fields {
@@ -169,10 +170,13 @@ mod tests {
             }
             kind
         };
-        for cut in [0, 1, 500, 1000] {
+        // Which integers are noted beside numbers that are none depends on their order, and nobody asks for them.
+        let told = |kind: Kind| Kind { range: kind.range.filter(|_| !kind.parts), ..kind };
+        let whole: Vec<String> = fields.iter().filter(|field| !field.contains(['x', '-'])).cloned().collect();
+        for (fields, cut) in [(&fields, 0), (&fields, 1), (&fields, 500), (&fields, 1000), (&whole, 200)] {
             let mut kind = observe(&fields[..cut]);
             kind.merge(observe(&fields[cut..]));
-            assert_eq!(kind, observe(&fields));
+            assert_eq!(told(kind), told(observe(fields)));
         }
         let many: Vec<String> = (0..MAX_CLASSES + 1).map(|i| format!("t{i}")).collect();
         let mut kind = observe(&many[..MAX_CLASSES]);

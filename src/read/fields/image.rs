@@ -60,7 +60,7 @@ impl Image {
     }
 
     /// Refuses a map without a geometry if each picture among `images`, those of its record, would be transformed in
-    /// another way.
+    /// another way. The whole of a picture may become a smaller or larger map.
     pub(super) fn check_alone(&self, images: &[(String, Field)]) -> Result<()> {
         let map = &self.0;
         if map.colour != ImageColour::Index || map.geometry.is_some() {
@@ -73,7 +73,8 @@ impl Image {
             if picture.colour == ImageColour::Index {
                 continue;
             }
-            if !is_moved(picture) && !is_moved(map) && (picture.fit, picture.size) == (map.fit, map.size) {
+            let shows_all = picture.fit == CropFit::default() || picture.size == map.size;
+            if !is_moved(picture) && !is_moved(map) && picture.fit == map.fit && shows_all {
                 return Ok(());
             }
             other.get_or_insert(name);

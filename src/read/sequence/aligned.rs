@@ -36,12 +36,11 @@ impl Pairs {
     ///
     /// [`ErrorKind::Data`] for a sequence without a partner, unless it may be dropped.
     fn of(features: &Source, labels: &Source, unpaired: Unpaired) -> Result<Self> {
-        let numbered = |source: &Source| -> HashMap<Vec<u8>, u64> {
-            (0..source.len()).map(|nth| (source.stem(nth), nth)).collect()
-        };
-        let (of_features, of_labels) = (numbered(features), numbered(labels));
+        let names = [features, labels].map(|source| (0..source.len()).map(|nth| source.stem(nth)).collect::<Vec<_>>());
+        let [of_features, of_labels] = names.each_ref().map(|names| numbered(names));
         let Some(common) = of_features.keys().find(|name| of_labels.contains_key(*name)) else {
-            return Self::by_position(features.len(), labels.len(), unpaired);
+            let by_name = Self::by_what_differs(&names[0], &names[1]);
+            return by_name.map_or_else(|| Self::by_position(features.len(), labels.len(), unpaired), Ok);
         };
         if of_features.len() as u64 != features.len() || of_labels.len() as u64 != labels.len() {
             let message = format!(
@@ -51,11 +50,11 @@ impl Pairs {
             );
             return Err(Error::new(ErrorKind::Data, message));
         }
-        let first_alone = |from: &Source, others: &HashMap<Vec<u8>, u64>| {
-            (0..from.len()).find(|nth| !others.contains_key(&from.stem(*nth))).map(|nth| from.name(nth))
+        let first_alone = |from: &Source, names: &[Vec<u8>], others: &HashMap<&[u8], u64>| {
+            (0..).zip(names).find(|(_, name)| !others.contains_key(&***name)).map(|(nth, _)| from.name(nth))
         };
-        let alone = first_alone(features, &of_labels).map(|name| (name, "labels"));
-        let alone = alone.or_else(|| Some((first_alone(labels, &of_features)?, "features")));
+        let alone = first_alone(features, &names[0], &of_labels).map(|name| (name, "labels"));
+        let alone = alone.or_else(|| Some((first_alone(labels, &names[1], &of_features)?, "features")));
         if let Some((name, others)) = alone.filter(|_| unpaired == Unpaired::Error) {
             let message = format!(
                 "{name} has no partner of its name among the {others}; to leave such sequences out, say so with \
@@ -63,8 +62,17 @@ impl Pairs {
             );
             return Err(Error::new(ErrorKind::Data, message));
         }
-        let pair = |nth: u64| Some((nth, *of_labels.get(&features.stem(nth))?));
-        Ok(Self::ByName((0..features.len()).filter_map(pair).collect()))
+        Ok(Self::ByName(pairs(&names[0], &of_labels)))
+    }
+
+    /// If names agree without what all names of a source begin and end with: `p1` and `p10` with `p1_label` and
+    /// `p10_label`, which stand in another order.
+    fn by_what_differs(features: &[Vec<u8>], labels: &[Vec<u8>]) -> Option<Self> {
+        let (features, labels) = (what_differs(features), what_differs(labels));
+        let of_labels = numbered(&labels);
+        let pairs = pairs(&features, &of_labels);
+        let counts = [features.len(), labels.len(), numbered(&features).len(), of_labels.len()];
+        counts.iter().all(|count| *count == pairs.len()).then_some(Self::ByName(pairs))
     }
 
     fn by_position(features: u64, labels: u64, unpaired: Unpaired) -> Result<Self> {
@@ -95,6 +103,30 @@ impl Pairs {
             }
         }
     }
+}
+
+/// The number of each name.
+fn numbered<T: AsRef<[u8]>>(names: &[T]) -> HashMap<&[u8], u64> {
+    names.iter().map(AsRef::as_ref).zip(0..).collect()
+}
+
+/// The number of each name that is also among the labels, and its number there.
+fn pairs<T: AsRef<[u8]>>(names: &[T], labels: &HashMap<&[u8], u64>) -> Vec<(u64, u64)> {
+    (0..).zip(names).filter_map(|(nth, name)| Some((nth, *labels.get(name.as_ref())?))).collect()
+}
+
+/// The names without what all of them begin with, and then without what all of them end with.
+fn what_differs(names: &[Vec<u8>]) -> Vec<&[u8]> {
+    let mut names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+    let Some(first) = names.first().copied() else { return names };
+    let alike = |a: &[u8], b: &[u8]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    let begin = names.iter().map(|name| alike(first, name)).min().unwrap_or(0);
+    names.iter_mut().for_each(|name| *name = &name[begin..]);
+    let first = names[0];
+    let alike = |a: &[u8], b: &[u8]| a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
+    let end = names.iter().map(|name| alike(first, name)).min().unwrap_or(0);
+    names.iter_mut().for_each(|name| *name = &name[..name.len() - end]);
+    names
 }
 
 #[derive(Default)]

@@ -61,6 +61,7 @@ impl Becomes {
 /// [`ErrorKind::Config`] for a field that archives can't have.
 pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedFields)> {
     let (mut own, mut others) = (Vec::<OwnField>::new(), NamedFields::new());
+    check_maps(fields)?;
     for (name, field) in fields {
         let columns = field.columns(name);
         let at_name = |error: Error| error.at_column(name);
@@ -90,6 +91,28 @@ pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedF
         own.push(OwnField { name: name.clone(), role, extension, pointer, becomes });
     }
     Ok((own, others))
+}
+
+/// Refuses a map of the picture that archives have without a name, with which its size could not be compared.
+fn check_maps(fields: &[(String, Field)]) -> Result<()> {
+    let images = fields.iter().filter_map(|(name, field)| match &field.codec {
+        Codec::Image(image) if image.options().geometry.is_some() => Some((name, field, image.options())),
+        _ => None,
+    });
+    for (name, field, picture) in images.clone() {
+        let is_its_map =
+            |(_, _, map): &(_, _, &ImageOptions)| map.colour == ImageColour::Index && map.geometry == picture.geometry;
+        if field.from.is_empty()
+            && picture.colour != ImageColour::Index
+            && let Some((map, ..)) = images.clone().find(is_its_map)
+        {
+            let message = format!(
+                "{map:?} is its map: say which member the picture is (`from = \"jpg\"`), so that both are read together"
+            );
+            return Err(Error::new(ErrorKind::Config, message).at_column(name));
+        }
+    }
+    Ok(())
 }
 
 /// Whether other pictures come from the same member, or one of them is the map of the other. They are then read
