@@ -20,6 +20,7 @@ use crate::tree::{any, no_faults};
 pub use config::NormaliserConfig;
 pub use fit::NormaliserFit;
 use observed::elements;
+pub(crate) use quantiles::share_below;
 pub use quantiles::{QuantileFit, Quantiles};
 
 /// Version of the JSON form.

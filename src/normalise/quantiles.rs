@@ -203,3 +203,49 @@ impl Quantiles {
         Ok(edges.into_iter().skip(1).collect())
     }
 }
+
+/// Position of `number` among quantiles in ascending order, from 0 to 1; the middle position if several quantiles are
+/// equal to it. NaN stays.
+pub(crate) fn share_below(quantiles: &[f64], number: f64) -> f64 {
+    let last = quantiles.len() - 1;
+    if number.is_nan() {
+        return number;
+    }
+    if number <= quantiles[0] {
+        return 0.0;
+    }
+    if number >= quantiles[last] {
+        return 1.0;
+    }
+    let share = |at: usize| at as f64 / last as f64;
+    let (first, end) = (quantiles.partition_point(|x| *x < number), quantiles.partition_point(|x| *x <= number));
+    if first < end {
+        return 0.5 * (share(first) + share(end - 1));
+    }
+    let (low, high) = (quantiles[end - 1], quantiles[end]);
+    let part = match high - low {
+        // The quantiles are further apart than f64 can express.
+        step if step.is_infinite() => (number / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0),
+        step => (number - low) / step,
+    };
+    share(end - 1) + part * (share(end) - share(end - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_among_quantiles_are_where_scikit_learn_puts_them() {
+        // QuantileTransformer(n_quantiles=5) of [0, 1, 1, 1, 10].
+        let quantiles = [0.0, 1.0, 1.0, 1.0, 10.0];
+        let shares: Vec<f64> = [-1.0, 0.0, 0.5, 1.0, 5.5, 10.0, 11.0].map(|x| share_below(&quantiles, x)).into();
+        assert_eq!(shares, [0.0, 0.0, 0.125, 0.5, 0.875, 1.0, 1.0]);
+        assert_eq!(share_below(&[2.0], 2.0), 0.0);
+        assert!(share_below(&quantiles, f64::NAN).is_nan());
+        let smallest = f64::from_bits(1);
+        for quantiles in [[-f64::MAX, f64::MAX], [-smallest, smallest]] {
+            assert_eq!(share_below(&quantiles, 0.0), 0.5);
+        }
+    }
+}

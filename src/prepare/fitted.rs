@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::normalise::share_below;
 use crate::random::{hash_bytes, scaled};
 use crate::read::{DateUnit, Value};
 
@@ -137,26 +138,6 @@ impl FittedScale {
         };
         (!is_right).then_some("a scale whose numbers are out of order, or further apart than f64 reaches")
     }
-}
-
-/// Position of `number` among quantiles, from 0 to 1; the middle position if several quantiles are equal to it.
-fn share_below(quantiles: &[f64], number: f64) -> f64 {
-    let last = quantiles.len() - 1;
-    if number <= quantiles[0] {
-        return 0.0;
-    }
-    if number >= quantiles[last] {
-        return 1.0;
-    }
-    let share = |at: usize| at as f64 / last as f64;
-    let (first, end) = (quantiles.partition_point(|x| *x < number), quantiles.partition_point(|x| *x <= number));
-    if first < end {
-        return 0.5 * (share(first) + share(end - 1));
-    }
-    let (low, high) = (quantiles[end - 1], quantiles[end]);
-    // Halved first, because their difference may be too large for f64.
-    let part = (number / 2.0 - low / 2.0) / (high / 2.0 - low / 2.0);
-    share(end - 1) + part * (share(end) - share(end - 1))
 }
 
 impl FittedCategory {
@@ -320,16 +301,6 @@ pub(super) fn moment(seconds: f64) -> Result<Moment> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_among_quantiles_are_where_scikit_learn_puts_them() {
-        // QuantileTransformer(n_quantiles=5) of [0, 1, 1, 1, 10].
-        let quantiles = [0.0, 1.0, 1.0, 1.0, 10.0];
-        let shares: Vec<f64> = [-1.0, 0.0, 0.5, 1.0, 5.5, 10.0, 11.0].map(|x| share_below(&quantiles, x)).into();
-        assert_eq!(shares, [0.0, 0.0, 0.125, 0.5, 0.875, 1.0, 1.0]);
-        assert_eq!(share_below(&[2.0], 2.0), 0.0);
-        assert_eq!(share_below(&[-f64::MAX, f64::MAX], 0.0), 0.5);
-    }
 
     #[test]
     fn equal_numbers_are_scaled_to_the_beginning() {

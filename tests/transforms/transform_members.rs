@@ -122,6 +122,8 @@ fn edges_ties_and_what_is_no_number_are_what_they_are_to_numpy_and_scikit_learn(
     let ranked = of([f32::NAN, 2.0, f32::NAN, 0.0, 4.0], quantile("x", [0.0, 2.0, 4.0]));
     assert!(ranked[0].is_nan() && ranked[2].is_nan(), "what is missing is in no place: {ranked:?}");
     assert_eq!([ranked[1], ranked[3], ranked[4]], [0.5, 0.0, 1.0]);
+    // Further apart than f64 reaches.
+    assert_eq!(of([0.0; 5], quantile("x", [-1.7e308, 1.7e308])), [0.5; 5]);
     // numpy.clip(x, 1.25, 2.25)
     let clipped = of([1.0, 2.0, f32::NAN, 0.5, 2.5], clip("x", 1.25, 2.25));
     assert!(clipped[2].is_nan(), "{clipped:?}");

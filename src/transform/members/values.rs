@@ -3,7 +3,7 @@ use crate::dtype::{DType, Element, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::memory::Scope;
-use crate::normalise::Normaliser;
+use crate::normalise::{Normaliser, share_below};
 use crate::row::TensorMut;
 use crate::schema::{Affine, Dim, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
@@ -58,30 +58,9 @@ pub(super) struct Quantile {
     pub(super) quantiles: Vec<f64>,
 }
 
-impl Quantile {
-    fn of(&self, x: f64) -> f64 {
-        let quantiles = &self.quantiles;
-        let last = quantiles.len() - 1;
-        if x.is_nan() || x <= quantiles[0] {
-            return if x.is_nan() { x } else { 0.0 };
-        }
-        if x >= quantiles[last] {
-            return 1.0;
-        }
-        // If several quantiles are equal, the middle of their shares.
-        let share = |at: usize| at as f64 / last as f64;
-        let (from, to) = (quantiles.partition_point(|q| *q < x), quantiles.partition_point(|q| *q <= x));
-        if from < to {
-            return 0.5 * (share(from) + share(to - 1));
-        }
-        let (low, high) = (quantiles[to - 1], quantiles[to]);
-        share(to - 1) + (x - low) / (high - low) * (share(to) - share(to - 1))
-    }
-}
-
 impl Elementwise for Quantile {
     fn run<T: Float>(&self, _: &Row<'_>, elements: Elements<'_, T>) -> Result<()> {
-        elements.for_each(|_, value| *value = T::from_f64(self.of(value.to_f64())));
+        elements.for_each(|_, value| *value = T::from_f64(share_below(&self.quantiles, value.to_f64())));
         Ok(())
     }
 }
