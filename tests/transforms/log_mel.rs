@@ -72,6 +72,26 @@ fn each_channel_has_its_own_and_the_sound_may_stay() {
 }
 
 #[test]
+fn what_is_no_number_is_not_silence() {
+    // Frames are 400 samples around every 160th: sample 900 is in those around 800 and 960.
+    let clean = first(numbers("mel-input"), &[2000], LogMel::new("audio", 16_000)).unwrap();
+    let clean = clean.tensor("audio").unwrap().as_slice::<f32>().unwrap().to_vec();
+    for wrong in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        for power in [1, 2] {
+            let mut sound = numbers("mel-input");
+            sound[900] = wrong;
+            let batch = first(sound, &[2000], LogMel { power, ..LogMel::new("audio", 16_000) }).unwrap();
+            let found = batch.tensor("audio").unwrap().as_slice::<f32>().unwrap().to_vec();
+            for (at, (found, clean)) in found.iter().zip(&clean).enumerate() {
+                let is_hit = (5..=6).contains(&(at % 13));
+                assert_eq!(found.is_finite(), !is_hit, "{wrong}: {at}");
+                assert!(is_hit || power == 1 || found == clean, "{wrong}: {at}");
+            }
+        }
+    }
+}
+
+#[test]
 fn the_mask_of_a_shorter_sound_becomes_one_of_frames() {
     for (centre, frames, present) in [(true, 26, 2), (false, 23, 0)] {
         let options = LogMel { centre, into: Some("mel".to_owned()), ..LogMel::new("sound", 8000) };

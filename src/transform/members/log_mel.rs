@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 /// Every `hop` samples, `n_fft` samples under a Hann window are Fourier transformed. The magnitudes, raised to `power`,
 /// are summed under triangles that are evenly spaced on the mel scale. With `centre`, the centre of frame `t` is sample
 /// `t * hop`, and the sound is reflected at both ends; without it, frames lie within the sound. The padding after a
-/// shorter sound is zeros. The mask is 1 for as many frames as the sound alone would have.
+/// shorter sound is zeros. The mask is 1 for as many frames as the sound alone would have. A frame with a sample that is
+/// NaN or infinite has no finite number.
 ///
 /// ```
 /// use ringfeed::transform::{LogMel, Operation};

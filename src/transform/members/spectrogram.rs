@@ -156,7 +156,8 @@ impl Spectrogram {
             for (nth, filter) in self.filters.iter().enumerate() {
                 let sizes = &sizes[filter.first..filter.first + filter.weights.len()];
                 let sum: f32 = filter.weights.iter().zip(sizes).map(|(weight, size)| weight * size).sum();
-                let sum = sum.max(floor);
+                // Unlike `f32::max`, this keeps NaN.
+                let sum = if sum < floor { floor } else { sum };
                 out[nth * self.frames + frame] = match (self.options.log, self.options.power) {
                     (LogBase::Ln, _) => sum.ln(),
                     (LogBase::Log10, _) => sum.log10(),
