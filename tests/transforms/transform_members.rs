@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{Waves, fixture, see_all, workspace};
 use ringfeed::error::Location;
+use ringfeed::images::PixelOrder;
 use ringfeed::normalise::QuantileFit;
 use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
@@ -433,8 +434,8 @@ fn all_lengths_of_a_tensor_are_padded_to_a_multiple_and_one_alone_to_a_number() 
 #[test]
 fn what_has_padding_is_not_mixed() {
     let open = |operation: Operation, before: Option<Operation>| {
-        let masked = MemoryReader::new("picture", Role::Feature, &[3, 2, 2], vec![0.0f32; 48]).unwrap();
-        let mask = MemoryReader::new("picture_mask", Role::Mask, &[2, 2], vec![1u8; 16]).unwrap();
+        let masked = MemoryReader::new("picture", Role::Feature, &[3, 2, 8], vec![0.0f32; 192]).unwrap();
+        let mask = MemoryReader::new("picture_mask", Role::Mask, &[2, 8], vec![1u8; 64]).unwrap();
         let source = ReaderSource::new(masked).and(mask);
         Box::new(Transformed::new(source, before.into_iter().chain([operation]).collect())).open()
     };
@@ -491,6 +492,36 @@ fn mixed_batches_weigh_labels_as_they_weigh_pictures() {
         let batch = batch.unwrap();
         assert!(batch.labels().unwrap().as_slice::<f32>().unwrap().iter().all(|x| [0.0, 1.0].contains(x)));
     }
+}
+
+#[test]
+fn images_that_are_cut_have_one_size_and_one_order_of_dimensions() {
+    let open = |first: [usize; 3], second: [usize; 3], with_labels: bool, before: Option<Operation>| {
+        let reader = |name: &str, shape: &[usize]| {
+            let pixels = vec![0.5f32; 4 * shape.iter().product::<usize>()];
+            MemoryReader::new(name, Role::Feature, shape, pixels).unwrap()
+        };
+        let mut source = ReaderSource::new(reader("left", &first)).and(reader("right", &second)).batch_size(4);
+        if with_labels {
+            source = source.and(MemoryReader::new("label", Role::Label, &[], vec![1f32; 4]).unwrap());
+        }
+        let source = Transformed::new(source, before.into_iter().chain([cutmix(1.0)]).collect());
+        AsyncDataSetIterator::new(source, &workspace(1, 0)).map(drop)
+    };
+    for (first, second, words) in [
+        ([3, 8, 16], [3, 4, 8], &["4 x 8 pixels", "\"left\" has 8 x 16", "images of one size in `features`"][..]),
+        ([3, 8, 16], [4, 100, 3], &["its channels may be first or last", "`layout`"]),
+        ([3, 8, 16], [5, 8, 16], &["no dimension is 1 to 4 channels", "`features`"]),
+    ] {
+        let error = open(first, second, true, None).unwrap_err();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Schema, Some("right")), "{error}");
+        assert!(words.iter().all(|word| error.message().contains(word)), "{error}");
+    }
+    // Without labels, nothing is weighted.
+    open([3, 8, 16], [3, 4, 8], false, None).unwrap();
+    open([3, 8, 16], [8, 16, 1], true, None).unwrap();
+    let layout = Operation::Layout { tensor: "right".into(), order: PixelOrder::Nchw, from: Some(PixelOrder::Nhwc) };
+    open([1, 4, 100], [4, 100, 3], true, Some(layout)).unwrap();
 }
 
 #[test]

@@ -1,5 +1,6 @@
 use std::ops::Range;
 
+use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
@@ -8,6 +9,7 @@ use crate::schema::{Dim, Role, TensorSpec};
 use crate::transform::{BatchMut, BatchTransform, Tensors};
 
 use super::elements::{Float, Mask, with_float};
+use super::pixels::pixel_order;
 
 /// Mixes each sample with the one before it in the batch, and the first with the last.
 pub(super) struct Mix {
@@ -39,6 +41,7 @@ pub(super) fn chosen(named: &[String], role: Role, tensors: &Tensors) -> Result<
 impl BatchTransform for Mix {
     fn declare(&self, tensors: &mut Tensors) -> Result<()> {
         let fault = |name: &str, message: String| Err(Error::new(ErrorKind::Schema, message).at_column(name));
+        let mut first = None;
         for name in self.features.iter().chain(&self.labels) {
             let spec = tensors.get(name)?;
             if spec.is_variable() {
@@ -53,16 +56,18 @@ impl BatchTransform for Mix {
                 return fault(name, message);
             }
             let is_cut = self.how == How::Cutmix && self.features.contains(name);
-            if is_cut && image(spec).is_none() {
-                return fault(
-                    name,
-                    format!(
-                        "has shape {:?}; images have three dimensions, with 1 to 4 channels first or last",
-                        spec.shape
-                    ),
-                );
-            }
-            if !is_cut && !spec.dtype.is_float() {
+            if is_cut {
+                let size = image(spec)?.size();
+                let (first, [height, width]) = *first.get_or_insert((name, size));
+                if size != [height, width] && !self.labels.is_empty() {
+                    let [own_height, own_width] = size;
+                    let message = format!(
+                        "has {own_height} x {own_width} pixels, and {first:?} has {height} x {width}; labels are \
+                         weighted by one area: list images of one size in `features`",
+                    );
+                    return fault(name, message);
+                }
+            } else if !spec.dtype.is_float() {
                 return fault(
                     name,
                     format!("holds {}, but weighted sums need a floating point type: cast it before", spec.dtype),
@@ -86,8 +91,9 @@ impl BatchTransform for Mix {
                 let mut kept = own;
                 for name in &self.features {
                     let index = batch.schema().index_of(name)?;
-                    let Some(image) = image(&batch.schema().tensors()[index]) else { continue };
+                    let image = image(&batch.schema().tensors()[index])?;
                     let cut = image.cut(own, key.with(2));
+                    // The same for all images, which have the same size if there are labels.
                     kept = 1.0 - (cut[0].len() * cut[1].len()) as f64 / (image.height * image.width).max(1) as f64;
                     cut_tensor(batch, name, image, cut, scope)?;
                 }
@@ -130,21 +136,32 @@ pub(super) struct Image {
     pixel_bytes: usize,
 }
 
-/// The image in a tensor. Its channels are where there are 1 to 4 of them.
-pub(super) fn image(spec: &TensorSpec) -> Option<Image> {
-    let [Dim::Fixed(a), Dim::Fixed(b), Dim::Fixed(c)] = *spec.shape.as_slice() else { return None };
-    let is_channels = |n: usize| (1..=4).contains(&n);
-    let bytes = spec.dtype.bytes();
-    if is_channels(a) {
-        Some(Image { planes: a, height: b, width: c, pixel_bytes: bytes })
-    } else if is_channels(c) {
-        Some(Image { planes: 1, height: a, width: b, pixel_bytes: c * bytes })
-    } else {
-        None
-    }
+/// The image in a tensor.
+///
+/// # Errors
+///
+/// As [`pixel_order`].
+fn image(spec: &TensorSpec) -> Result<Image> {
+    const WANTED: &str = "cutmix takes images of which either the first or the last dimension is 1 to 4: change their \
+                          `layout` before, or list others in `features`";
+    let (order, channels) = pixel_order(spec, None).map_err(|error| error.and(WANTED))?;
+    Ok(Image::new(spec, order, channels))
 }
 
 impl Image {
+    fn new(spec: &TensorSpec, order: PixelOrder, channels: usize) -> Self {
+        let len = |axis: usize| if let Dim::Fixed(len) = spec.shape[axis] { len } else { 0 };
+        let bytes = spec.dtype.bytes();
+        match order {
+            PixelOrder::Nchw => Self { planes: channels, height: len(1), width: len(2), pixel_bytes: bytes },
+            PixelOrder::Nhwc => Self { planes: 1, height: len(0), width: len(1), pixel_bytes: channels * bytes },
+        }
+    }
+
+    fn size(&self) -> [usize; 2] {
+        [self.height, self.width]
+    }
+
     /// Rows and columns of the box that leaves `own` of the image, unless the box goes beyond the edge.
     fn cut(&self, own: f64, key: RandomKey) -> [Range<usize>; 2] {
         let (x, y) = (key.below(0, self.width as u64) as usize, key.below(1, self.height as u64) as usize);
@@ -220,7 +237,7 @@ mod tests {
         assert_eq!(one, [5.0, 6.0]);
 
         let spec = TensorSpec::new("image", Role::Feature, DType::U8, &[1, 2, 3]);
-        let image = image(&spec).unwrap();
+        let image = Image::new(&spec, PixelOrder::Nchw, 1);
         let mut bytes: Vec<u8> = (0..18).collect();
         cut_rows(&mut bytes, 3, image, &[1..2, 1..3], &scope);
         assert_eq!(bytes, [0, 1, 2, 3, 16, 17, 6, 7, 8, 9, 4, 5, 12, 13, 14, 15, 10, 11]);
@@ -261,7 +278,7 @@ mod tests {
         assert_eq!(mixed, fixture.mixed);
         let spec = TensorSpec::new("image", Role::Feature, DType::F32, &[2, 5, 4]);
         for cut in fixture.cuts {
-            let image = image(&spec).unwrap();
+            let image = Image::new(&spec, PixelOrder::Nchw, 2);
             let mut images = fixture.images.clone();
             let places = image.cut_at(cut.own, cut.x, cut.y);
             cut_rows(bytemuck::cast_slice_mut(&mut images), 3, image, &places, &scopes.enter());

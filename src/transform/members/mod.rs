@@ -241,8 +241,9 @@ pub enum Operation {
         labels: Vec<String>,
     },
     /// Replaces a box of each image by that of the previous one in the batch, and weights labels by area (Yun and
-    /// others: "CutMix", 2019), as torchvision does. A label that is a class becomes one number per class. Runs after
-    /// all transforms of samples. A tensor with a mask is an error, because data would be written into padding.
+    /// others: "CutMix", 2019), as torchvision does. A label that is a class becomes one number per class. Several
+    /// images of a sample are cut at the same place; with labels, they must have one size. Runs after all transforms of
+    /// samples. A tensor with a mask is an error, because data would be written into padding.
     Cutmix {
         /// Both parameters of the beta distribution that areas are drawn from, one for each batch.
         alpha: f64,
