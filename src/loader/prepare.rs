@@ -82,7 +82,8 @@ impl RecipeFit {
     ///
     /// Errors of reading; bad records according to the loader's policy (a bad record is left out, never replaced);
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) for a column with too many names; and
-    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a loader with other windows than those of the recipe.
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for a loader with other windows than those of the recipe. If the
+    /// error comes from a sample, those before it are counted: begin with an [empty](Self::emptied) fit again.
     pub fn observe_all(&mut self, rows: &Loader) -> Result<()> {
         if !rows.config.mix.is_empty() {
             let message =

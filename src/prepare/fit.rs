@@ -165,7 +165,8 @@ impl RecipeFit {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] with the column, for a value that could not be prepared; nothing of the record is counted.
+    /// With the column, [`ErrorKind::Data`] for a value that could not be prepared, and [`ErrorKind::Limit`] for a name
+    /// too many; nothing of the record is counted.
     ///
     /// # Panics
     ///
@@ -197,6 +198,11 @@ impl RecipeFit {
                 Ok(())
             });
             given.map_err(|error| error.at_column(name))?;
+        }
+        for ((noted, counted), (name, _)) in self.noted.iter().zip(&self.columns).zip(&self.recipe.columns) {
+            if let (Noted::Name(range), Counted::Names { names, .. }) = (noted, counted) {
+                has_room(names, [&self.text[range.clone()]]).map_err(|error| error.at_column(name))?;
+            }
         }
         for nth in 0..self.columns.len() {
             match self.noted[nth].clone() {
@@ -247,7 +253,9 @@ impl RecipeFit {
     pub(super) fn count_name(&mut self, nth: usize, name: &str, times: u64) -> Result<()> {
         match &mut self.columns[nth] {
             Counted::Names { names, .. } => {
-                add_name(names, name, times).map_err(|error| error.at_column(&self.recipe.columns[nth].0))
+                has_room(names, [name]).map_err(|error| error.at_column(&self.recipe.columns[nth].0))?;
+                add_name(names, name, times);
+                Ok(())
             }
             _ => Ok(()),
         }
@@ -286,12 +294,17 @@ impl RecipeFit {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Config`] for a fit of another recipe, [`ErrorKind::Limit`] for too many names.
+    /// [`ErrorKind::Config`] for a fit of another recipe, [`ErrorKind::Limit`] for too many names; nothing is added.
     pub fn merge(&mut self, other: &Self) -> Result<()> {
         if self.recipe != other.recipe {
             return Err(Error::new(ErrorKind::Config, "fits of different recipes"));
         }
-        for ((own, other), (name, _)) in self.columns.iter_mut().zip(&other.columns).zip(&self.recipe.columns) {
+        for ((own, other), (name, _)) in self.columns.iter().zip(&other.columns).zip(&self.recipe.columns) {
+            if let (Counted::Names { names, .. }, Counted::Names { names: others, .. }) = (own, other) {
+                has_room(names, others.keys().map(String::as_str)).map_err(|error| error.at_column(name))?;
+            }
+        }
+        for (own, other) in self.columns.iter_mut().zip(&other.columns) {
             match (own, other) {
                 (
                     Counted::Number { missing, raw, shaped },
@@ -303,10 +316,7 @@ impl RecipeFit {
                 }
                 (Counted::Names { missing, names }, Counted::Names { missing: more, names: others }) => {
                     *missing = missing.saturating_add(*more);
-                    let mut others = others.iter();
-                    others
-                        .try_for_each(|(other, times)| add_name(names, other, *times))
-                        .map_err(|error| error.at_column(name))?;
+                    others.iter().for_each(|(other, times)| add_name(names, other, *times));
                 }
                 (
                     Counted::Date { missing, seconds, parts },
@@ -363,15 +373,62 @@ impl RecipeFit {
     }
 }
 
-fn add_name(names: &mut BTreeMap<String, u64>, name: &str, times: u64) -> Result<()> {
-    if let Some(count) = names.get_mut(name) {
-        *count = count.saturating_add(times);
+/// # Errors
+///
+/// [`ErrorKind::Limit`] if there would be too many names with these `others`, which are all different.
+fn has_room<'a>(
+    names: &BTreeMap<String, u64>,
+    others: impl IntoIterator<Item = &'a str, IntoIter: ExactSizeIterator>,
+) -> Result<()> {
+    let others = others.into_iter();
+    if names.len() + others.len() <= MOST_NAMES {
         return Ok(());
     }
-    if names.len() == MOST_NAMES {
-        let message = format!("more than {MOST_NAMES} different names; make it a column by hash");
-        return Err(Error::new(ErrorKind::Limit, message));
+    if names.len() + others.filter(|other| !names.contains_key(*other)).count() <= MOST_NAMES {
+        return Ok(());
     }
-    names.insert(name.to_owned(), times);
-    Ok(())
+    let message = format!("more than {MOST_NAMES} different names; make it a column by hash");
+    Err(Error::new(ErrorKind::Limit, message))
+}
+
+fn add_name(names: &mut BTreeMap<String, u64>, name: &str, times: u64) {
+    if let Some(count) = names.get_mut(name) {
+        *count = count.saturating_add(times);
+    } else {
+        names.insert(name.to_owned(), times);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::prepare::{category, number};
+
+    #[test]
+    fn a_name_too_many_changes_no_count() {
+        let recipe = Recipe::new().column("x", number().standardise()).column("y", category()).column("z", category());
+        let mut fit = RecipeFit::new(&recipe).unwrap();
+        let mut other = fit.clone();
+        fit.observe(&[Value::F64(1.0), Value::Text("a"), Value::Text("b")]).unwrap();
+        // The column "z" is full.
+        let names = (0..MOST_NAMES).map(|nth| (nth.to_string(), 1)).collect();
+        fit.columns[2] = Counted::Names { missing: 0, names };
+        let counted = |fit: &RecipeFit| {
+            let Counted::Names { missing, names } = &fit.columns[2] else { panic!("no names") };
+            let times: u64 = names.values().sum();
+            (serde_json::to_string(&fit.columns[..2]).unwrap(), *missing, names.len(), times, fit.records())
+        };
+        let before = counted(&fit);
+        let error = fit.observe(&[Value::F64(5.0), Value::Text("c"), Value::Text("new")]).unwrap_err();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Limit, Some("z")));
+        assert_eq!(counted(&fit), before);
+        other.observe(&[Value::F64(5.0), Value::Text("c"), Value::Text("7")]).unwrap();
+        let known = other.clone();
+        other.observe(&[Value::F64(6.0), Value::Text("d"), Value::Text("new")]).unwrap();
+        assert_eq!(fit.merge(&other).unwrap_err().kind(), ErrorKind::Limit);
+        assert_eq!(counted(&fit), before);
+        fit.merge(&known).unwrap();
+        fit.observe(&[Value::F64(5.0), Value::Text("c"), Value::Text("7")]).unwrap();
+        assert_eq!((fit.records(), counted(&fit).3), (3, MOST_NAMES as u64 + 2));
+    }
 }
