@@ -82,9 +82,14 @@ pub fn number() -> Number {
 
 /// A column of names: one code per name, from 0, in the order of the sorted names.
 ///
-/// A name is text without surrounding blanks. A whole number is its digits (`3` and `3.0` are the same name), another
-/// number its shortest decimal, whichever container it comes from (`0.1`, also as an `f32`), booleans are `true` and
-/// `false`, and empty text is a missing value.
+/// A name is text without surrounding blanks, as it is written: `007` and `1.50` stay so. Only zeros after the point of
+/// a whole number are dropped: `3` and `3.0` are the same name, as text and as a number. Another number of JSON,
+/// Parquet, Arrow or a struct is its shortest decimal without an exponent (`0.1`, also as an `f32`; `0.00001`),
+/// booleans are `true` and `false`, and empty text is a missing value.
+///
+/// CSV does not say which fields are numbers, so all of them are text. A field that is not the shortest decimal, such as
+/// `1e-05` (as pandas writes it), `1.50` or `+7`, is another name than the number in a JSON record. Serve such a column
+/// as CSV or as the same text, or train from a format that has numbers.
 pub fn category() -> Category {
     Category::default()
 }

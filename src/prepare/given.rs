@@ -1,4 +1,5 @@
-//! The meaning of a value: the same number, name or time, whichever container it comes from.
+//! The meaning of a value: the same number or time, whichever container it comes from, and the same name, except that
+//! CSV has only text.
 
 use std::fmt::Write;
 
@@ -98,7 +99,7 @@ pub(super) fn named(text: &str) -> &str {
 }
 
 /// Gives `take` a name that is not empty, or `None`. A number has one name, however it is stored or written; the name
-/// of a text is the text.
+/// of a text, such as any field of CSV, is the text.
 ///
 /// # Errors
 ///
@@ -318,8 +319,11 @@ mod tests {
         assert_eq!(of(Value::F64(-0.0)).unwrap().as_deref(), Some("0"));
         assert_eq!(of(Value::Text("-0.0")).unwrap().as_deref(), Some("0"));
         assert_eq!(of(Value::F64(2.5)).unwrap().as_deref(), Some("2.5"));
-        for verbatim in ["007", "1.", ".0", "-.0", "a.0", "1.50", "v1.10", "10"] {
-            assert_eq!(of(Value::Text(verbatim)).unwrap().as_deref(), Some(verbatim));
+        // A code of digits stays as it is. CSV does not distinguish numbers from text.
+        for verbatim in ["007", "1.", ".0", "-.0", "a.0", "1.50", "v1.10", "10", "+7", "1e-05", "12e4"] {
+            for value in [Value::Text(verbatim), Value::Bytes(verbatim.as_bytes())] {
+                assert_eq!(of(value).unwrap().as_deref(), Some(verbatim));
+            }
         }
         let none = Value::Numbers(Numbers::F64(&[f64::NAN]));
         for value in [Value::Missing, Value::F64(f64::NAN), Value::Text("  "), Value::Bytes(b""), none] {
