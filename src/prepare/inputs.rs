@@ -295,7 +295,8 @@ impl Inputs {
             _ => {
                 let mut is_missing = false;
                 let mut failed = None;
-                let numbers = sources.iter().map_while(|source| {
+                // Also those after a missing number, because a wrong one makes the record bad.
+                let numbers = sources.iter().filter_map(|source| {
                     let number = match source {
                         Source::Number(number) => Ok(Some(*number)),
                         Source::Slot(slot) if matches!(derive, Derive::Days(_)) => {
@@ -309,7 +310,7 @@ impl Inputs {
                             number
                         }
                         Err(error) => {
-                            failed = Some(error);
+                            failed.get_or_insert(error);
                             None
                         }
                     }

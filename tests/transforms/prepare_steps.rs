@@ -11,7 +11,7 @@ use ringfeed::error::Location;
 use ringfeed::field::Numbers;
 use ringfeed::order::{Shard, Split};
 use ringfeed::prepare::{
-    Derive, Mean, Median, Prepared, PreparedRow, Recipe, RecipeFit, category, days, difference, join, log_ratio,
+    Derive, Mean, Median, Prepared, PreparedRow, Recipe, RecipeFit, category, days, difference, equal, join, log_ratio,
     number, pair, product, ratio, same, sum,
 };
 use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit};
@@ -424,6 +424,25 @@ fn what_cannot_be_joined_or_derived_names_its_column() {
     let error = filtered.apply_json(r#"{"k": "c"}"#, &mut row).unwrap_err();
     assert!(error.message().contains("leaves this record out"), "{error}");
     assert!(filtered.apply_json(r#"{"k": "b"}"#, &mut row).unwrap_err().message().contains("is none of"));
+}
+
+/// Not only where it comes before.
+#[test]
+fn a_wrong_value_is_wrong_behind_a_missing_one() {
+    for derive in [sum(["a", "b"]), ratio("a", "b"), days("a", "b"), same("a", "b"), equal("a", "b")] {
+        let recipe = Recipe::new().derive("x", derive.clone()).column("x", number().impute(0.5));
+        let days = matches!(derive, Derive::Days(_));
+        let good = if days { Value::Text("2024-05-01") } else { Value::F64(1.0) };
+        let prepared = fitted(&recipe, &[good, good]).unwrap();
+        let mut row = prepared.row();
+        let wrong = if matches!(derive, Derive::Same(_)) { "[1]" } else { "\"abc\"" };
+        for record in [format!(r#"{{"b": {wrong}}}"#), format!(r#"{{"a": {wrong}}}"#)] {
+            let error = prepared.apply_json(&record, &mut row).unwrap_err();
+            assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Data, Some("x")), "{error}");
+        }
+        prepared.apply_json("{}", &mut row).unwrap();
+        assert_eq!(row.f32("features").unwrap(), [0.5]);
+    }
 }
 
 #[test]
