@@ -178,10 +178,7 @@ impl Derive {
             Self::Largest(_) => with(f64::max),
             Self::Difference(_) => with(|one, other| one - other),
             Self::Ratio(_) => numbers.next().filter(|by| *by != 0.0).map(|by| first / by),
-            Self::LogRatio(_) => {
-                let ratio = numbers.next().filter(|by| *by != 0.0).map(|by| first / by);
-                ratio.filter(|ratio| *ratio > 0.0).map(f64::ln)
-            }
+            Self::LogRatio(_) => log_ratio_of(first, numbers.next()?),
             Self::Less(_) => truth(first < numbers.next()?),
             Self::LessOrEqual(_) => truth(first <= numbers.next()?),
             Self::Equal(_) => truth(first == numbers.next()?),
@@ -189,6 +186,13 @@ impl Derive {
             Self::Same(_) | Self::Pair(_) => None,
         }
     }
+}
+
+fn log_ratio_of(number: f64, by: f64) -> Option<f64> {
+    let ratio = number / by;
+    let is_above_0 = number != 0.0 && by != 0.0 && (number > 0.0) == (by > 0.0);
+    // A ratio that f64 does not reach, or not with all digits, still has a logarithm.
+    is_above_0.then(|| if ratio.is_normal() { ratio.ln() } else { number.abs().ln() - by.abs().ln() })
 }
 
 /// Writes a name after earlier ones, in such a way that the text shows where each name ends.
@@ -270,9 +274,25 @@ mod tests {
             (log_ratio("a", "b"), [3.0, 0.0]),
             (log_ratio("a", "b"), [0.0, 3.0]),
             (log_ratio("a", "b"), [3.0, -1.0]),
+            (log_ratio("a", "b"), [-1e-300, 1e300]),
         ] {
             assert_eq!(of(derive.clone(), &numbers), None, "{derive:?}");
         }
+    }
+
+    #[test]
+    fn a_ratio_that_f64_does_not_reach_has_a_logarithm() {
+        let of = |a: f64, b: f64| log_ratio("a", "b").of_numbers([a, b].into_iter()).unwrap();
+        let smallest = f64::from_bits(1);
+        for (a, b, expected) in [
+            (1e-300, 1e300, -600.0 * 10f64.ln()),
+            (-1e308, -1e-10, 318.0 * 10f64.ln()),
+            (f64::MAX, smallest, 1024.0 * 2f64.ln() + 1074.0 * 2f64.ln()),
+            (3.0 * smallest, 2.0, -1075.0 * 2f64.ln() + 3f64.ln()),
+        ] {
+            assert!((of(a, b) - expected).abs() < 1e-12 * expected.abs(), "{a} {b}: {}", of(a, b));
+        }
+        assert_eq!(of(1e300, 1e10), (1e300f64 / 1e10).ln());
     }
 
     #[test]
