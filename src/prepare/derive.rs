@@ -1,9 +1,12 @@
 //! Columns that are computed from others, record by record.
 
 use std::fmt;
+use std::ops::Add;
 
 use serde::de::Visitor;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+use super::exact_number::Exact;
 
 /// What a derived column is computed from. Made by [`sum`], [`difference`], [`product`], [`ratio`], [`log_ratio`],
 /// [`smallest`], [`largest`], [`less`], [`less_or_equal`], [`equal`], [`same`], [`days`] and [`pair`]; in settings a
@@ -11,6 +14,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 ///
 /// The result is missing if one of its columns is missing, or if it is undefined: a ratio to 0, or the logarithm of a
 /// number that is not above 0. Replace it where it is [used](super::number), like any missing value.
+///
+/// Integers of up to 64 bits are added, subtracted and compared exactly.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -164,25 +169,28 @@ impl Derive {
         faults
     }
 
-    /// The result for these numbers; `None` if it is not defined. [`Same`](Self::Same) and derivations that do not take
-    /// numbers have none.
-    pub(super) fn of_numbers(&self, numbers: impl Iterator<Item = f64>) -> Option<f64> {
-        let truth = |is_true: bool| Some(f64::from(u8::from(is_true)));
-        let mut numbers = numbers;
+    /// The result for these numbers, all of which are taken; `None` if it is not defined. [`Same`](Self::Same) and
+    /// derivations that do not take numbers have none.
+    pub(super) fn of_numbers(&self, mut numbers: impl Iterator<Item = Exact>) -> Option<Exact> {
+        let truth = |is_true: bool| Some(Exact::Integer(is_true.into()));
         let first = numbers.next()?;
-        let mut with = |combine: fn(f64, f64) -> f64| Some(numbers.by_ref().fold(first, combine));
         match self {
-            Self::Sum(_) => with(|sum, x| sum + x),
-            Self::Product(_) => with(|product, x| product * x),
-            Self::Smallest(_) => with(f64::min),
-            Self::Largest(_) => with(f64::max),
-            Self::Difference(_) => with(|one, other| one - other),
-            Self::Ratio(_) => numbers.next().filter(|by| *by != 0.0).map(|by| first / by),
-            Self::LogRatio(_) => log_ratio_of(first, numbers.next()?),
+            Self::Sum(_) => Some(numbers.fold(first, Exact::add)),
+            Self::Product(_) => {
+                Some(Exact::Float(numbers.fold(first.to_f64(), |product, number| product * number.to_f64())))
+            }
+            Self::Smallest(_) => Some(numbers.fold(first, |least, number| if number < least { number } else { least })),
+            Self::Largest(_) => Some(numbers.fold(first, |most, number| if number > most { number } else { most })),
+            Self::Difference(_) => Some(numbers.fold(first, |number, less| number + -less)),
+            Self::Ratio(_) => {
+                let by = numbers.next()?.to_f64();
+                (by != 0.0).then(|| Exact::Float(first.to_f64() / by))
+            }
+            Self::LogRatio(_) => log_ratio_of(first.to_f64(), numbers.next()?.to_f64()).map(Exact::Float),
             Self::Less(_) => truth(first < numbers.next()?),
             Self::LessOrEqual(_) => truth(first <= numbers.next()?),
             Self::Equal(_) => truth(first == numbers.next()?),
-            Self::Days(_) => numbers.next().map(|begin| (first - begin) / 86_400.0),
+            Self::Days(_) => Some(Exact::Float((first.to_f64() - numbers.next()?.to_f64()) / 86_400.0)),
             Self::Same(_) | Self::Pair(_) => None,
         }
     }
@@ -252,7 +260,9 @@ mod tests {
 
     #[test]
     fn numbers_become_what_arithmetic_says() {
-        let of = |derive: Derive, numbers: &[f64]| derive.of_numbers(numbers.iter().copied());
+        let of = |derive: Derive, numbers: &[f64]| {
+            derive.of_numbers(numbers.iter().copied().map(Exact::of)).map(Exact::to_f64)
+        };
         assert_eq!(of(sum(["a", "b", "c"]), &[1.0, 2.5, -0.5]), Some(3.0));
         assert_eq!(of(product(["a", "b"]), &[3.0, -2.0]), Some(-6.0));
         assert_eq!(of(smallest(["a", "b"]), &[3.0, -2.0]), Some(-2.0));
@@ -282,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_ratio_that_f64_does_not_reach_has_a_logarithm() {
-        let of = |a: f64, b: f64| log_ratio("a", "b").of_numbers([a, b].into_iter()).unwrap();
+        let of = |a: f64, b: f64| log_ratio("a", "b").of_numbers([a, b].map(Exact::of).into_iter()).unwrap().to_f64();
         let smallest = f64::from_bits(1);
         for (a, b, expected) in [
             (1e-300, 1e300, -600.0 * 10f64.ln()),

@@ -8,6 +8,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::{DateUnit, Value};
 
 use super::date_text::{by_format, iso};
+use super::exact_number::Exact;
 
 #[cold]
 fn unexpected(wanted: &str, found: &Value<'_>) -> Error {
@@ -75,21 +76,21 @@ fn integer(value: &Value<'_>) -> Option<i64> {
     }
 }
 
-/// A finite number as I64, U64 or F64, or `None` if it is missing: an integer of 64 bits stays exact.
+/// A finite number, or `None` if it is missing: an integer of 64 bits stays exact.
 ///
 /// # Errors
 ///
 /// As [`number`].
-pub(super) fn exact_number(value: &Value<'_>) -> Result<Option<Value<'static>>> {
+#[inline]
+pub(super) fn exact_number(value: &Value<'_>) -> Result<Option<Exact>> {
     let large = || match value {
         Value::U64(number) | Value::Numbers(Numbers::U64([number])) => Some(*number),
         Value::Decimal(_) | Value::Bytes(_) => text(value)?.parse().ok(),
         _ => None,
     };
-    match (integer(value), large()) {
-        (Some(number), _) => Ok(Some(Value::I64(number))),
-        (None, Some(number)) => Ok(Some(Value::U64(number))),
-        (None, None) => Ok(number(value)?.map(Value::F64)),
+    match integer(value).map(i128::from).or_else(|| large().map(i128::from)) {
+        Some(number) => Ok(Some(Exact::Integer(number))),
+        None => Ok(number(value)?.map(Exact::of)),
     }
 }
 

@@ -6,6 +6,7 @@ use crate::read::{Staged, Value};
 use crate::tree::under;
 
 use super::derive::{Derive, Operand, write_name};
+use super::exact_number::Exact;
 use super::given;
 use super::join::{Join, Lookup, Table};
 
@@ -31,7 +32,7 @@ enum Slot {
 #[derive(Clone, Copy, Debug)]
 enum Source {
     Slot(Slot),
-    Number(f64),
+    Number(Exact),
 }
 
 /// The steps before the columns, with the positions of all values.
@@ -176,7 +177,7 @@ impl Inputs {
             let (_, derive) = inputs.steps.derive[nth].clone();
             let sources = derive.operands().iter().map(|operand| match operand {
                 Operand::Column(name) => inputs.slot(name, nth).map(Source::Slot),
-                Operand::Number(number) => Ok(Source::Number(*number)),
+                Operand::Number(number) => Ok(Source::Number(Exact::of(*number))),
             });
             let sources = sources.collect::<Result<_>>()?;
             inputs.derived.push((derive, sources));
@@ -300,9 +301,9 @@ impl Inputs {
                     let number = match source {
                         Source::Number(number) => Ok(Some(*number)),
                         Source::Slot(slot) if matches!(derive, Derive::Days(_)) => {
-                            given::seconds(&self.get(*slot, values), None, None)
+                            given::seconds(&self.get(*slot, values), None, None).map(|given| given.map(Exact::Float))
                         }
-                        Source::Slot(slot) => given::number(&self.get(*slot, values)),
+                        Source::Slot(slot) => given::exact_number(&self.get(*slot, values)),
                     };
                     match number {
                         Ok(number) => {
@@ -320,12 +321,12 @@ impl Inputs {
                     return Err(error);
                 }
                 match number.filter(|_| !is_missing) {
-                    Some(number) if !number.is_finite() => {
+                    Some(Exact::Float(number)) if !number.is_finite() => {
                         let message = format!("becomes {number}, which is further than numbers reach");
                         Err(Error::new(ErrorKind::Data, message))
                     }
                     number => {
-                        values.keep(at, &number.map_or(Value::Missing, Value::F64));
+                        values.keep(at, &number.map_or(Value::Missing, Exact::value));
                         Ok(())
                     }
                 }
@@ -379,7 +380,7 @@ impl Inputs {
                         Value::Text("")
                     }))
                 }),
-                Some(false) => given::exact_number(&value),
+                Some(false) => given::exact_number(&value).map(|number| number.map(Exact::value)),
                 // Any value is allowed there.
                 None => Ok((!given::is_missing(&value)).then_some(Value::Bool(true))),
             };

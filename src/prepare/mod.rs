@@ -6,7 +6,7 @@
 //! ([`Loader::prepare`](crate::Loader::prepare)). A server prepares single records with it, from many threads, with the
 //! same bytes as in training.
 //!
-//! Reading order: `words`, `columns`, `join`, `derive` and `recipe` (before fitting), `given`, `date_text` and `date`
+//! Reading order: `words`, `columns`, `join`, `derive` and `recipe` (before fitting), `given`, `exact_number`, `date_text` and `date`
 //! (the meaning of a value), `inputs` (from the fields of a record to the inputs of columns), `exact`, `counts` and
 //! `stats` (the counts of numbers), `column_fit` and `fit`, `fitted` (the result for a value), `prepared`, `saved`,
 //! `given_record`, `serve` and `window` (records in memory, alone or in windows), `fields`.
@@ -20,6 +20,7 @@ mod date;
 mod date_text;
 mod derive;
 mod exact;
+mod exact_number;
 mod fields;
 mod fit;
 mod fitted;

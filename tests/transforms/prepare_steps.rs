@@ -11,8 +11,8 @@ use ringfeed::error::Location;
 use ringfeed::field::Numbers;
 use ringfeed::order::{Shard, Split};
 use ringfeed::prepare::{
-    Derive, Mean, Median, Prepared, PreparedRow, Recipe, RecipeFit, category, days, difference, equal, join, log_ratio,
-    number, pair, product, ratio, same, sum,
+    Derive, Mean, Median, Prepared, PreparedRow, Recipe, RecipeFit, category, days, difference, equal, join, largest,
+    less, less_or_equal, log_ratio, number, pair, product, ratio, same, smallest, sum,
 };
 use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit};
 use ringfeed::settings::{BadLimits, BadRecords};
@@ -424,6 +424,48 @@ fn what_cannot_be_joined_or_derived_names_its_column() {
     let error = filtered.apply_json(r#"{"k": "c"}"#, &mut row).unwrap_err();
     assert!(error.message().contains("leaves this record out"), "{error}");
     assert!(filtered.apply_json(r#"{"k": "b"}"#, &mut row).unwrap_err().message().contains("is none of"));
+}
+
+#[test]
+fn integers_are_compared_and_subtracted_exactly() {
+    let recipe = Recipe::new()
+        .dtype(DType::F64)
+        .derive("equal", equal("a", "b"))
+        .derive("less", less("b", "a"))
+        .derive("at_most", less_or_equal("a", "b"))
+        .derive("after", difference("a", "b"))
+        .derive("since", difference("a", 9_007_199_254_740_992.0))
+        .derive("all", sum(["a", "b"]))
+        .derive("most", largest(["a", "b"]))
+        .derive("rest", difference("all", "most"))
+        .derive("least", smallest(["a", "b"]))
+        .derive("is_least", equal("rest", "least"))
+        .filter("most == 9007199254740993 or a > 1735689600000000000");
+    let recipe = ["equal", "less", "at_most", "after", "since", "is_least"]
+        .into_iter()
+        .fold(recipe, |recipe, name| recipe.column(name, number()));
+    let features = |row: &PreparedRow| row.tensor("features").unwrap().as_slice::<f64>().unwrap().to_vec();
+    let pandas = [0.0, 1.0, 0.0, 1.0, 1.0, 1.0];
+    let (a, b) = ((1i64 << 53) + 1, 1i64 << 53);
+    let prepared = fitted(&recipe, &[Value::I64(a), Value::I64(b)]).unwrap();
+    let mut row = prepared.row();
+    let texts = [a, b].map(|number| number.to_string());
+    prepared.apply([("a", Value::I64(a)), ("b", Value::I64(b))], &mut row).unwrap();
+    assert_eq!(features(&row), pandas);
+    prepared.apply([("a", Value::I64(a)), ("b", Value::F64(b as f64))], &mut row).unwrap();
+    assert_eq!(features(&row), pandas);
+    prepared.apply_csv("a,b", &texts.join(","), &mut row).unwrap();
+    assert_eq!(features(&row), pandas);
+    prepared.apply_json(&format!(r#"{{"a": {}, "b": {}}}"#, texts[0], texts[1]), &mut row).unwrap();
+    assert_eq!(features(&row), pandas);
+    // Nanoseconds, and integers without a sign.
+    for (a, b) in [
+        (Value::I64(1_735_689_600_000_000_100), Value::I64(1_735_689_600_000_000_000)),
+        (Value::U64(u64::MAX), Value::U64(u64::MAX - 100)),
+    ] {
+        prepared.apply([("a", a), ("b", b)], &mut row).unwrap();
+        assert_eq!(features(&row)[..4], [0.0, 1.0, 0.0, 100.0]);
+    }
 }
 
 /// Not only where it comes before.
