@@ -18,9 +18,11 @@ _KINDS = {"u": "uint", "i": "int", "f": "float"}
 class Map:
     """A function of a sample: ``fn(sample)`` or ``fn(sample, rng)``.
 
-    ``sample`` is a dict of NumPy arrays by name. The arrays are copies that the function may change. ``rng`` is a
-    ``numpy.random.Generator`` whose numbers depend only on seed, epoch and sample: they are the same for any number of
-    workers, ranks or restarts. If an epoch draws a sample several times, each draw has its own generator.
+    ``sample`` is a dict of NumPy arrays by name. The arrays are copies that the function may change. Lists, texts,
+    sounds and images without a size are as long as the longest of their batch: take ``s["x"][s["x_mask"] != 0]``, or
+    other samples of the batch change the result. ``rng`` is a ``numpy.random.Generator`` whose numbers depend only on
+    seed, epoch and sample: they are the same for any number of workers, ranks or restarts. If an epoch draws a sample
+    several times, each draw has its own generator.
 
     With a ``name``, the function returns that tensor, with ``shape`` (that of one sample) and ``dtype``, or with those
     of an existing tensor of that name. Without a name, it changes the arrays in place, or returns a dict of the arrays

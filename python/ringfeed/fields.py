@@ -271,6 +271,8 @@ class Numbers(Field):
         file: bool = False,
         role: str | None = None,
     ) -> None:
+        # JSON has no such number.
+        missing = "nan" if isinstance(missing, float) and missing != missing else missing
         self.table = {"numbers": dtype, "shape": shape, "missing": missing, "max_len": max_len, "pad": pad}
         self.table |= {"list": list, "ragged": ragged, "longer": longer, "from": from_, "file": file, "role": role}
         self.table |= {"except": [*except_] if except_ is not None else None}

@@ -10,7 +10,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyByteArray, PyDict, PyList};
 use ringfeed::read::Value;
 use ringfeed::source::Chosen;
-use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::tensor::{Role, Rows, TensorSpec};
 use ringfeed::transform::{Outputs, Row, Scope, Tensors, Transform};
 use ringfeed::{Error, ErrorKind, Loader, Result};
 
@@ -61,6 +61,7 @@ fn is_kept(keep: &Py<PyAny>, fields: &[String], chosen: &Chosen<'_>, owner: Owne
 struct Function {
     item: Py<PyAny>,
     written: Written,
+    takes_rng: bool,
     owner: Owner,
 }
 
@@ -92,7 +93,8 @@ impl Function {
                 Written::New(TensorSpec::new(name, role, dtype, &shape))
             }
         };
-        Ok(Self { item: item.clone().unbind(), written, owner })
+        let takes_rng = item.getattr("takes_rng")?.extract()?;
+        Ok(Self { item: item.clone().unbind(), written, takes_rng, owner })
     }
 
     /// The sample's tensors by name: those that are read, and those that are changed.
@@ -137,7 +139,9 @@ impl Transform for Function {
     fn declare(&self, tensors: &mut Tensors) -> Result<()> {
         match &self.written {
             Written::All => {
-                let names: Vec<String> = tensors.specs().map(|spec| spec.name.clone()).collect();
+                // Where the samples of ragged tensors begin can't be changed, and is not the function's business.
+                let changeable = tensors.specs().filter(|spec| spec.rows != Rows::Offsets);
+                let names: Vec<String> = changeable.map(|spec| spec.name.clone()).collect();
                 names.iter().try_for_each(|name| tensors.change(name))
             }
             Written::Same(name) => {
@@ -150,6 +154,10 @@ impl Transform for Function {
                 tensors.write(spec.clone())
             }
         }
+    }
+
+    fn is_augmentation(&self) -> bool {
+        self.takes_rng
     }
 
     fn around(&self, work: &mut dyn FnMut()) {

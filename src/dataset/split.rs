@@ -154,7 +154,13 @@ impl Split {
     }
 
     pub(crate) fn faults(&self) -> Vec<String> {
-        shares_fault(&[self.train, self.validation, self.test]).into_iter().collect()
+        let (part, share) = match self.part {
+            Part::Train => ("train", self.train),
+            Part::Validation => ("validation", self.validation),
+            Part::Test => ("test", self.test),
+        };
+        let nothing = (share == 0.0).then(|| format!("the part {part:?} has no share of the samples; set `{part}`"));
+        shares_fault(&[self.train, self.validation, self.test]).into_iter().chain(nothing).collect()
     }
 
     pub(crate) fn of(

@@ -206,7 +206,7 @@ impl Loader {
         let config = &self.config;
         let is_named = config.source.is_some() || !config.fields.is_empty() || matches!(config.mix, Mix::Paths(_));
         let config = match (&self.own, &config.prepared) {
-            (None, prepared) if is_named || prepared.is_some() => {
+            (None, prepared) if is_named || prepared.is_some() || config.connected()?.is_some() => {
                 config.clone().resolved_among(&self.formats, &self.files)?
             }
             (Some(_), Some(_)) => config.clone().with_prepared()?,

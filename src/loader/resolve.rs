@@ -1,7 +1,7 @@
 //! Turns settings as they were written into the sources of all tensors.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::Formats;
+use crate::read::{Formats, SourceConfig, connect_sources};
 use crate::storage::Files;
 
 use super::config::{LoaderConfig, OnlySource};
@@ -49,7 +49,21 @@ impl LoaderConfig {
                 source.fields.splice(0..0, fields.iter().cloned());
             }
         }
+        if let Some(sources) = named.connected()? {
+            named.sources = sources;
+        }
         Ok(named)
+    }
+
+    /// The sources, if maps of one go with pictures of another.
+    pub(super) fn connected(&self) -> Result<Option<Vec<SourceConfig>>> {
+        if self.sources.len() < 2 || !self.mix.is_empty() {
+            return Ok(None);
+        }
+        let mut sources = self.sources.clone();
+        let mut fields: Vec<_> = sources.iter_mut().map(|source| &mut source.fields).collect();
+        connect_sources(&mut fields)?;
+        Ok(Some(sources).filter(|sources| *sources != self.sources))
     }
 
     /// The same with its only source moved to the [sources](Self::sources), if the format is named.

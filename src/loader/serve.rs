@@ -126,6 +126,11 @@ impl Loader {
                 format!("transforms: one of {tensor} is for training alone; leave it out where records are served");
             return Err(Error::new(ErrorKind::Config, message));
         }
+        if transforms.has_augmentation() {
+            let message = "transforms: a function draws random numbers, which is for training alone; leave it out where records \
+                           are served";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         if windows.is_some() && self.config.bucket.is_some() {
             return Err(Error::new(ErrorKind::Config, ONE_LENGTH));
         }

@@ -114,7 +114,7 @@ pub use date_unit::DateUnit;
 pub(crate) use date_unit::in_second;
 pub use field_reader::FieldReader;
 pub(crate) use field_reader::GivenFields;
-pub(crate) use fields::{field_faults, named_geometries};
+pub(crate) use fields::{connect_sources, field_faults, named_geometries};
 #[cfg(feature = "formats")]
 pub(crate) use fixed::ArraySummary;
 pub(crate) use format::SourceConfig;

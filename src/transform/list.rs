@@ -150,6 +150,11 @@ impl Transforms {
         self.items.iter().map(|item| if let Item::Member(operation) = item { Some(operation) } else { None })
     }
 
+    /// Whether a transform of the user's own draws random numbers, as far as it says so.
+    pub(crate) fn has_augmentation(&self) -> bool {
+        self.items.iter().any(|item| matches!(item, Item::Own(Part::Row(own)) if own.is_augmentation()))
+    }
+
     /// The tensors before each item of the list, and after the last one.
     ///
     /// # Errors

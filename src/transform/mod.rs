@@ -73,6 +73,12 @@ pub trait Transform: Send + Sync {
         work();
     }
 
+    /// Whether it draws random numbers, for training alone: [`Loader::serve`](crate::Loader::serve) refuses it. By
+    /// default `false`.
+    fn is_augmentation(&self) -> bool {
+        false
+    }
+
     /// Works on one sample. `out` has the tensors that it changes or writes, in the order in which it declared them. It
     /// must write every byte of a tensor that it writes, padding included, because the memory still holds earlier data.
     /// Arrays of `scope` end with this call.

@@ -7,16 +7,16 @@ use std::io::{Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 
 use proptest::prelude::*;
-use ringfeed::audio::{AudioCrop, AudioFiles, AudioOptions};
+use ringfeed::audio::{AudioCrop, AudioFiles, AudioFolderOptions, AudioOptions};
 use ringfeed::field::{Audio, Class, Field};
-use ringfeed::formats::Formats;
+use ringfeed::formats::{AudioFolder, Formats};
 use ringfeed::inspect::{Details, verify};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::Shard;
 use ringfeed::read::RecordReader;
-use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::settings::{BadLimits, BadRecords, SourceConfig};
 use ringfeed::storage::Files;
-use ringfeed::{DType, DataSet, DataSetIterator, ErrorKind, Loader, Normaliser, Result};
+use ringfeed::{DType, DataSet, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser, Result};
 
 fn fixture(name: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/audio").join(name)
@@ -113,6 +113,27 @@ fn resampled(from: u32, to: u32, input: &[f32]) -> Vec<f32> {
 fn furthest(found: &[f32], expected: &[f32]) -> f32 {
     assert_eq!(found.len(), expected.len());
     found.iter().zip(expected).map(|(found, expected)| (found - expected).abs()).fold(0.0, f32::max)
+}
+
+#[test]
+fn sounds_of_a_list_have_the_rate_of_the_first_as_those_of_a_folder() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<_> = [8000, 16_000].iter().map(|rate| folder.path().join(format!("{rate:05}.wav"))).collect();
+    for (path, rate) in paths.iter().zip([8000, 16_000]) {
+        std::fs::write(path, wav(rate, 1, &vec![1000; rate as usize / 10])).unwrap();
+    }
+    let whole = |paths: ringfeed::settings::Paths, fields: &[(&str, Field)]| {
+        let source = SourceConfig::new(AudioFolder, paths, AudioFolderOptions::default());
+        let source = fields.iter().fold(source, |source, (name, field)| source.field(*name, field.clone()));
+        let config = LoaderConfig { sources: vec![source], ..LoaderConfig::default() };
+        let batch = Loader::from(config).build().unwrap().next().unwrap().unwrap();
+        (batch.tensor("audio").unwrap().shape().to_vec(), batch.tensor("audio").unwrap().bytes().to_vec())
+    };
+    for fields in [vec![], vec![("audio", Audio::new(0).into())]] {
+        let of_folder = whole(folder.path().into(), &fields);
+        assert_eq!(of_folder.0, [2, 800]);
+        assert_eq!(whole(paths.iter().collect(), &fields), of_folder);
+    }
 }
 
 #[test]

@@ -303,6 +303,34 @@ fn a_map_beside_a_picture_that_is_cropped_or_moved_needs_a_geometry() {
     }
 }
 
+#[test]
+fn a_map_goes_with_a_picture_of_another_source() {
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["photos", "maps"] {
+        fs::create_dir(folder.path().join(name)).unwrap();
+        for nth in 0..8 {
+            let ramp = [b"P5\n4 4\n255\n".as_slice(), &(0..16).collect::<Vec<u8>>()].concat();
+            fs::write(folder.path().join(name).join(format!("{nth}.pgm")), ramp).unwrap();
+        }
+    }
+    let source = |name: &str, field: Field| {
+        let path = folder.path().join(name);
+        SourceConfig::new(Images, path, FolderOptions::default()).field(name, field)
+    };
+    let image = Image::rgb(4, 4).dtype(DType::U8).augment([horizontal_flip()]);
+    let map = |geometry: &str| Image::index_map(4, 4).dtype(DType::U8).geometry(geometry);
+    for (image, map) in [(image.clone().geometry("scene"), map("scene")), (image, map("photos"))] {
+        let sources = vec![source("photos", image.into()), source("maps", map.into())];
+        for sources in [sources.clone(), sources.into_iter().rev().collect()] {
+            let config = LoaderConfig { sources, batch_size: 8, ..LoaderConfig::default() };
+            let batch = Loader::from(config).build().unwrap().next().unwrap().unwrap();
+            let (photos, maps) = (batch.tensor("photos").unwrap().bytes(), batch.tensor("maps").unwrap().bytes());
+            assert!((1..8).contains(&photos.chunks(48).filter(|photo| photo[0] == 3).count()));
+            assert!(photos.chunks(48).zip(maps.chunks(16)).all(|(photo, map)| photo[..16] == *map));
+        }
+    }
+}
+
 fn pgm(width: usize, height: usize) -> Vec<u8> {
     [format!("P5\n{width} {height}\n255\n").as_bytes(), &vec![7; width * height]].concat()
 }

@@ -22,6 +22,59 @@ fn of(config: &LoaderConfig) -> Vec<u64> {
     samples(&see_all(&mut *Loader::from(config.clone()).build().unwrap()))
 }
 
+#[test]
+fn tensors_of_every_source_choose_samples() {
+    let folder = tempfile::tempdir().unwrap();
+    let of_numbers = |numbers: &[i64]| numbers.iter().map(|x| format!("{x}\n")).collect::<String>();
+    std::fs::write(folder.path().join("x.csv"), format!("x\n{}", of_numbers(&[0, 1, 2, 3, 4, 5]))).unwrap();
+    std::fs::write(folder.path().join("y.csv"), format!("y\n{}", of_numbers(&[0, 1, 0, 1, 0, 1]))).unwrap();
+    std::fs::write(folder.path().join("t.csv"), "t\na\nbb\nccc\na\nbb\nccc\n").unwrap();
+    let bytes = |numbers: &[i64]| numbers.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    std::fs::write(folder.path().join("z.raw"), bytes(&[5, 4, 3, 2, 1, 0])).unwrap();
+    let chosen = |settings: &str| -> ringfeed::Result<Vec<u64>> {
+        let at = |name: &str| folder.path().join(name);
+        let sources = format!(
+            r#""sources": [{{"format": "csv", "path": {:?}, "fields": {{"x": "f32"}}}},
+                {{"format": "csv", "path": {:?}, "fields": {{"y": "f32"}}}},
+                {{"format": "csv", "path": {:?}, "fields": {{"t": {{"text": 4}}}}}},
+                {{"format": "raw", "path": {:?}, "options": {{"stored": "i64"}}, "fields": {{"z": "i64"}}}}]"#,
+            at("x.csv"),
+            at("y.csv"),
+            at("t.csv"),
+            at("z.raw"),
+        );
+        let config = LoaderConfig::from_json(&format!("{{{sources}, {settings}}}"))?;
+        let planned = Loader::from(config.clone()).plan()?.samples;
+        let found = samples(&see_all(&mut *Loader::from(config).build()?));
+        assert!(planned.is_none_or(|planned| planned == found.len() as u64), "{settings}: {planned:?} {found:?}");
+        Ok(found)
+    };
+    assert_eq!(chosen(r#""filter": "y == 1""#).unwrap(), [1, 3, 5]);
+    assert_eq!(chosen(r#""filter": "z >= 4 or x == 5""#).unwrap(), [0, 1, 5]);
+    assert_eq!(chosen(r#""filter": "t == 'bb'""#).unwrap(), [1, 4]);
+    assert_eq!(chosen(r#""filter": "len(t) > 2""#).unwrap(), [2, 5]);
+    let drawn = chosen(r#""weight_by": "y", "shuffle": 3, "samples_per_epoch": 50"#).unwrap();
+    assert!(drawn.len() == 50 && drawn.iter().all(|sample| sample % 2 == 1), "{drawn:?}");
+    let error = chosen(r#""filter": "typo > 3""#).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    let alone = LoaderConfig::from_json(&format!(
+        r#"{{"source": {{"format": "raw", "path": {:?}, "options": {{"stored": "i64"}}}}, "filter": "typo > 3"}}"#,
+        folder.path().join("z.raw")
+    ));
+    let error = Loader::from(alone.unwrap()).build().err().unwrap();
+    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+    assert!(error.message().contains("there are [\"features\"]"), "{error}");
+}
+
+#[test]
+fn labels_in_a_file_of_their_own_choose_samples() {
+    let digits = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/mnist");
+    let loader = |filter: &str| Loader::open(digits).unwrap().filter(filter).batch_size(500);
+    let batch = loader("labels == 7").build().unwrap().next().unwrap().unwrap();
+    assert!(batch.tensor("labels").unwrap().as_slice::<i64>().unwrap().iter().all(|label| *label == 7));
+    assert!(loader("features == 7").build().is_err());
+}
+
 const ROWS: [(&str, &str, &str); 8] = [
     ("1", "cat", "a"),
     ("2", "dog", "a"),

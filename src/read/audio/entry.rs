@@ -1,6 +1,6 @@
 //! Sounds among the formats.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::decode::AudioOptions;
@@ -9,7 +9,9 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, fault_of};
 use crate::read::folder::{is_by_class, no_classes};
-use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
+use crate::read::format::{
+    Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has, open_parts,
+};
 use crate::read::{ClassCount, FieldSummary, FormatCount, RecordReader, named_geometries};
 use crate::schema::Role;
 use crate::storage::Files;
@@ -105,20 +107,14 @@ impl Format for AudioFolder {
     format_has!(saved_index);
 
     fn open(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        if at.fields.is_empty() {
-            return usual(options, at).map(Opened::reader);
-        }
-        let fields = named_geometries(at.fields).map_err(|error| error.at_path(at.path))?;
-        let asked = of_fields(&fields).map_err(|error| error.at_path(at.path))?;
-        let open = |Asked { options: audio, tensors }| {
-            let label = tensors.label;
-            let reader = AudioFiles::open_as(at.files, at.path, &options.saved_index, audio, tensors, at.budget)?;
-            if let Some(label) = label.filter(|_| reader.classes().is_empty()) {
-                return Err(no_classes(label.name, at.path, is_folder(at.files, at.path)));
-            }
-            Ok(Arc::new(reader) as Arc<dyn RecordReader>)
-        };
-        asked.into_iter().map(open).collect::<Result<_>>().map(Opened::Readers)
+        at_rate(None, options, at)
+    }
+
+    /// All sounds at the rate of the first one, as those of a folder.
+    fn open_many(&self, options: &AudioFolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let rate =
+            paths.first().map(|path| AudioFiles::first_rate(at.files, path, &options.saved_index)).transpose()?;
+        open_parts(&|at| at_rate(rate, options, at), paths, at)
     }
 
     /// Whole sounds, each at its own rate.
@@ -131,7 +127,7 @@ impl Format for AudioFolder {
     }
 
     fn inspect(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Inspection> {
-        let reader = usual(options, at)?;
+        let reader = usual(None, options, at)?;
         let records = reader.len();
         let fields = reader.tensors().iter().filter(|spec| spec.role != Role::Mask).map(|spec| FieldSummary {
             role: if spec.role == Role::Label { "label" } else { "feature" }.to_owned(),
@@ -166,9 +162,29 @@ impl Format for AudioFolder {
     }
 }
 
+/// The sounds of a path, at this rate where their fields name none; without both, at that of the first file.
+fn at_rate(rate: Option<u32>, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Opened> {
+    if at.fields.is_empty() {
+        return usual(rate, options, at).map(Opened::reader);
+    }
+    let fields = named_geometries(at.fields).map_err(|error| error.at_path(at.path))?;
+    let asked = of_fields(&fields).map_err(|error| error.at_path(at.path))?;
+    let open = |Asked { options: audio, tensors }| {
+        let audio = AudioOptions { rate: audio.rate.or(rate), ..audio };
+        let label = tensors.label;
+        let reader = AudioFiles::open_as(at.files, at.path, &options.saved_index, audio, tensors, at.budget)?;
+        if let Some(label) = label.filter(|_| reader.classes().is_empty()) {
+            return Err(no_classes(label.name, at.path, is_folder(at.files, at.path)));
+        }
+        Ok(Arc::new(reader) as Arc<dyn RecordReader>)
+    };
+    asked.into_iter().map(open).collect::<Result<_>>().map(Opened::Readers)
+}
+
 /// The reader as it is opened without fields.
-fn usual(options: &AudioFolderOptions, at: &Open<'_>) -> Result<AudioFiles> {
-    AudioFiles::usual(at.files, at.path, &AudioOptions::default(), &options.saved_index, at.budget)
+fn usual(rate: Option<u32>, options: &AudioFolderOptions, at: &Open<'_>) -> Result<AudioFiles> {
+    let audio = AudioOptions { rate, ..AudioOptions::default() };
+    AudioFiles::usual(at.files, at.path, &audio, &options.saved_index, at.budget)
 }
 
 fn class_counts(reader: &AudioFiles) -> Vec<ClassCount> {

@@ -142,13 +142,17 @@ impl AudioFiles {
     ) -> Result<Self> {
         let of_first = |found: &Found| {
             if options.rate.is_none() {
-                let mut first = PathBuf::new();
-                found.files.write(0, &mut first);
-                options.rate = Some(look_at(files, &first).map_err(|error| error.at_path(first))?.rate);
+                options.rate = Some(rate_of_first(files, found)?);
             }
             Ok(options)
         };
         Self::listed(files, path, saved, tensors, of_first, budget)
+    }
+
+    /// The rate of the first file.
+    fn first_rate(files: &Files, path: &Path, saved: &SavedIndex) -> Result<u32> {
+        let (found, ..) = list(files, path, saved, false).map_err(|error| error.at_path(path))?;
+        rate_of_first(files, &found)
     }
 
     fn listed(
@@ -371,6 +375,12 @@ impl Worker {
         }
         (&mut self.pieces[nth], &mut self.path)
     }
+}
+
+fn rate_of_first(files: &Files, found: &Found) -> Result<u32> {
+    let mut first = PathBuf::new();
+    found.files.write(0, &mut first);
+    Ok(look_at(files, &first).map_err(|error| error.at_path(first))?.rate)
 }
 
 impl RecordReader for AudioFiles {

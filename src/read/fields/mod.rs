@@ -42,7 +42,7 @@ pub(crate) use faults::{fault_of, field_faults};
 #[cfg(feature = "formats")]
 pub use image::Image;
 pub use names::{Category, Class, Classes};
-pub(crate) use of_formats::named_geometries;
+pub(crate) use of_formats::{connect_sources, named_geometries};
 pub(in crate::read) use of_formats::{example, no_column};
 pub(crate) use old::{instead_of, old_among};
 pub(crate) use others::{ALL_OTHERS, taken, with_others};

@@ -86,6 +86,15 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> crate::error::Resu
     Ok(fields.to_vec())
 }
 
+/// As [`named_geometries`].
+///
+/// # Errors
+///
+/// Never.
+pub(crate) fn connect_sources(_: &mut [&mut Vec<(String, Field)>]) -> crate::error::Result<()> {
+    Ok(())
+}
+
 pub(in crate::read) fn example(_: &FieldInfo) -> &'static str {
     "text = 80"
 }

@@ -171,6 +171,30 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Result<Vec<(String
     Ok(fields)
 }
 
+/// Connects maps with pictures of other sources, as [`named_geometries`] does with those of their own.
+///
+/// # Errors
+///
+/// As [`named_geometries`].
+pub(crate) fn connect_sources(sources: &mut [&mut Vec<(String, Field)>]) -> Result<()> {
+    for of_map in 0..sources.len() {
+        for of_picture in (0..sources.len()).filter(|other| *other != of_map) {
+            let Ok([maps, pictures]) = sources.get_disjoint_mut([of_map, of_picture]) else { continue };
+            for (name, map) in maps.iter_mut() {
+                let Codec::Image(map) = &mut map.codec else { continue };
+                for (called, picture) in pictures.iter_mut() {
+                    let is_of_map = map.options().geometry.as_deref() == Some(called.as_str());
+                    if is_of_map && let Codec::Image(picture) = &mut picture.codec {
+                        picture.name_geometry(called);
+                    }
+                    map.go_with(picture).map_err(|error| error.at_column(&*name))?;
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
 fn images_of(fields: &[(String, Field)]) -> Vec<(String, Field)> {
     fields.iter().filter(|(_, field)| matches!(field.codec, Codec::Image(_))).cloned().collect()
 }

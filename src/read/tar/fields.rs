@@ -62,6 +62,9 @@ impl Becomes {
 pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedFields)> {
     let (mut own, mut others) = (Vec::<OwnField>::new(), NamedFields::new());
     check_maps(fields)?;
+    // The usual class, unless several fields would be that one.
+    let unnamed = |(_, field): &&(String, Field)| field.from.is_empty() && matches!(field.codec, Codec::Class { .. });
+    let has_usual_class = fields.iter().filter(unnamed).count() == 1;
     for (name, field) in fields {
         let columns = field.columns(name);
         let at_name = |error: Error| error.at_column(name);
@@ -73,7 +76,7 @@ pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedF
         };
         let member = match &becomes {
             Some(Becomes::Image(_)) if field.from.is_empty() => None,
-            Some(Becomes::Class { .. }) if field.from.is_empty() => Some(Member::named("cls")),
+            Some(Becomes::Class { .. }) if field.from.is_empty() && has_usual_class => Some(Member::named("cls")),
             _ => {
                 let members = columns.iter().map(Member::of).collect::<Result<Vec<_>>>().map_err(at_name)?;
                 members.into_iter().next()
