@@ -28,7 +28,13 @@ pub struct HostDevice(Arc<Health>);
 pub struct Health {
     /// The first panic in a stream's work.
     broken: Mutex<Option<String>>,
-    streams: Mutex<Vec<Weak<Handle>>>,
+    streams: Mutex<Vec<Running>>,
+}
+
+/// A stream whose thread works until its queue is empty, also after the last handle has dropped.
+struct Running {
+    queue: Weak<Queue<Command>>,
+    thread: ThreadId,
 }
 
 /// A piece of [`HostDevice`]'s memory.
@@ -150,14 +156,7 @@ impl HostStream {
     }
 
     fn record(&self, event: &HostEvent) {
-        let number = {
-            let mut records = event.0.records.lock();
-            records.latest += 1;
-            let number = records.latest;
-            records.ahead.push(number);
-            number
-        };
-        self.give(Command::Pass(event.clone(), number));
+        self.give(event.next());
     }
 }
 
@@ -204,6 +203,15 @@ impl Command {
 impl HostEvent {
     fn new() -> Self {
         Self(Arc::new(Progress { records: Mutex::new(Records::default()), passed: Condvar::new() }))
+    }
+
+    /// The next record of this event, for a stream.
+    fn next(&self) -> Command {
+        let mut records = self.0.records.lock();
+        records.latest += 1;
+        let number = records.latest;
+        records.ahead.push(number);
+        Command::Pass(self.clone(), number)
     }
 
     fn latest(&self) -> u64 {
@@ -258,11 +266,12 @@ impl Engine for Arc<Health> {
             .name("ringfeed-stream".to_owned())
             .spawn(move || work(&commands, &health))
             .map_err(|error| Error::new(ErrorKind::Device, format!("no thread for a stream: {error}")))?;
-        let handle = Arc::new(Handle { queue, thread: thread.thread().id() });
+        let thread = thread.thread().id();
         let mut streams = self.streams.lock();
-        streams.retain(|stream| stream.strong_count() > 0);
-        streams.push(Arc::downgrade(&handle));
-        Ok(HostStream { handle, health: self.clone() })
+        streams.retain(|stream| stream.queue.strong_count() > 0);
+        streams.push(Running { queue: Arc::downgrade(&queue), thread });
+        drop(streams);
+        Ok(HostStream { handle: Arc::new(Handle { queue, thread }), health: self.clone() })
     }
 
     fn dlpack_device(&self) -> (i32, i32) {
@@ -287,9 +296,10 @@ impl Engine for Arc<Health> {
         if self.check().is_err() {
             return std::mem::forget(memory);
         }
-        for handle in self.streams.lock().iter().filter_map(Weak::upgrade) {
+        for queue in self.streams.lock().iter().filter_map(|stream| stream.queue.upgrade()) {
             let block = memory.block.clone();
-            handle.queue.push(Command::Run(Box::new(move || drop(block))));
+            // A stream that has ended does not use it.
+            drop(queue.try_push(Command::Run(Box::new(move || drop(block)))));
         }
     }
 
@@ -320,10 +330,14 @@ impl Engine for Arc<Health> {
     }
 
     fn settle(&self) -> Result<()> {
-        let streams: Vec<_> = self.streams.lock().iter().filter_map(Weak::upgrade).collect();
-        for handle in streams {
-            // Only the stream's progress matters here, not its result.
-            let _ = HostStream { handle, health: self.clone() }.synchronize();
+        let own = thread::current().id();
+        let others = |stream: &Running| stream.queue.upgrade().filter(|_| stream.thread != own);
+        let streams: Vec<_> = self.streams.lock().iter().filter_map(others).collect();
+        for queue in streams {
+            let event = HostEvent::new();
+            if queue.try_push(event.next()).is_ok() {
+                event.block_on();
+            }
         }
         self.check()
     }
@@ -422,9 +436,41 @@ impl fmt::Debug for HostDevice {
 
 #[cfg(all(test, not(ringfeed_loom)))]
 mod tests {
+    use std::sync::mpsc;
+
     use super::*;
     use crate::device::convert::{FloatType, ScaleWork};
     use crate::dtype::DType;
+
+    #[test]
+    fn work_of_a_stream_whose_handles_are_gone_is_waited_for() {
+        let device = HostDevice::new();
+        let (engine, stream) = (&device.0, device.stream().unwrap());
+        let memory = engine.allocate(4096, &stream).unwrap();
+        let block = Arc::downgrade(&memory.block);
+        let (open, gate) = mpsc::channel::<()>();
+        let (send, done) = mpsc::channel();
+        stream.run(move || gate.recv().unwrap()).unwrap();
+        stream.run(move || send.send(()).unwrap()).unwrap();
+        drop(stream);
+        engine.abandon(memory);
+        assert!(block.upgrade().is_some(), "freed before work that may use it");
+        thread::scope(|scope| {
+            let settled = scope.spawn(move || {
+                engine.settle().unwrap();
+                done.try_recv()
+            });
+            thread::sleep(std::time::Duration::from_millis(20));
+            open.send(()).unwrap();
+            assert_eq!(settled.join().unwrap(), Ok(()), "the work was not waited for");
+        });
+        assert!(block.upgrade().is_none());
+        // Streams end at any time.
+        for _ in 0..1000 {
+            drop(device.stream().unwrap());
+            engine.settle().unwrap();
+        }
+    }
 
     #[test]
     fn a_conversion_that_panics_breaks_the_device_and_ends_every_wait() {

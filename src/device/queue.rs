@@ -16,6 +16,8 @@ pub(super) struct Queue<T> {
 struct State<T> {
     commands: VecDeque<T>,
     is_closed: bool,
+    /// No thread works for it any more.
+    has_ended: bool,
 }
 
 thread_local! {
@@ -25,7 +27,7 @@ thread_local! {
 
 impl<T> Queue<T> {
     pub(super) fn new(bound: usize) -> Self {
-        let state = State { commands: VecDeque::new(), is_closed: false };
+        let state = State { commands: VecDeque::new(), is_closed: false, has_ended: false };
         Self { state: Mutex::new(state), changed: Condvar::new(), bound }
     }
 
@@ -38,6 +40,18 @@ impl<T> Queue<T> {
     pub(super) fn push(&self, command: T) {
         self.state.lock().commands.push_back(command);
         self.changed.notify_all();
+    }
+
+    /// Adds a command to a queue that may be closed; returns it if nobody will run it.
+    pub(super) fn try_push(&self, command: T) -> Result<(), T> {
+        let mut state = self.state.lock();
+        if state.has_ended {
+            return Err(command);
+        }
+        state.commands.push_back(command);
+        drop(state);
+        self.changed.notify_all();
+        Ok(())
     }
 
     /// Adds a command when there is room. On a queue's own thread it does not wait, because this could be the thread
@@ -60,7 +74,10 @@ impl<T> Queue<T> {
             let command = loop {
                 match state.commands.pop_front() {
                     Some(command) => break command,
-                    None if state.is_closed => return,
+                    None if state.is_closed => {
+                        state.has_ended = true;
+                        return;
+                    }
                     None => state = self.changed.wait(state),
                 }
             };
@@ -70,7 +87,7 @@ impl<T> Queue<T> {
         }
     }
 
-    /// No more commands will come.
+    /// No more commands will come from those who hold the stream.
     pub(super) fn close(&self) {
         self.state.lock().is_closed = true;
         self.changed.notify_all();
