@@ -143,6 +143,25 @@ fn devices_take_turns() {
     assert_eq!(works, [false, true, false, true, false, true]);
 }
 
+#[test]
+fn a_batch_has_the_same_device_after_a_seek() {
+    for resumed in [7, 6, 5] {
+        let devices = [HostDevice::new(), HostDevice::new(), HostDevice::new()];
+        let mut uploaded = Upload::to_each(devices.clone()).start(loaded(numbers(200), &workspace(1, 2))).unwrap();
+        let states: Vec<_> = uploaded.by_ref().take(7).map(|batch| batch.unwrap().state_after()).collect();
+        uploaded.seek(&states[resumed - 1]).unwrap();
+        assert!(uploaded.ready_within(Duration::MAX));
+        let batches: Vec<_> = uploaded.by_ref().take(5).map(Result::unwrap).collect();
+        assert_eq!(batches.iter().map(|batch| batch.index() as usize).min(), Some(resumed));
+        let broken = devices[1].stream().unwrap();
+        broken.run(|| panic!("on the second device")).unwrap();
+        assert!(broken.synchronize().is_err());
+        for batch in batches {
+            assert_eq!(batch.wait().is_ok(), batch.index() % 3 != 1, "batch {}", batch.index());
+        }
+    }
+}
+
 /// The race that naive code has: the next copy starts when the batch is dropped, while a stream still reads it.
 #[test]
 fn a_slot_is_not_written_before_every_stream_has_read_it() {

@@ -1,9 +1,9 @@
 use std::fmt;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, never};
 
 use crate::caught::caught;
 use crate::counters::{Kind, Tick, Traced, TrainerClock};
@@ -44,6 +44,10 @@ pub struct DeviceDataSetIterator<D: Device> {
     aboard: Arc<Aboard>,
     /// Number of the run, which every reset increases: items of earlier runs are dropped.
     run: u64,
+    /// The lane of the run's first item, when it is known: batch `n` of an epoch has lane `n` modulo their number.
+    first: Option<usize>,
+    /// Gives the lane of the first item of a run that begins in the middle of an epoch.
+    found: Receiver<usize>,
     /// Number of items of this run that were taken.
     taken: usize,
     /// Whether the epoch has given anything, so that a reset begins the next one.
@@ -73,6 +77,8 @@ impl<D: Device> DeviceDataSetIterator<D> {
             lanes,
             aboard: Aboard::new(),
             run: 0,
+            first: None,
+            found: never(),
             taken: 0,
             has_begun: false,
             has_asked: false,
@@ -93,6 +99,10 @@ impl<D: Device> DeviceDataSetIterator<D> {
         }
         self.begin_run();
         self.taken = 0;
+        self.first = (self.lanes.len() == 1 || self.state.position == 0).then_some(0);
+        let (place, found) = bounded(1);
+        self.found = found;
+        let place = self.first.is_none().then_some(place);
         let mut feed = Feed {
             inside: self.inside.clone(),
             lanes: self.lanes.iter().map(|lane| lane.exchange().clone()).collect(),
@@ -104,7 +114,7 @@ impl<D: Device> DeviceDataSetIterator<D> {
         thread::Builder::new()
             .name("ringfeed-feed".to_owned())
             .spawn(move || {
-                feed.run();
+                feed.run(place);
                 drop((feed, alive));
             })
             .map_err(|error| Error::new(ErrorKind::Device, format!("no thread that feeds the upload: {error}")))?;
@@ -152,9 +162,29 @@ impl<D: Device> DeviceDataSetIterator<D> {
         if self.has_ended {
             return true;
         }
-        let is_ready = self.lanes[self.taken % self.lanes.len()].exchange().is_ready_within(time.min(LONGEST_WAIT));
+        let (time, since) = (time.min(LONGEST_WAIT), Instant::now());
+        let is_ready =
+            self.find_lane(time) && self.lane().exchange().is_ready_within(time.saturating_sub(since.elapsed()));
         self.figures.sum_waits();
         is_ready
+    }
+
+    /// Waits at most `time` until the lane of the next item is known, and returns whether it is.
+    fn find_lane(&mut self, time: Duration) -> bool {
+        if self.first.is_none() {
+            let since = Tick::now();
+            let found = self.found.recv_timeout(time);
+            self.lanes[0].exchange().trainer_waited(since);
+            // If there is no thread any more, any lane says so.
+            self.first = found.map_or_else(|error| error.is_disconnected().then_some(0), Some);
+        }
+        self.first.is_some()
+    }
+
+    /// The lane of the next item.
+    fn lane(&self) -> &Lane<D> {
+        let first = self.first.unwrap_or_default();
+        &self.lanes[(first + self.taken) % self.lanes.len()]
     }
 
     /// Begins the next epoch; does nothing before the first batch of an epoch. Batches that the caller still holds do
@@ -325,15 +355,26 @@ struct Feed<D: Device> {
 }
 
 impl<D: Device> Feed<D> {
-    /// Gives batches to the lanes in turn until the epoch ends, or no more are wanted.
-    fn run(&mut self) {
-        for turn in 0.. {
+    /// Gives batches to the lanes in turn until the epoch ends, or no more are wanted. `place` gets the lane of the first
+    /// one, if that is not lane 0 in any case.
+    fn run(&mut self, place: Option<Sender<usize>>) {
+        let (mut first, mut loaded) = (0, None);
+        if let Some(place) = place {
+            let item = self.next();
+            if let Some((Ok(batch), _)) = &item {
+                first = (batch.batch.index() % self.lanes.len() as u64) as usize;
+            }
+            loaded = Some(item);
+            // Nobody may wait for it any more.
+            let _ = place.send(first);
+        }
+        for turn in first.. {
             let lane = self.lanes[turn % self.lanes.len()].clone();
             // Wait first: the loader can't fill a batch that waits here.
             if !lane.wait_to_load(self.run) {
                 return;
             }
-            let item = self.next();
+            let item = loaded.take().unwrap_or_else(|| self.next());
             let is_last = item.is_none();
             lane.load(self.run, item);
             if is_last {
@@ -378,7 +419,8 @@ impl<D: Device> Iterator for DeviceDataSetIterator<D> {
         }
         self.figures.sum_waits();
         let entered = self.clock.enter(&self.figures.trainer);
-        let next = self.lanes[self.taken % self.lanes.len()].next();
+        self.find_lane(LONGEST_WAIT);
+        let next = self.lane().next();
         self.figures.sum_waits();
         let batch = next.as_ref().ok().and_then(|item| item.as_ref()?.0.as_ref().ok());
         let now = self.clock.leave(&self.figures.trainer, batch.is_some());
