@@ -300,6 +300,60 @@ proptest! {
     }
 }
 
+/// Two sparse rows, whose values and columns each have a mask.
+fn padded(values: [[u8; 4]; 2], columns: [[u8; 4]; 2]) -> Given {
+    let row = |values: [u8; 4], columns: [u8; 4], chosen: [u8; 4]| {
+        let (x, at) = (bytes_of(&[5.0f32, 6.0, 7.0, 8.0]), bytes_of(&[4i32, 3, 2, 0]));
+        vec![x, at, values.to_vec(), columns.to_vec(), chosen.to_vec()]
+    };
+    let mask = |name| TensorSpec::new(name, Role::Mask, DType::U8, &[4]);
+    Given {
+        tensors: vec![
+            TensorSpec::new("x", Role::Feature, DType::F32, &[4]),
+            TensorSpec::new("at", Role::Feature, DType::I32, &[4]),
+            mask("x_mask"),
+            mask("at_mask"),
+            mask("chosen"),
+        ],
+        rows: Arc::new(vec![row(values[0], columns[0], [0, 1, 1, 0]), row(values[1], columns[1], [1, 0, 0, 0])]),
+    }
+}
+
+#[test]
+fn sparse_rows_whose_lists_have_masks_of_their_own_become_dense() {
+    let dense = |mask: &str| {
+        let (tensor, indices, mask) = ("x".to_owned(), "at".to_owned(), Some(mask.to_owned()));
+        [Operation::Dense { tensor, indices, columns: 5, mask, dtype: DType::F32 }]
+    };
+    let (three, two, one) = ([1, 1, 1, 0], [1, 1, 0, 0], [1, 0, 0, 0]);
+    let equal = padded([three, one], [three, one]);
+    let cases = [
+        ("x_mask", [0.0, 0.0, 7.0, 6.0, 5.0, 0.0, 0.0, 0.0, 0.0, 5.0]),
+        ("at_mask", [0.0, 0.0, 7.0, 6.0, 5.0, 0.0, 0.0, 0.0, 0.0, 5.0]),
+        ("chosen", [0.0, 0.0, 7.0, 6.0, 0.0, 0.0, 0.0, 0.0, 0.0, 5.0]),
+    ];
+    for (mask, expected) in cases {
+        let expected: [f32; 10] = expected;
+        assert_eq!(converted(&equal, &dense(mask)).2, bytes_of(&expected), "{mask}");
+    }
+    let faults = [
+        ("x_mask", [three, one], [three, two], "row 1 of the batch: 2 columns for 1 values"),
+        ("at_mask", [three, one], [two, one], "row 0 of the batch: 2 columns for 3 values"),
+        ("chosen", [two, one], [two, one], "row 0 of the batch: entry 2 is used, but has no column"),
+    ];
+    for (mask, values, columns, message) in faults {
+        let given = padded(values, columns);
+        let error = start(&given, &upload(&dense(mask)).1).unwrap().next().unwrap().unwrap_err();
+        assert!(error.to_string().contains(message), "{error}");
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Data, Some("at")));
+        let source = Transformed::new(ReaderSource::new(given), dense(mask).into_iter().collect::<Transforms>());
+        let workspace = Workspace::builder().workers(1).build().unwrap();
+        let error = AsyncDataSetIterator::new(source, &workspace).unwrap().next().unwrap().unwrap_err();
+        let (_, message) = message.split_once(": ").unwrap();
+        assert!(error.to_string().contains(message), "{error}");
+    }
+}
+
 #[test]
 fn every_16_bit_value_is_rounded_correctly_at_the_edges() {
     let edges = [0.0, -0.0, 1.0, 65504.0, 65519.996, 65520.0, 6.0e-8, 2.9802322e-8, 2.98e-8, 3.3e38, 3.4e38, -1e-41];

@@ -139,6 +139,7 @@ impl Plan {
         about.works.clear();
         about.outputs.clear();
         for conversion in &self.conversions {
+            conversion.check(&self.schema, batch.slot_bytes(), &about.places)?;
             let (place, work) = conversion.work(&about.places, about.bytes)?;
             // This can't overflow, because what `work` returns ends below `isize::MAX`.
             about.bytes = (place.offset + place.bytes).next_multiple_of(TENSOR_ALIGNMENT);

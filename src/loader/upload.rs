@@ -11,10 +11,11 @@ impl Loader {
     /// the device copies fastest, unless the settings say otherwise.
     ///
     /// The end of the list of transforms runs on the device, as far as the device gives the same bits, so that fewer
-    /// bytes are copied. [`Upload::transform`] lists the transforms that can run there. All transforms before it run in
+    /// bytes are copied. [`Upload::transform`] lists the transforms that can run there, and two exceptions for `dense`. All transforms before it run in
     /// the workers, and so do those that may read any tensor, such as your own functions. If `to` itself has
     /// transforms, the loader's whole list runs on the host before them. The host then also finds samples whose numbers
-    /// are not classes for the device's `one_hot`, and these are bad records.
+    /// are not classes for the device's `one_hot`, or whose values have no columns for its `dense`, and these are bad
+    /// records.
     ///
     #[cfg_attr(feature = "images", doc = "```")]
     #[cfg_attr(not(feature = "images"), doc = "```ignore")]
@@ -59,7 +60,9 @@ impl Loader {
     ) -> Result<DeviceDataSetIterator<D>> {
         let mut to = to.into();
         let list = self.list();
-        let is_checked = to.operations().iter().any(|operation| matches!(operation, Operation::OneHot { .. }));
+        let is_checked =
+            |operation: &Operation| matches!(operation, Operation::OneHot { .. } | Operation::Dense { .. });
+        let is_checked = to.operations().iter().any(is_checked);
         if !is_checked && (to.has_transforms() || list.is_empty()) {
             return to.start(self.build_in(workspace)?);
         }

@@ -109,8 +109,9 @@ impl Chain {
                     members.push(operation);
                 }
                 Item::Check(check) => {
-                    let part = check.part(&made.tensors)?;
-                    made.add(part, 0)?;
+                    if let Some(part) = check.part(&made.tensors)? {
+                        made.add(part, 0)?;
+                    }
                 }
                 Item::Own(part) => {
                     made.add(part.clone(), own)?;

@@ -175,8 +175,8 @@ impl Transforms {
         Self { items: self.items.into_iter().zip(on_device).filter_map(on_host).collect() }
     }
 
-    /// The list with additional checks for samples whose classes are not valid, for the `operations` that a device runs
-    /// after it. `source` has the inputs of the list.
+    /// The list with additional checks for samples that are not valid, for the `operations` that a device runs after it.
+    /// `source` has the inputs of the list.
     ///
     /// # Errors
     ///
@@ -189,7 +189,7 @@ impl Transforms {
             let spec = schema.tensors().iter().find(|spec| operation.tensor() == Some(&spec.name));
             let Some(spec) = spec.filter(|spec| !seen.contains(&spec.name.as_str())) else { continue };
             seen.push(&spec.name);
-            if let Some(check) = operation.check().filter(|_| !spec.dtype.is_float()) {
+            if let Some(check) = operation.check() {
                 self.items.insert(at, Item::Check(check));
             }
         }

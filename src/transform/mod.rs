@@ -17,7 +17,7 @@ pub use batch::{BatchMut, BatchTransform};
 pub(crate) use chain::{Chain, ChainMemory, NOT_DONE};
 pub use list::Transforms;
 pub(crate) use members::{
-    INDEX_TYPES, MAX_CHANNELS, UNMASKED, expect, expect_type, has_padding, other_mask, pixel_order, relaid, relaid_mask,
+    Entries, INDEX_TYPES, MAX_CHANNELS, UNMASKED, expect, expect_type, has_padding, pixel_order, relaid, relaid_mask,
 };
 pub use members::{
     LogBase, LogMel, MelScale, NumberAugment, Operation, bins, cast, clip, cutmix, dense, flip, layout, log_mel, log1p,

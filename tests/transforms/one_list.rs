@@ -9,7 +9,7 @@ use ringfeed::field::{Array, Field, Numbers};
 use ringfeed::formats::Raw;
 use ringfeed::images::PixelOrder;
 use ringfeed::settings::{BadLimits, BadRecords, SourceConfig};
-use ringfeed::tensor::{Role, TensorSpec};
+use ringfeed::tensor::{Dim, Role, TensorSpec};
 use ringfeed::transform::{Operation, bins, cast, clip, flip, layout, log1p, normalise, remove};
 use ringfeed::{DType, Loader, LoaderConfig, Normaliser};
 
@@ -137,6 +137,31 @@ fn what_the_device_can_not_do_stays_on_the_host_with_all_that_it_needs() {
     });
     let own = with(own, [imagenet(), remove("first"), classes(DType::F32)]);
     assert_eq!(travels(&own), ["image f32", "flag u8", "number f32", "class u8"]);
+}
+
+#[test]
+fn padded_lists_travel_as_they_are_and_samples_without_columns_are_found() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rows.jsonl");
+    let line = |v: &str, at: &str| format!("{{\"v\": [{v}], \"at\": [{at}]}}\n");
+    let lines = [line("7, 8", "0, 2"), line("5, 6", "1"), line("9", "4"), line("", "")];
+    std::fs::write(&path, lines.concat()).unwrap();
+    let settings = format!(
+        r#"{{"source": {{"path": {path:?}}}, "batch_size": 4, "bad_records": "skip",
+            "fields": {{"v": {{"numbers": "f32", "max_len": 3}}, "at": {{"numbers": "i64", "max_len": 3}}}}}}"#
+    );
+    let loader = Loader::from(LoaderConfig::from_json(&settings).unwrap());
+    let (tensor, indices, mask) = ("v".to_owned(), "at".to_owned(), Some("v_mask".to_owned()));
+    let dense = Operation::Dense { tensor, indices, columns: 1000, mask, dtype: DType::F32 };
+    let listed = loader.clone().transform(dense.clone());
+    let expected = on_host(&listed);
+    assert_eq!(expected[0].0, [0, 2, 3]);
+    let on = HostDevice::new;
+    for mut uploaded in [listed.upload(on()).unwrap(), loader.upload(Upload::to(on()).transform(dense)).unwrap()] {
+        assert_eq!(uploaded.schema().tensors()[0].shape, [Dim::Fixed(3)], "the rows travel, and not 1000 columns");
+        assert!(on_device(&mut uploaded) == expected);
+        assert_eq!(uploaded.bad_records().len(), 1);
+    }
 }
 
 #[test]

@@ -805,6 +805,20 @@ fn padded_sparse_rows_need_a_mask_and_lists_of_any_length_may_have_one() {
 }
 
 #[test]
+fn a_mask_of_your_own_may_choose_some_entries_of_a_sparse_row() {
+    let of = |keep: &str| {
+        let lines = format!("{{\"v\": [7, 8], \"at\": [0, 2], \"keep\": [{keep}]}}\n");
+        let settings = r#""fields": {"v": {"numbers": "f32", "max_len": 3}, "at": {"numbers": "i64", "max_len": 3},
+                "keep": {"numbers": "u8", "max_len": 3}},
+            "transforms": [{"kind": "dense", "tensor": "v", "indices": "at", "columns": 4, "mask": "keep"}]"#;
+        of_lines(&lines, settings)
+    };
+    assert_eq!(numbers(&of("0, 1").unwrap(), "v"), [0.0, 0.0, 8.0, 0.0]);
+    let error = of("0, 1, 1").err().unwrap();
+    assert!(error.to_string().contains("entry 2 is used, but has no column"), "{error}");
+}
+
+#[test]
 fn what_was_sparse_has_no_padding_when_it_is_dense() {
     let lines = "{\"v\": [7, 8], \"at\": [0, 3]}\n";
     let settings = r#""fields": {"v": {"numbers": "f32", "max_len": 4}, "at": {"numbers": "i64", "max_len": 4}},

@@ -3,7 +3,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::schema::{Affine, Dim, Masked, Rows, Schema, Shape, TensorSpec};
 use crate::transform::{
-    INDEX_TYPES, Operation, UNMASKED, expect, expect_type, has_padding, other_mask, pixel_order, relaid, relaid_mask,
+    Entries, INDEX_TYPES, Operation, UNMASKED, expect, expect_type, has_padding, pixel_order, relaid, relaid_mask,
 };
 
 use super::super::place::Place;
@@ -44,6 +44,8 @@ enum Kind {
         indices: usize,
         index_type: DType,
         mask: Option<usize>,
+        /// The masks by which each row is checked.
+        entries: Option<Entries<usize>>,
     },
 }
 
@@ -125,7 +127,7 @@ impl Prepared {
                 let count = from.bytes / dtype.bytes();
                 (shape, Work::OneHot(OneHotWork { input, output, count, classes: *classes, from: *dtype, to }))
             }
-            Kind::Dense { columns, indices, index_type, mask } => {
+            Kind::Dense { columns, indices, index_type, mask, .. } => {
                 let [rows, entries] = from.shape[..] else { unreachable!("prepared for one dimension a sample") };
                 let work = Work::Dense(DenseWork {
                     values: input,
@@ -151,7 +153,26 @@ impl Prepared {
         };
         Ok((Place { offset: output, bytes, shape }, work))
     }
+
+    /// Checks what a device can't check, in the bytes of a batch; `host` has the places of its tensors.
+    ///
+    /// # Errors
+    ///
+    /// A sparse row in which values have no columns.
+    pub(in super::super) fn check(&self, schema: &Schema, bytes: &[u8], host: &[Place]) -> Result<()> {
+        let Kind::Dense { indices, entries: Some(entries), .. } = &self.kind else { return Ok(()) };
+        let [rows, len] = host[self.tensor].shape[..] else { unreachable!("prepared for one dimension a sample") };
+        for row in 0..rows {
+            let masks = entries.try_map(|tensor| Ok(&bytes[host[*tensor].offset + row * len..][..len]))?;
+            if let Some(message) = masks.fault(len) {
+                let message = format!("row {row} of the batch: {message}");
+                return Err(Error::new(ErrorKind::Data, message).at_column(&schema.tensors()[*indices].name));
+            }
+        }
+        Ok(())
+    }
 }
+
 /// Several operations on one tensor, combined into one.
 struct Joined<'a> {
     schema: &'a Schema,
@@ -250,16 +271,15 @@ impl Joined<'_> {
                     return Err(fault(self.input, UNMASKED));
                 }
                 let columns_of = &self.schema.tensors()[self.schema.index_of(indices)?];
-                if other_mask(columns_of, mask.as_deref(), self.schema.tensors()).is_some() {
-                    let message = format!("{ON_HOST}, where {indices:?} has a mask of its own");
-                    return Err(fault(self.input, message));
-                }
                 let indices = self.beside(indices, &INDEX_TYPES, shape)?;
-                let mask = mask.as_ref().map(|mask| self.beside(mask, &[DType::U8], shape)).transpose()?;
+                let entries = Entries::of(self.input, columns_of, mask.as_deref(), self.schema.tensors().iter());
+                let place = |mask: &String| self.beside(mask, &[DType::U8], shape);
+                let entries = entries.map(|entries| entries.try_map(place)).transpose()?;
+                let mask = mask.as_ref().map(place).transpose()?;
                 let index_type = self.schema.tensors()[indices].dtype;
                 self.spec.masked = Masked::Never;
                 self.spec.shape = vec![Dim::Fixed(*columns)];
-                self.what = What::Made(Kind::Dense { columns: *columns, indices, index_type, mask });
+                self.what = What::Made(Kind::Dense { columns: *columns, indices, index_type, mask, entries });
                 self.cast(*dtype)?;
             }
             (

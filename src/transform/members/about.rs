@@ -4,20 +4,29 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::normalise::NormaliserConfig;
 
+use super::dense::HasColumns;
 use super::values::IsClass;
 use super::{Operation, Part};
 use crate::transform::Tensors;
 
-/// Finds samples whose class is not valid, before the device works on them.
+/// Finds samples that are not valid, before the device works on them.
 #[derive(Clone)]
-pub(in crate::transform) struct Check {
-    tensor: String,
-    classes: Option<usize>,
+pub(in crate::transform) enum Check {
+    Classes { tensor: String, classes: Option<usize> },
+    Columns { tensor: String, indices: String, mask: Option<String> },
 }
 
 impl Check {
-    pub(in crate::transform) fn part(&self, tensors: &Tensors) -> Result<Part> {
-        Ok(Part::Row(Arc::new(IsClass::new(&self.tensor, self.classes, tensors)?)))
+    /// The check of the samples' tensors, if one is necessary.
+    pub(in crate::transform) fn part(&self, tensors: &Tensors) -> Result<Option<Part>> {
+        Ok(match self {
+            // Those of floating point are refused elsewhere.
+            Self::Classes { tensor, .. } if tensors.get(tensor)?.dtype.is_float() => None,
+            Self::Classes { tensor, classes } => Some(Part::Row(Arc::new(IsClass::new(tensor, *classes, tensors)?))),
+            Self::Columns { tensor, indices, mask } => {
+                HasColumns::new(tensor, indices, mask.as_deref(), tensors)?.map(|check| Part::Row(Arc::new(check)))
+            }
+        })
     }
 }
 
@@ -62,7 +71,10 @@ impl Operation {
     /// The check that the host must make if a device runs the operation, because a device can't report bad samples.
     pub(in crate::transform) fn check(&self) -> Option<Check> {
         match self {
-            Self::OneHot { tensor, classes, .. } => Some(Check { tensor: tensor.clone(), classes: *classes }),
+            Self::OneHot { tensor, classes, .. } => Some(Check::Classes { tensor: tensor.clone(), classes: *classes }),
+            Self::Dense { tensor, indices, mask, .. } => {
+                Some(Check::Columns { tensor: tensor.clone(), indices: indices.clone(), mask: mask.clone() })
+            }
             _ => None,
         }
     }

@@ -36,7 +36,7 @@ pub use constructors::{
     pad_to_multiple, quantile, remove, scale,
 };
 use dense::Dense;
-pub(crate) use dense::{INDEX_TYPES, UNMASKED, expect, expect_type, other_mask};
+pub(crate) use dense::{Entries, INDEX_TYPES, UNMASKED, expect, expect_type};
 use elements::{InPlace, Mask};
 pub use log_mel::{LogBase, LogMel, MelScale};
 use mix::{How, Mix, chosen};
