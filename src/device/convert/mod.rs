@@ -2,8 +2,9 @@
 //!
 //! A [`Prepared`] holds all conversions of one tensor, combined from members of the list and checked against the schema
 //! once. A [`Work`] says for one batch where in the slot it reads and writes. `cpu.rs` computes it on the host. A GPU's
-//! kernels give the same bits, and so do the members themselves, in a worker. `split.rs` decides which transforms of a
-//! list run on the device.
+//! kernels give the same bits, and so do the members themselves, in a worker. (Two exceptions, both for `dense` on a GPU:
+//! if entries have the same column, any of them is used; and each NaN is 0x7fff in f16, whose sign and payload are kept
+//! on the host.) `split.rs` decides which transforms of a list run on the device.
 
 pub(super) mod cpu;
 mod prepare;

@@ -157,7 +157,8 @@ pub enum Operation {
         order: Option<PixelOrder>,
     },
     /// Turns the values of a sparse row, of 32 bits, one per entry, into the dense row. Entries with a column that does
-    /// not exist are left out; of two entries with the same column, one is used.
+    /// not exist are left out; of several entries with the same column, the last one is used, or any of them if a GPU does
+    /// it.
     Dense {
         /// The name of the tensor.
         tensor: String,
