@@ -113,11 +113,17 @@ fn png(side: u16) -> Vec<u8> {
     bytes
 }
 
-/// A lossless WebP of one colour, whose header promises more.
-fn webp(side: u16) -> Vec<u8> {
+/// A lossless WebP of these colours.
+fn webp_of(pixels: &[u8], side: u16) -> Vec<u8> {
     let mut bytes = Vec::new();
     let encoder = image::codecs::webp::WebPEncoder::new_lossless(&mut bytes);
-    encoder.write_image(&[9; 16 * 16 * 3], 16, 16, ExtendedColorType::Rgb8).unwrap();
+    encoder.write_image(pixels, side.into(), side.into(), ExtendedColorType::Rgb8).unwrap();
+    bytes
+}
+
+/// A lossless WebP of one colour, whose header promises more.
+fn webp(side: u16) -> Vec<u8> {
+    let mut bytes = webp_of(&[9; 16 * 16 * 3], 16);
     // Behind the signature: 14 bits of width less 1, and as many of height.
     let at = bytes.windows(4).position(|name| name == b"VP8L").unwrap() + 9;
     let sides = u32::from(side - 1) | u32::from(side - 1) << 14;
@@ -256,7 +262,7 @@ fn no_decoder_takes_more_than_is_counted() {
                 result.unwrap();
                 // Beside decoding: the file, the row and the tables of decoders.
                 let row = options.size.map_or(width * height, |(height, width)| (width * height) as usize) * 4;
-                let beside = (2 * bytes.len() + row + (400 << 10)) as u64;
+                let beside = (bytes.len() + row + (400 << 10)) as u64;
                 assert!(
                     peak <= budget.used() + beside,
                     "{name}, {way}: held {peak} bytes, counted {} and {beside}",
@@ -267,6 +273,62 @@ fn no_decoder_takes_more_than_is_counted() {
             }
         }
     }
+}
+
+#[test]
+fn what_follows_a_picture_is_counted_or_not_copied() {
+    let encoder = |pixels: &[u8]| Encoder::new(pixels, 8, 8, PixelFormat::Grayscale).encode().unwrap();
+    let picture = encoder(&[77; 64]);
+    let (data, end) = picture.split_at(picture.len() - 2);
+    let more = vec![0u8; 10 << 20];
+    let options = ImageOptions { size: Some((8, 8)), ..ImageOptions::default() };
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("a.jpg");
+    // Behind the picture, and inside of its data.
+    for (file, is_copied) in [([&picture[..], &more].concat(), false), ([data, &more, end].concat(), true)] {
+        fs::write(&path, &file).unwrap();
+        let budget = MemoryBudget::unlimited();
+        let (result, peak) = peak(|| decode(&path, &options, &budget, 0));
+        result.unwrap();
+        let beside = file.len() as u64 + (400 << 10);
+        let counted = if is_copied { budget.used() } else { 0 };
+        assert!(peak <= beside + counted, "held {peak} bytes, counted {} and {beside}", budget.used());
+    }
+}
+
+#[test]
+fn what_decoders_keep_is_counted_whatever_they_decoded() {
+    let side = 1000u16;
+    let pixels: Vec<u8> = (0..3 * 1000 * 1000).map(|at| (at / 3000 + at % 3000 / 12) as u8).collect();
+    let folder = tempfile::tempdir().unwrap();
+    let native = ImageOptions::default();
+    let mix = ImageOptions { augment: vec![aug_mix()], ..native.clone() };
+    let map = ImageOptions { colour: ImageColour::Index, ..native.clone() };
+    let large = ImageOptions { size: Some((1000, 1000)), ..native.clone() };
+    let mut grey = Vec::new();
+    let encoder = image::codecs::png::PngEncoder::new(&mut grey);
+    encoder.write_image(&pixels[..1_000_000], 1000, 1000, ExtendedColorType::L8).unwrap();
+    let progressive =
+        Encoder::new(&pixels, 1000, 1000, PixelFormat::Rgb).subsampling(Subsampling::S444).progressive(true);
+    let files = [
+        ("a.webp", webp_of(&pixels, side), &native),
+        ("a.jpg", progressive.encode().unwrap(), &native),
+        ("b.png", grey.clone(), &mix),
+        ("c.png", grey, &map),
+        ("d.webp", webp_of(&[9; 16 * 16 * 3], 16), &large),
+    ];
+    let budget = MemoryBudget::unlimited();
+    let (before, _) = HELD.get();
+    for (name, bytes, options) in &files {
+        let path = folder.path().join("one").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(&path, bytes).unwrap();
+        decode(&path, options, &budget, 0).unwrap();
+        fs::remove_file(&path).unwrap();
+        let held = (HELD.get().0 - before) as u64;
+        assert!(held <= budget.used() + (400 << 10), "{name}: {held} bytes are kept, counted {}", budget.used());
+    }
+    assert!(budget.used() > 36_000_000, "{}", budget.used());
 }
 
 #[test]

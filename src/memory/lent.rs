@@ -14,8 +14,21 @@ const KEPT: u64 = 256 << 20;
 /// The system is asked whether it has the memory only for more than this.
 const ASKED_FOR: u64 = 16 << 20;
 
+/// What can be lent.
+pub(crate) trait Tool: Any + Default + Send {
+    /// Bytes of memory that it keeps from one piece of work to the next.
+    fn held(&self) -> u64;
+}
+
+impl Tool for Vec<u8> {
+    fn held(&self) -> u64 {
+        self.capacity() as u64
+    }
+}
+
 impl MemoryBudget {
-    /// Lends a `T` that may hold `bytes` of memory while it is lent. If there is no room, this waits until other tools
+    /// Lends a `T` that may hold `bytes` of memory while it is lent. If it holds more when it comes back, this is counted
+    /// then, or freed if there is no room. If there is no room, this waits until other tools
     /// come back. Therefore a thread that holds a tool must not borrow a second one, or grow a reservation.
     ///
     /// # Errors
@@ -23,7 +36,7 @@ impl MemoryBudget {
     /// [`ErrorKind::Budget`](crate::ErrorKind::Budget) if it does not fit beside other reservations;
     /// [`ErrorKind::Limit`](crate::ErrorKind::Limit) if the system does not have this much memory. The tool allocates
     /// where no error can be returned, so this would end the process.
-    pub(crate) fn lend<T: Any + Default + Send>(&self, bytes: u64, what: &str) -> Result<Lent<T>> {
+    pub(crate) fn lend<T: Tool>(&self, bytes: u64, what: &str) -> Result<Lent<T>> {
         let account = &self.0;
         let mut tools = account.tools.lock();
         let found = tools.idle.iter().rposition(|idle| idle.tool.is::<T>()).map(|at| tools.idle.swap_remove(at));
@@ -76,13 +89,13 @@ fn check_memory(bytes: u64, what: &str) -> Result<()> {
 
 /// A tool that is lent until this drops.
 #[derive(Debug)]
-pub(crate) struct Lent<T: Any + Send> {
+pub(crate) struct Lent<T: Tool> {
     tool: Option<Box<T>>,
     bytes: u64,
     account: Arc<Account>,
 }
 
-impl<T: Any + Send> Deref for Lent<T> {
+impl<T: Tool> Deref for Lent<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
@@ -90,15 +103,20 @@ impl<T: Any + Send> Deref for Lent<T> {
     }
 }
 
-impl<T: Any + Send> DerefMut for Lent<T> {
+impl<T: Tool> DerefMut for Lent<T> {
     fn deref_mut(&mut self) -> &mut T {
         self.tool.as_mut().expect("it is there until this drops")
     }
 }
 
-impl<T: Any + Send> Drop for Lent<T> {
+impl<T: Tool> Drop for Lent<T> {
     fn drop(&mut self) {
-        let mut kept = self.tool.take().filter(|_| self.bytes <= KEPT);
+        let mut kept = self.tool.take();
+        // Its buffers have grown for different work, so together they may be larger than any work needed.
+        let more = kept.as_ref().map_or(0, |tool| tool.held()).saturating_sub(self.bytes);
+        let is_counted = more == 0 || self.account.count.take(more).is_ok();
+        self.bytes += if is_counted { more } else { 0 };
+        kept = kept.filter(|_| is_counted && self.bytes <= KEPT);
         if kept.is_none() {
             self.account.count.give_back(self.bytes);
         }
@@ -116,6 +134,28 @@ impl<T: Any + Send> Drop for Lent<T> {
 mod tests {
     use super::*;
     use crate::error::ErrorKind;
+
+    impl Tool for String {
+        fn held(&self) -> u64 {
+            self.capacity() as u64
+        }
+    }
+
+    #[test]
+    fn what_a_tool_keeps_is_counted_or_freed() {
+        let budget = MemoryBudget::new(100);
+        drop(budget.lend::<Vec<u8>>(40, "work").unwrap());
+        let mut tool = budget.lend::<Vec<u8>>(30, "work").unwrap();
+        tool.reserve_exact(70);
+        drop(tool);
+        assert_eq!(budget.used(), 70);
+        let _reservation = budget.reserve(20, "a ring slot").unwrap();
+        let mut tool = budget.lend::<Vec<u8>>(70, "work").unwrap();
+        assert_eq!(tool.capacity(), 70);
+        tool.reserve_exact(90);
+        drop(tool);
+        assert_eq!(budget.used(), 20);
+    }
 
     #[test]
     fn a_tool_is_used_again_and_its_memory_given_up_where_room_is_short() {

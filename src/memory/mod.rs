@@ -13,6 +13,8 @@ pub(crate) use block::{check_file_limit, whole_pages};
 pub use budget::{MemoryBudget, Reservation};
 #[cfg(feature = "images")]
 pub(crate) use lent::Lent;
+#[cfg(any(feature = "images", feature = "audio"))]
+pub(crate) use lent::Tool;
 pub use scope::{Scope, ScopeStats, Scopes};
 #[cfg(feature = "images")]
 pub(crate) use {account::Spare, spare::Room};

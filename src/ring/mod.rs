@@ -307,7 +307,7 @@ mod tests {
         watchdog::watch();
         drop(take(&ring, 3 * page).unwrap());
         let idle = config.budget.lend::<Vec<u8>>(page as u64, "a tool").unwrap();
-        let kept = config.budget.lend::<u64>(0, "a tool that does not come back").unwrap();
+        let kept = config.budget.lend::<String>(0, "a tool that does not come back").unwrap();
         drop(idle);
         // Both slots, of which one is smaller than the largest batch.
         let drafts = [take(&ring, page).unwrap(), take(&ring, page).unwrap()];

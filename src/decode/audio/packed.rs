@@ -15,7 +15,7 @@ use symphonia::default::codecs::{FlacDecoder, MpaDecoder, VorbisDecoder};
 use symphonia::default::formats::{FlacReader, MpaReader, OggReader};
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::MemoryBudget;
+use crate::memory::{MemoryBudget, Tool};
 use crate::random::RandomKey;
 use crate::row::RowMut;
 
@@ -270,4 +270,10 @@ pub(super) fn write(
 struct Memory {
     wanted: Vec<f32>,
     packet: Vec<f32>,
+}
+
+impl Tool for Memory {
+    fn held(&self) -> u64 {
+        ((self.wanted.capacity() + self.packet.capacity()) * size_of::<f32>()) as u64
+    }
 }

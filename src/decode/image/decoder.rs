@@ -36,6 +36,11 @@ pub(super) fn copy_region(from: &[u8], width: u32, region: Region, into: &mut [u
     }
 }
 
+/// Bytes of memory that a buffer has.
+pub(super) fn held<T>(buffer: &Vec<T>) -> u64 {
+    (buffer.capacity() * size_of::<T>()) as u64
+}
+
 /// Sets the length of `buffer`; its content is not defined.
 pub(super) fn resize_buffer<T: Copy + Default>(buffer: &mut Vec<T>, len: usize) -> &mut [T] {
     if buffer.len() < len {

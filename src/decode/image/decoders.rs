@@ -49,13 +49,21 @@ impl Decoders {
         is_jpeg && cfg!(feature = "turbojpeg")
     }
 
-    /// Most bytes that a decoder takes to decode `region`, in addition to the region's pixels.
-    pub(super) fn memory(header: &Header, region: Region) -> u64 {
+    /// Bytes of memory, beside a few rows and tables.
+    pub(super) fn held(&self) -> u64 {
+        let held = self.auto.held() + self.turbo.held() + self.other.held();
+        #[cfg(feature = "turbojpeg")]
+        let held = held + self.c.held();
+        held
+    }
+
+    /// Most bytes that a decoder takes to decode `region` of a file of `len` bytes, in addition to the region's pixels.
+    pub(super) fn memory(header: &Header, region: Region, len: usize) -> u64 {
         let whole = Region::whole(header).pixels();
         // Some decode the whole image first, and cut out the region.
         let cut = if region == Region::whole(header) { 0 } else { 3 };
         match header.format {
-            ImageFormat::Jpeg => jpeg::memory(header) + cut * whole,
+            ImageFormat::Jpeg => jpeg::memory(header, len) + cut * whole,
             // Row by row.
             ImageFormat::Png | ImageFormat::Bmp | ImageFormat::Gif | ImageFormat::Pnm => 0,
             // Memory of the library, and of its output: with alpha, and 16 bits in TIFF.

@@ -4,7 +4,7 @@ use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartRes
 
 use super::baseline::{self, Index, NotOurs};
 use super::complete;
-use super::decoder::{DecodeImage, copy_region, resize_buffer};
+use super::decoder::{DecodeImage, copy_region, held, resize_buffer};
 use super::stored::{Header, Region, Scale};
 use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Result};
@@ -37,21 +37,30 @@ impl Auto {
     pub(super) fn set_index(&mut self, index: impl FnOnce() -> Option<Arc<Index>>, bytes: u64) {
         self.baseline.set_index(index, bytes);
     }
+
+    /// Bytes of memory, beside a few rows and tables.
+    pub(super) fn held(&self) -> u64 {
+        let held = self.baseline.held() + self.complete.held() + self.turbo.held();
+        #[cfg(feature = "turbojpeg")]
+        let held = held + self.c.held();
+        held
+    }
 }
 
-/// Most bytes that decoding a whole file takes, in addition to its pixels.
-pub(super) fn memory(header: &Header) -> u64 {
+/// Most bytes that decoding a whole file of `len` bytes takes, in addition to its pixels.
+pub(super) fn memory(header: &Header, len: usize) -> u64 {
     // The largest unit of blocks that are coded together has 32 x 32 pixels.
     let side = |side: u32| u64::from(side.next_multiple_of(MARGIN));
     let pixels = side(header.width) * side(header.height);
     // For a file in one scan, decoders hold at most a plane per channel, and for four channels the library holds all of
     // them again as colours. For a file in several scans, each coefficient takes two more bytes
-    // and a bit.
-    match (header.in_scans, header.channels) {
+    // and a bit. The data of a scan is copied, too.
+    let samples = match (header.in_scans, header.channels) {
         (true, channels) => pixels * 25 / 8 * u64::from(channels),
         (false, 4) => pixels * 8,
         (false, channels) => pixels * u64::from(channels),
-    }
+    };
+    samples + len as u64
 }
 
 impl DecodeImage for Auto {
@@ -91,6 +100,13 @@ impl DecodeImage for Auto {
 pub(super) struct LibjpegTurbo {
     /// The pixels from which a region is cut.
     around: Vec<u8>,
+}
+
+impl LibjpegTurbo {
+    /// Bytes of memory.
+    pub(super) fn held(&self) -> u64 {
+        held(&self.around)
+    }
 }
 
 /// A restart marker out of order means lost data.

@@ -4,6 +4,7 @@ use super::augment::ImageAugment;
 use super::augment::keyed;
 use super::boxes::crop_box;
 use super::change::Change;
+use super::decoder::held;
 use super::jitter::Jitter;
 use super::options::{CropFit, ImageOptions};
 use super::resize::{Cut, centre};
@@ -40,6 +41,13 @@ pub(super) struct Map {
     spare: Vec<u16>,
     columns: Vec<usize>,
     rows: Vec<usize>,
+}
+
+impl Map {
+    /// Bytes of memory, beside those of a row and a column.
+    pub(super) fn held(&self) -> u64 {
+        held(&self.stored) + held(&self.values) + held(&self.spare)
+    }
 }
 
 /// The positions along a side that are taken: the `length` pixels after `start` are resized to `full`, and the `count`

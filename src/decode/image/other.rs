@@ -3,7 +3,7 @@ use std::io::Cursor;
 use image::metadata::Orientation as Exif;
 use image::{ColorType, ExtendedColorType, ImageDecoder, ImageError, ImageReader, Limits};
 
-use super::decoder::{DecodeImage, copy_region, resize_buffer};
+use super::decoder::{DecodeImage, copy_region, held, resize_buffer};
 use super::map::{self, Map};
 use super::samples::{level, spread};
 use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
@@ -19,6 +19,13 @@ pub(super) struct ImageCrate {
     /// The decoded pixels, if they are not 8-bit RGB.
     stored: Vec<u8>,
     whole: Vec<u8>,
+}
+
+impl ImageCrate {
+    /// Bytes of memory.
+    pub(super) fn held(&self) -> u64 {
+        held(&self.stored) + held(&self.whole)
+    }
 }
 
 fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageDecoder> {

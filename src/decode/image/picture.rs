@@ -1,6 +1,6 @@
 use super::change::Change;
 use super::colour::{adjust_brightness, adjust_contrast, adjust_hue, adjust_saturation, take_colour_away};
-use super::decoder::resize_buffer;
+use super::decoder::{held, resize_buffer};
 use super::filter::sharpen;
 use super::pixels::{fill, turn_upright};
 use super::rotate::rotate;
@@ -15,6 +15,13 @@ pub(super) struct Spare {
     /// For a mixture: the picture before it, and the current sum.
     origin: Vec<u8>,
     sums: Vec<f32>,
+}
+
+impl Spare {
+    /// Bytes of memory.
+    pub(super) fn held(&self) -> u64 {
+        held(&self.moved) + held(&self.rows) + held(&self.origin) + held(&self.sums)
+    }
 }
 
 /// An image between two operations.

@@ -161,6 +161,11 @@ pub(super) struct Resampler {
 }
 
 impl Resampler {
+    /// Bytes of memory.
+    pub(super) fn held(&self) -> u64 {
+        self.resizer.size_of_internal_buffers() as u64
+    }
+
     /// Resizes the RGB pixels `from` to `into`.
     ///
     /// With a cut, the filter reads beyond its edges, as it does when the whole image is resized and then cut.

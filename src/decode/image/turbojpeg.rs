@@ -6,7 +6,7 @@ use std::ptr::NonNull;
 use turbojpeg_sys as tj;
 
 use super::complete::survey;
-use super::decoder::{DecodeImage, copy_region, resize_buffer};
+use super::decoder::{DecodeImage, copy_region, held, resize_buffer};
 use super::stored::{Header, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
 
@@ -22,6 +22,13 @@ pub(super) struct TurboJpeg {
     handle: Option<Handle>,
     /// The pixels from which a region is cut.
     around: Vec<u8>,
+}
+
+impl TurboJpeg {
+    /// Bytes of memory, beside those of the library.
+    pub(super) fn held(&self) -> u64 {
+        held(&self.around)
+    }
 }
 
 struct Handle(NonNull<c_void>);

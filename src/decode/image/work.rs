@@ -4,7 +4,7 @@ use super::augment::ImageAugment;
 use super::augment::keyed;
 use super::boxes::crop_box;
 use super::container::{check_whole, header};
-use super::decoder::{copy_region, resize_buffer};
+use super::decoder::{copy_region, held, resize_buffer};
 use super::decoders::Decoders;
 use super::filter::Blur;
 use super::jitter::Jitter;
@@ -18,7 +18,7 @@ use super::stored::{Header, Orientation, Region, Scale};
 use crate::counters::{Damage, Damages, Resizing};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Lent, MemoryBudget};
+use crate::memory::{Lent, MemoryBudget, Tool};
 use crate::random::RandomKey;
 use crate::row::TensorMut;
 
@@ -38,7 +38,7 @@ pub(crate) fn write_image(
 ) -> Result<((usize, usize), Damages)> {
     let key = options.key(key);
     let wanted = Wanted::new(checked_header(bytes, options)?, options, key)?;
-    let mut work = ImageWork::lend(budget, wanted.memory(options), options.jpeg_index_bytes)?;
+    let mut work = ImageWork::lend(budget, wanted.memory(options, bytes.len()), options.jpeg_index_bytes)?;
     let size = work.write(bytes, wanted, options, key, tensor, None)?;
     Ok((size, work.damages))
 }
@@ -82,11 +82,11 @@ impl Wanted {
             .map_or_else(|| self.stored.orientation.turn((self.plan.width, self.plan.height)), |jitter| jitter.result)
     }
 
-    /// The most bytes that all of this holds at a time.
-    pub(super) fn memory(&self, options: &ImageOptions) -> u64 {
+    /// The most bytes that all of this holds at a time, for a file of `len` bytes.
+    pub(super) fn memory(&self, options: &ImageOptions, len: usize) -> u64 {
         let (width, height) = self.size();
         let (stored, result) = (Region::whole(&self.stored).pixels(), u64::from(width) * u64::from(height) * 3);
-        let decoder = Decoders::memory(&self.stored, self.region);
+        let decoder = Decoders::memory(&self.stored, self.region, len);
         if options.colour == ImageColour::Index {
             return decoder + 4 * stored + 2 * result;
         }
@@ -118,6 +118,14 @@ pub(crate) struct ImageWork {
     map: Map,
     /// The damage of the image that was decoded last, if the image was loaded in spite of it.
     pub(super) damages: Damages,
+}
+
+impl Tool for ImageWork {
+    fn held(&self) -> u64 {
+        let buffers = [&self.decoded, &self.shared, &self.resized, &self.around, &self.grey];
+        let tools = self.decoders.held() + self.resizer.held() + self.spare.held() + self.map.held();
+        buffers.into_iter().map(held).sum::<u64>() + tools
+    }
 }
 
 impl ImageWork {

@@ -15,6 +15,10 @@ pub(super) enum Sampling {
     HalfBoth,
 }
 
+/// More bytes than any block takes in a scan: 64 codes of 16 bits, each followed by up to 11 more, a zero after each byte,
+/// and a restart marker.
+const MAX_BLOCK_BYTES: usize = 512;
+
 impl Sampling {
     /// Columns and rows of luma blocks in a minimum coded unit (MCU). Colour has one block there.
     pub(super) fn luma_blocks(self) -> (usize, usize) {
@@ -50,7 +54,7 @@ pub(super) struct Frame<'a> {
     ac: [Option<&'a [u8]>; 4],
     /// MCUs between two restart markers; 0 without any.
     pub(super) restart: usize,
-    /// Everything after the scan's header.
+    /// What follows the scan's header, as far as it can belong to the scan.
     pub(super) scan: &'a [u8],
 }
 
@@ -90,7 +94,7 @@ impl<'a> Frame<'a> {
                 }
                 0xda => {
                     frame.read_scan(segment, colours)?;
-                    frame.scan = rest;
+                    frame.scan = &rest[..rest.len().min(frame.most_in_scan())];
                     return Ok(frame);
                 }
                 0xe0 => colours.is_jfif |= segment.len() >= 14 && segment.starts_with(b"JFIF\0"),
@@ -102,6 +106,14 @@ impl<'a> Frame<'a> {
                 _ => return Err(NotOurs("a marker of another kind of JPEG")),
             }
         }
+    }
+
+    /// Number of bytes that a scan does not exceed.
+    fn most_in_scan(&self) -> usize {
+        let (across, down) = self.sampling.luma_blocks();
+        let mcus = self.width.div_ceil(8 * across) * self.height.div_ceil(8 * down);
+        let colours = if self.sampling == Sampling::Grey { 0 } else { 2 };
+        mcus.saturating_mul((across * down + colours) * MAX_BLOCK_BYTES)
     }
 
     fn read_frame(&mut self, segment: &[u8]) -> Ours<()> {

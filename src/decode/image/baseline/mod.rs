@@ -128,6 +128,11 @@ impl Decoder {
         self.index_bytes = bytes;
     }
 
+    /// Bytes of memory, beside a few rows and tables.
+    pub(super) fn held(&self) -> u64 {
+        self.scan.held()
+    }
+
     /// Whether there is special code for this processor.
     pub(super) fn has_vectors(&self) -> bool {
         self.picture.has_vectors()

@@ -2,6 +2,7 @@
 
 use memchr::memchr;
 
+use super::super::decoder::{held, resize_buffer};
 use super::refusal::{NotOurs, Ours};
 
 /// Zeros after the data, so that eight bytes can be read anywhere before its end.
@@ -23,9 +24,7 @@ impl Scan {
     /// Copies the data of a scan up to the end-of-image marker, which must follow it, with restart markers between its
     /// `intervals`.
     pub(super) fn unstuff(&mut self, data: &[u8], intervals: usize) -> Ours<()> {
-        if self.bytes.len() < data.len() + PADDING {
-            self.bytes.resize(data.len() + PADDING, 0);
-        }
+        resize_buffer(&mut self.bytes, data.len() + PADDING);
         self.ends.clear();
         let (mut from, mut to) = (0, 0);
         loop {
@@ -68,6 +67,11 @@ impl Scan {
         let at = memchr(0xff, rest).ok_or(NotOurs("no end-of-image marker"))?;
         into[len..len + at].copy_from_slice(&rest[..at]);
         Ok(len + at)
+    }
+
+    /// Bytes of memory.
+    pub(super) fn held(&self) -> u64 {
+        held(&self.bytes) + held(&self.ends)
     }
 
     pub(super) fn ends(&self) -> &[usize] {

@@ -1,8 +1,9 @@
 //! From marker to marker and from restart interval to restart interval, by libjpeg's rules for files with faults.
 
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 use super::super::damage::{be16, damaged, truncated};
+use super::super::decoder::held;
 use crate::counters::{Damage, Damages};
 use crate::error::Result;
 
@@ -63,6 +64,13 @@ impl<'a> Input<'a> {
         segment.ok_or_else(|| truncated(self.bytes, "the end of a segment"))
     }
 
+    /// Number of bytes up to the next marker of an interval; 0 if a marker is waiting.
+    fn until_marker(&self) -> usize {
+        let rest = self.bytes.get(self.at..).filter(|_| self.unread.is_none()).unwrap_or_default();
+        let is_marker = |at: &usize| !matches!(rest.get(at + 1), Some(0 | 0xff));
+        memchr_iter(0xff, rest).find(is_marker).unwrap_or(rest.len())
+    }
+
     /// Whether the file ends inside of the next segment.
     pub(super) fn is_cut_off(&self) -> bool {
         be16(self.bytes, self.at).is_none_or(|len| self.at + len > self.bytes.len())
@@ -93,6 +101,12 @@ impl Interval {
     /// already.
     pub(super) fn read(&mut self, input: &mut Input<'_>) {
         self.data.clear();
+        let most = input.until_marker() + PADDING;
+        if self.data.capacity() < most {
+            // The old memory is freed first, and the new one is no longer than necessary.
+            self.data = Vec::new();
+            self.data.reserve_exact(most);
+        }
         self.is_last = false;
         while input.unread.is_none() {
             let rest = input.bytes.get(input.at..).unwrap_or_default();
@@ -123,6 +137,11 @@ impl Interval {
     /// The data, and zeros after it.
     pub(super) fn data(&self) -> &[u8] {
         &self.data
+    }
+
+    /// Bytes of memory.
+    pub(super) fn held(&self) -> u64 {
+        held(&self.data)
     }
 
     /// Number of bytes of data.

@@ -24,6 +24,7 @@ mod output;
 
 use super::baseline::{Bits, Block, Kernels};
 use super::damage::{damaged, truncated};
+use super::decoder::held;
 use super::stored::Region;
 use crate::counters::{Damage, Damages};
 use crate::error::{Error, ErrorKind, Result};
@@ -234,6 +235,11 @@ pub(super) fn survey(bytes: &[u8]) -> Result<Survey> {
 }
 
 impl Decoder {
+    /// Bytes of memory, beside a few rows and tables.
+    pub(super) fn held(&self) -> u64 {
+        held(&self.blocks) + held(&self.found) + self.interval.held() + self.output.held()
+    }
+
     /// Decodes the pixels in `region` as 8-bit RGB, row by row without gaps, into `into`.
     ///
     /// # Errors

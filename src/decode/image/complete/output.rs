@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::super::baseline::{Block, Kernels, Quantisation, factors::*};
+use super::super::decoder::held;
 use super::super::samples::inked;
 use super::super::stored::Region;
 use super::frame::{Colours, Component};
@@ -89,6 +90,11 @@ pub(super) struct Output {
 impl Output {
     pub(super) fn new(kernels: Kernels) -> Self {
         Self { kernels, planes: Default::default(), edged: Default::default(), pixels: Vec::new() }
+    }
+
+    /// Bytes of memory, beside a few rows.
+    pub(super) fn held(&self) -> u64 {
+        self.planes.iter().map(|plane| held(&plane.samples)).sum()
     }
 
     /// Makes room.
