@@ -74,9 +74,10 @@ fn behind_tag(bytes: &[u8]) -> &[u8] {
     }
 }
 
-/// Whether there is a valid page that ends this track. (RFC 3533, section 6.)
-fn has_last_page(bytes: &[u8], track: u32) -> bool {
-    let ends = |at: usize| {
+/// Whether there is a valid page that ends this track. (RFC 3533, section 6.) `left` is the number of bytes of which
+/// checksums are computed at most, so that a file of bytes that look like last pages does not take for ever.
+fn has_last_page(bytes: &[u8], track: u32, left: &mut usize) -> bool {
+    let mut ends = |at: usize| {
         let page = &bytes[at..];
         let (header, body) = page.split_at_checked(27)?;
         let lengths = body.get(..usize::from(header[26]))?;
@@ -86,6 +87,7 @@ fn has_last_page(bytes: &[u8], track: u32) -> bool {
         if !is_last || header[14..18] != track.to_le_bytes() {
             return None;
         }
+        *left = left.checked_sub(len)?;
         // The checksum is that of the page with zeros in its place.
         let mut checksum = Crc32::new(0);
         [&page[..22], &[0; 4], &page[26..]].into_iter().for_each(|part| checksum.process_buf_bytes(part));
@@ -104,7 +106,7 @@ impl<'a> Open<'a> {
             _ => return Err(not_read(bytes)),
         };
         let mut open = Self::begin(packing, sound)?;
-        if packing == Packing::Vorbis && !has_last_page(sound, open.track) {
+        if packing == Packing::Vorbis && !has_last_page(sound, open.track, &mut sound.len()) {
             return Err(bad(
                 "Ogg: the last page of the sound is missing or damaged; the file is cut off or damaged, or its writer never ended it",
             ));
@@ -275,5 +277,42 @@ struct Memory {
 impl Tool for Memory {
     fn held(&self) -> u64 {
         ((self.wanted.capacity() + self.packet.capacity()) * size_of::<f32>()) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A page of one segment of 5 bytes that ends track 7.
+    fn last_page() -> Vec<u8> {
+        let mut page = b"OggS\0\x04".to_vec();
+        page.extend([0; 8]);
+        page.extend(7u32.to_le_bytes());
+        page.extend([0; 8]);
+        page.extend([1, 5]);
+        page.extend(b"sound");
+        let mut checksum = Crc32::new(0);
+        checksum.process_buf_bytes(&page);
+        page[22..26].copy_from_slice(&checksum.crc().to_le_bytes());
+        page
+    }
+
+    #[test]
+    fn looking_for_the_last_page_reads_a_file_once() {
+        let valid = last_page();
+        assert!(has_last_page(&valid, 7, &mut valid.len().clone()));
+        assert!(!has_last_page(&valid, 8, &mut valid.len().clone()));
+        // Headers that promise 255 segments, which the following headers are.
+        let mut fake = valid[..27].to_vec();
+        fake[26] = 255;
+        let all = fake.repeat(1000);
+        let mut left = usize::MAX;
+        assert!(!has_last_page(&all, 7, &mut left));
+        assert!(usize::MAX - left > 100 * all.len(), "what it would cost");
+        assert!(!has_last_page(&all, 7, &mut all.len().clone()));
+        // Some of them behind the page, such as in a tag, or other data.
+        let behind = [&valid[..], &all[..]].concat();
+        assert!(has_last_page(&behind, 7, &mut behind.len().clone()));
     }
 }
