@@ -363,7 +363,11 @@ fn a_draw_from_nothing_says_what_keeps_nothing() {
     for (loader, expected) in [
         (weighted().filter("n > 3"), "weight_by: nothing to draw: the filter keeps none of the 4 samples"),
         (weighted().filter_by(["n"], |_| false), "weight_by: nothing to draw: the filter keeps none of the 4 samples"),
-        (weighted().split(Split::train(0.0)), "weight_by: nothing to draw: split and folds keep none of the 4 samples"),
+        (
+            weighted().split(Split::train(1e-9)),
+            "weight_by: nothing to draw: split and folds keep none of the 4 samples",
+        ),
+        (weighted().split(Split::train(0.0)), "split: the part \"train\" has no share of the samples; set `train`"),
         (
             rows().class_balanced().filter("n > 3"),
             "class_balanced: nothing to draw: the filter keeps none of the 4 samples",

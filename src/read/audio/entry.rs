@@ -110,10 +110,10 @@ impl Format for AudioFolder {
         at_rate(None, options, at)
     }
 
-    /// All sounds at the rate of the first one, as those of a folder.
+    /// Without fields, all sounds at the rate of the first one, as those of a folder.
     fn open_many(&self, options: &AudioFolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let rate =
-            paths.first().map(|path| AudioFiles::first_rate(at.files, path, &options.saved_index)).transpose()?;
+        let first = paths.first().filter(|_| at.fields.is_empty());
+        let rate = first.map(|path| AudioFiles::first_rate(at.files, path, &options.saved_index)).transpose()?;
         open_parts(&|at| at_rate(rate, options, at), paths, at)
     }
 
@@ -162,7 +162,7 @@ impl Format for AudioFolder {
     }
 }
 
-/// The sounds of a path, at this rate where their fields name none; without both, at that of the first file.
+/// The sounds of a path; without fields, at this rate, or at that of the first file.
 fn at_rate(rate: Option<u32>, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Opened> {
     if at.fields.is_empty() {
         return usual(rate, options, at).map(Opened::reader);
@@ -170,7 +170,6 @@ fn at_rate(rate: Option<u32>, options: &AudioFolderOptions, at: &Open<'_>) -> Re
     let fields = named_geometries(at.fields).map_err(|error| error.at_path(at.path))?;
     let asked = of_fields(&fields).map_err(|error| error.at_path(at.path))?;
     let open = |Asked { options: audio, tensors }| {
-        let audio = AudioOptions { rate: audio.rate.or(rate), ..audio };
         let label = tensors.label;
         let reader = AudioFiles::open_as(at.files, at.path, &options.saved_index, audio, tensors, at.budget)?;
         if let Some(label) = label.filter(|_| reader.classes().is_empty()) {

@@ -494,7 +494,9 @@ impl Container for Columns {
     }
 
     fn place(&self, record: u64) -> Location {
-        let (path, record) = self.in_file(record);
+        let (path, in_file) = self.in_file(record);
+        // Picked records are those of a table in memory, and numbered as they were picked.
+        let record = if self.picked.is_some() { record } else { in_file };
         Location { path: path.map(Path::to_owned), record: Some(record), ..Location::default() }
     }
 
