@@ -2,7 +2,6 @@
 
 use memchr::memchr;
 
-use super::super::decoder::{held, resize_buffer};
 use super::refusal::{NotOurs, Ours};
 
 /// Zeros after the data, so that eight bytes can be read anywhere before its end.
@@ -24,7 +23,11 @@ impl Scan {
     /// Copies the data of a scan up to the end-of-image marker, which must follow it, with restart markers between its
     /// `intervals`.
     pub(super) fn unstuff(&mut self, data: &[u8], intervals: usize) -> Ours<()> {
-        resize_buffer(&mut self.bytes, data.len() + PADDING);
+        if self.bytes.len() < data.len() + PADDING {
+            // The old memory is freed first, and the new one is no longer than necessary.
+            self.bytes = Vec::new();
+            self.bytes = vec![0; data.len() + PADDING];
+        }
         self.ends.clear();
         let (mut from, mut to) = (0, 0);
         loop {
@@ -71,7 +74,7 @@ impl Scan {
 
     /// Bytes of memory.
     pub(super) fn held(&self) -> u64 {
-        held(&self.bytes) + held(&self.ends)
+        (self.bytes.capacity() + self.ends.capacity() * size_of::<usize>()) as u64
     }
 
     pub(super) fn ends(&self) -> &[usize] {
