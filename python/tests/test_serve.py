@@ -154,3 +154,18 @@ def test_windows_are_served_as_the_loader_makes_them(tmp_path: Path) -> None:
         window.latest()
     with pytest.raises(ringfeed.ConfigError, match="push them to a `window`"):
         loader.serve().apply(x=1, y=2)
+
+
+def test_functions_that_draw_random_numbers_are_for_training_alone() -> None:
+    def noise(sample: Any, rng: Any) -> None:
+        sample["x"] += rng.normal()
+
+    with pytest.raises(ringfeed.ConfigError, match="draws random numbers"):
+        ringfeed.serve(fields={"x": Numbers()}, transform=noise)
+
+
+def test_a_missing_number_may_be_nan(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("x,y\n1,2\n,3\n")
+    (batch,) = ringfeed.open(path, fields={"x": Numbers(missing=float("nan"))})
+    assert str(batch["x"].tolist()) == "[1.0, nan]"

@@ -15,7 +15,7 @@ import pytest
 from helpers import FIXTURES
 
 import ringfeed
-from ringfeed import Map
+from ringfeed import Map, Numbers
 
 Make = Callable[..., ringfeed.Loader]
 
@@ -260,3 +260,17 @@ def test_an_image_goes_through_a_function() -> None:
     plain = next(iter(ringfeed.open(FIXTURES / "photos", fields=fields)))["image"].numpy()
     turned = ringfeed.open(FIXTURES / "photos", fields=fields, transform=lambda s: {"image": s["image"][::-1]})
     np.testing.assert_array_equal(next(iter(turned))["image"].numpy(), plain[:, ::-1])
+
+
+def test_functions_work_beside_ragged_tensors(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"l": [1, 2, 3], "x": 1}\n{"l": [4], "x": 2}\n')
+    fields = {"l": Numbers(list=True, ragged=True), "x": Numbers()}
+
+    def change(sample: dict[str, Any]) -> None:
+        sample["x"] += sample["l"].sum()
+        sample["l"] *= 2
+
+    (batch,) = ringfeed.open(path, fields=fields, batch_size=2, transform=change)
+    assert (batch["x"].tolist(), batch["l"].tolist()) == ([7.0, 6.0], [2.0, 4.0, 6.0, 8.0])
+    assert batch["l_offsets"].tolist() == [0, 3, 4]

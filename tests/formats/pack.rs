@@ -108,7 +108,7 @@ fn an_empty_file_of_text_is_packed_as_an_empty_text() {
     fs::write(texts.join("b.txt"), "").unwrap();
     let source = SourceConfig::new(ringfeed::formats::TextFiles, &*texts, ());
     assert_eq!(Pack::new(source, PackInto::Tar).run(&out).unwrap().records, 2);
-    let packed = loaded(&out, &[("text", Text::new(4).from("json:/text").into())]);
+    let packed = loaded(&out, &[("text", Text::new(4).from("json:/text"))]);
     assert_eq!(packed["text"], *b"one\0\0\0\0\0");
 }
 

@@ -169,7 +169,9 @@ fn run(
     if shuffle {
         source = source.shuffle(5);
     }
-    let workspace = Workspace::builder().workers(workers).prefetch(workers - 1).poison(0xa5).build().unwrap();
+    let workspace = Workspace::builder().workers(workers).prefetch(workers - 1).poison(0xa5);
+    // The records of one epoch are counted.
+    let workspace = workspace.across_epochs(false).build().unwrap();
     let mut batches = AsyncDataSetIterator::new(source, &workspace).unwrap();
     let seen = batches.by_ref().map(|batch| see(&batch.unwrap())).collect();
     let mut bad: Vec<_> = batches.bad_records().iter().map(|bad| bad.error.to_string()).collect();
