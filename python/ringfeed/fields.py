@@ -162,7 +162,8 @@ class Audio(Field):
 
 class Class(Field):
     """A class by its name or index: i64 without a dimension. The names are those found in the data, sorted, unless you
-    list them. Several fields share their names and give ``[fields]``. ``dtype`` is another type that can hold them."""
+    list them. Several fields share their names and give ``[fields]``. ``dtype`` is another type that can hold them. In
+    tar archives, a class without ``from_`` is the member ``cls``; several are read by their own names."""
 
     def __init__(
         self,
@@ -250,7 +251,8 @@ class Numbers(Field):
     ``ragged``: lists are stored one after another without padding, ``[all numbers]``. A second tensor, i64
     ``[samples + 1]`` with the suffix ``_offsets``, says where each list begins and the last one ends. ``max_len`` then
     limits one list.
-    ``missing``: replaces a missing value, a number or ``"nan"``; without it, a missing value makes a bad record.
+    ``missing``: replaces a missing value, a number or ``"nan"``; without it, a missing value makes a bad record. NaN in
+    Parquet, Arrow, TFRecord files and arrays is a number, and stays.
     ``longer``: what to do with longer lists, ``"error"`` or ``"cut"``.
     ``from_="*"``: all fields of single numbers that no other tensor uses, without those in ``except_``.
     """
