@@ -146,8 +146,8 @@ impl Loader {
         self
     }
 
-    /// Uses only samples whose fields fulfil a condition. Splits and folds are made of these samples. Names are fields
-    /// of the first source, or tensors that are made of one field. Values are numbers, `inf` and `-inf`, texts in
+    /// Uses only samples whose fields fulfil a condition. Splits and folds are made of these samples. Names are tensors
+    /// of any source that are made of one field, or else fields of the first source. Values are numbers, `inf` and `-inf`, texts in
     /// quotes, or `missing`. A field is `missing` if it has no value, or is null, NaN or blank text. In a CSV file, the
     /// `missing_tokens` are `missing`, too (`NA` is one by default). This does not depend on what tensors are made of
     /// the field. A missing field is neither equal nor unequal to any value. `len(name)` is a length: the number of
@@ -205,8 +205,8 @@ impl Loader {
         self
     }
 
-    /// Draws samples with replacement, in proportion to weights: the numbers of this field of the first source, or of
-    /// the tensor that is made of it. A sample with weight 0 is never drawn; a missing or negative weight is an error.
+    /// Draws samples with replacement, in proportion to weights: the numbers of this tensor of any source, or of this
+    /// field of the first one. A sample with weight 0 is never drawn; a missing or negative weight is an error.
     /// The field is read once, when the loader is opened. Needs the seed of [`shuffle`](Self::shuffle). Default: each
     /// sample once.
     ///

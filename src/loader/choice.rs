@@ -82,11 +82,17 @@ impl Values {
 }
 
 /// The readers of all sources side by side: their n-th records are sample n, which has the name of the first one's.
-type Readers<'a> = &'a [Arc<dyn RecordReader>];
+#[derive(Clone, Copy)]
+pub(super) struct Sides<'a> {
+    pub(super) readers: &'a [Arc<dyn RecordReader>],
+    /// The number of the source of each. A source may have several readers, such as one for each file of a folder of IDX
+    /// files.
+    pub(super) sources: &'a [usize],
+}
 
 impl Loader {
-    /// Uses only samples for which a function of your own returns `true`, given the values of these fields of the first
-    /// source: for conditions that the language of [`filter`](Self::filter) can't express. The fields are read once,
+    /// Uses only samples for which a function of your own returns `true`, given the values of these tensors of any source, or
+    /// fields of the first one: for conditions that the language of [`filter`](Self::filter) can't express. The fields are read once,
     /// when the loader is opened, and the function is called once for each record, on one thread. If there are several
     /// functions, all must return `true`.
     ///
@@ -122,15 +128,15 @@ impl Loader {
     }
 
     /// The samples that filter, split and folds leave, out of as many as the shortest reader has.
-    pub(super) fn subset(&self, readers: Readers<'_>, shortest: u64) -> Result<Option<Subset>> {
+    pub(super) fn subset(&self, sides: Sides<'_>, shortest: u64) -> Result<Option<Subset>> {
         let config = &self.config;
-        let Some(first) = readers.first() else { return Ok(None) };
-        let mut chosen = self.filtered(readers, shortest)?;
+        let Some(first) = sides.readers.first() else { return Ok(None) };
+        let mut chosen = self.filtered(sides, shortest)?;
         self.check_choice(chosen.as_ref(), "the filter keeps", shortest)?;
         if config.split.is_none() && config.folds.is_none() {
             return Ok(chosen);
         }
-        let by = self.strata(readers)?;
+        let by = self.strata(sides)?;
         if let Some(split) = config.split {
             chosen = Some(split.of(&chosen.unwrap_or_else(|| Subset::all(shortest)), first, by.as_ref())?);
         }
@@ -157,20 +163,20 @@ impl Loader {
     }
 
     /// The samples that the filters of the loader and of a fitted recipe leave.
-    fn filtered(&self, readers: Readers<'_>, shortest: u64) -> Result<Option<Subset>> {
-        let mut kept = self.filtered_by_text(readers, shortest)?;
+    fn filtered(&self, sides: Sides<'_>, shortest: u64) -> Result<Option<Subset>> {
+        let mut kept = self.filtered_by_text(sides, shortest)?;
         if let Some(field) = self.config.chosen_by() {
             let values = self.read_values(0, &[("taken".to_owned(), field)], Some(1.0))?;
             let is_taken = |sample: u64| !matches!(values.at(sample), Known::Number(0.0));
             kept = Some(kept.unwrap_or_else(|| Subset::all(shortest)).filter(is_taken));
         }
         for keep in &self.keeps {
-            let values = keep.names.iter().map(|name| self.values(readers, name, None)).collect::<Result<Vec<_>>>()?;
+            let values = keep.names.iter().map(|name| self.values(sides, name, None)).collect::<Result<Vec<_>>>()?;
             let mut failed = None;
             let is_kept = |sample: u64| {
                 failed.is_none()
                     && keep.keeps(&|field| values[field].value(sample)).unwrap_or_else(|error| {
-                        failed = Some(error.at(readers[0].place(sample)).at_record(sample));
+                        failed = Some(error.at(sides.readers[0].place(sample)).at_record(sample));
                         false
                     })
             };
@@ -182,12 +188,12 @@ impl Loader {
         Ok(kept)
     }
 
-    fn filtered_by_text(&self, readers: Readers<'_>, shortest: u64) -> Result<Option<Subset>> {
+    fn filtered_by_text(&self, sides: Sides<'_>, shortest: u64) -> Result<Option<Subset>> {
         let Some(text) = &self.config.filter else { return Ok(None) };
         let filter = Filter::parse(text)?;
         let values = filter.subjects.iter().map(|subject| match subject.is_length {
-            true => self.lengths(readers, &subject.field),
-            false => self.values(readers, &subject.field, subject.is_text),
+            true => self.lengths(sides, &subject.field),
+            false => self.values(sides, &subject.field, subject.is_text),
         });
         let values = values.collect::<Result<Vec<_>>>()?;
         let kept = Subset::all(shortest).filter(|sample| filter.keeps(&|field| values[field].at(sample)));
@@ -199,6 +205,7 @@ impl Loader {
     pub(super) fn windowed(
         &self,
         readers: Vec<Arc<dyn RecordReader>>,
+        sources: &[usize],
         budget: &MemoryBudget,
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
         let (Some(windows), Some(first)) = (&self.config.windows, readers.first()) else { return Ok(readers) };
@@ -213,7 +220,7 @@ impl Loader {
         }
         let series = windows.series.as_deref();
         let of_series = |field: &str| -> Result<Vec<u64>> {
-            let values = self.values(&readers, field, None)?;
+            let values = self.values(Sides { readers: &readers, sources }, field, None)?;
             if let Some(record) = (0..shortest).find(|record| matches!(values.at(*record), Known::Missing)) {
                 let message = "windows.series: a record without a value belongs to no series; take such records out";
                 return Err(Error::new(ErrorKind::Data, message).at(first.place(record)).at_column(field));
@@ -231,12 +238,12 @@ impl Loader {
     /// The weight of each sample, if samples are drawn by weights. Samples that were not `chosen` need none.
     pub(super) fn weights_of(
         &self,
-        readers: Readers<'_>,
+        sides: Sides<'_>,
         shortest: u64,
         chosen: Option<&Subset>,
     ) -> Result<Option<Vec<f64>>> {
         let Some(field) = &self.config.weight_by else { return Ok(None) };
-        let values = self.values(readers, field, Some(false))?;
+        let values = self.values(sides, field, Some(false))?;
         let weight = |sample: u64| match values.at(sample) {
             Known::Number(weight) if weight >= 0.0 && weight.is_finite() => Ok(weight),
             Known::Integer(weight) if weight >= 0 => Ok(weight as f64),
@@ -248,7 +255,10 @@ impl Loader {
                 };
                 let error =
                     Error::new(ErrorKind::Data, format!("{found}; weights are numbers, finite and not negative"));
-                Err(error.at_column(field).at(readers[self.holder_of(readers, field)].place(sample)).at_record(sample))
+                Err(error
+                    .at_column(field)
+                    .at(sides.readers[self.holder_of(sides, field)].place(sample))
+                    .at_record(sample))
             }
         };
         let Some(chosen) = chosen else { return (0..shortest).map(weight).collect::<Result<_>>().map(Some) };
@@ -259,38 +269,42 @@ impl Loader {
         Ok(Some(weights))
     }
 
-    fn strata(&self, readers: Readers<'_>) -> Result<Option<Strata>> {
+    fn strata(&self, sides: Sides<'_>) -> Result<Option<Strata>> {
         let mut by = None;
         if let Some(field) = &self.config.stratify {
-            by = Some(Strata::default().classes(self.values(readers, field, None)?.classes()));
+            by = Some(Strata::default().classes(self.values(sides, field, None)?.classes()));
         }
         if let Some(field) = &self.config.group {
-            by = Some(by.unwrap_or_default().groups(self.values(readers, field, None)?.groups()));
+            by = Some(by.unwrap_or_default().groups(self.values(sides, field, None)?.groups()));
         }
         Ok(by)
     }
 
     /// The number of the reader that gives the tensor of this name; if none does, it is a field of the first source.
-    fn holder_of(&self, readers: Readers<'_>, name: &str) -> usize {
+    fn holder_of(&self, sides: Sides<'_>, name: &str) -> usize {
         let gives = |reader: &Arc<dyn RecordReader>| reader.tensors().iter().any(|spec| spec.name == name);
         let is_other = self.named.is_empty() && self.field_of(0, name).is_none();
-        readers.iter().position(gives).filter(|_| is_other).unwrap_or(0)
+        sides.readers.iter().position(gives).filter(|_| is_other).unwrap_or(0)
+    }
+
+    /// Whether a tensor can't be read by its field, because it is in a further file of its source.
+    fn is_beside(&self, sides: Sides<'_>, holder: usize, name: &str) -> bool {
+        let source = sides.sources[holder];
+        sides.sources.iter().position(|other| *other == source) != Some(holder) && self.field_of(source, name).is_none()
     }
 
     /// The values of the field from which the tensor of this name is made, or of a field of the first source; without
     /// further information as text, if possible.
-    fn values(&self, readers: Readers<'_>, name: &str, is_text: Option<bool>) -> Result<Values> {
-        let holder = self.holder_of(readers, name);
-        let reader = &readers[holder];
+    fn values(&self, sides: Sides<'_>, name: &str, is_text: Option<bool>) -> Result<Values> {
+        let holder = self.holder_of(sides, name);
+        let (reader, source) = (&sides.readers[holder], sides.sources[holder]);
         if let Some(values) = known_labels(reader, name, is_text) {
             return Ok(values);
         }
-        // A source may have several readers, such as one for each file of a folder of IDX files.
-        let source = Some(holder).filter(|holder| *holder == 0 || readers.len() == self.config.sources.len());
-        let Some(source) = source else {
+        if self.is_beside(sides, holder, name) {
             let no_number = || Error::new(ErrorKind::Config, "it is no single number");
             return tensor_values(reader, name, is_text).unwrap_or_else(|| Err(no_value(name, &no_number())));
-        };
+        }
         self.check_known(source, reader, name)?;
         let column = self.column_of(source, name)?;
         let by = |codec| self.read_values(source, &[(name.to_owned(), Field::outside(codec, [column.clone()]))], None);
@@ -318,11 +332,15 @@ impl Loader {
     }
 
     /// The lengths of a field of the source, or of the tensor of this name.
-    fn lengths(&self, readers: Readers<'_>, name: &str) -> Result<Values> {
-        let holder = self.holder_of(readers, name);
-        // Another reader of the first source has no fields that could be read by themselves.
-        let source = if readers.len() == self.config.sources.len() { holder } else { 0 };
-        let measured = || length::measured(&readers[holder], name).map(|numbers| numbers.map(Values::Numbers));
+    fn lengths(&self, sides: Sides<'_>, name: &str) -> Result<Values> {
+        let holder = self.holder_of(sides, name);
+        let (reader, source) = (&sides.readers[holder], sides.sources[holder]);
+        let measured = || length::measured(reader, name).map(|numbers| numbers.map(Values::Numbers));
+        if self.is_beside(sides, holder, name) {
+            let no_list = || Error::new(ErrorKind::Config, "it is no list");
+            return measured().unwrap_or_else(|| Err(no_length(name, &no_list())));
+        }
+        self.check_known(source, reader, name)?;
         if self.field_of(source, name).is_some_and(|(_, field)| field.has_own_length()) {
             return measured().unwrap_or_else(|| {
                 let message = "its length is the same in every record, or none; leave out its max_len, or name the field that it \
@@ -349,16 +367,34 @@ impl Loader {
         fields.iter().find(|(own, _)| own == name)
     }
 
+    /// Whether the first source may have a field of this name.
+    pub(super) fn reads_by_name(&self, name: &str) -> bool {
+        self.field_of(0, name).is_some() || !self.is_array(0)
+    }
+
+    /// Whether a source is an array, which would take any name for its own.
+    fn is_array(&self, source: usize) -> bool {
+        self.config.sources.get(source).is_some_and(|source| ["npy", "idx", "raw"].contains(&source.format()))
+    }
+
+    /// The names of all tensors and fields by which samples are chosen.
+    pub(super) fn names_of_choice(&self) -> Result<Vec<String>> {
+        let config = &self.config;
+        let filter = config.filter.as_deref().map(Filter::parse).transpose()?;
+        let of_filter = filter.into_iter().flat_map(|filter| filter.subjects).map(|subject| subject.field);
+        let of_keeps = self.keeps.iter().flat_map(|keep| keep.names.iter().cloned());
+        let others = [&config.stratify, &config.group, &config.weight_by].into_iter().flatten().cloned();
+        Ok(of_filter.chain(of_keeps).chain(others).collect())
+    }
+
     /// Refuses a name that an array without names would take for its own.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::NotFound`].
     fn check_known(&self, source: usize, reader: &Arc<dyn RecordReader>, name: &str) -> Result<()> {
-        let formats = ["npy", "idx", "raw"];
-        let is_array = self.config.sources.get(source).is_some_and(|source| formats.contains(&source.format()));
         let names: Vec<&str> = reader.tensors().iter().map(|spec| spec.name.as_str()).collect();
-        if !is_array || names.contains(&name) || self.field_of(source, name).is_some() {
+        if !self.is_array(source) || names.contains(&name) || self.field_of(source, name).is_some() {
             return Ok(());
         }
         let message = format!("no tensor {name:?} to choose samples by; there are {names:?}");

@@ -96,7 +96,7 @@ pub struct LoaderConfig {
     /// any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<Windows>,
-    /// The condition that samples must fulfil, on fields of the first source or on their lengths:
+    /// The condition that samples must fulfil, on tensors of any source, on fields of the first one, or on their lengths:
     /// `label != 3 and (kind in ['cat', 'dog'] or len(tokens) > 5)`. Split and folds are made of these samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filter: Option<String>,
@@ -110,7 +110,7 @@ pub struct LoaderConfig {
     /// Whether samples are drawn with replacement, so that each class is drawn equally often.
     #[serde(default)]
     pub class_balanced: bool,
-    /// The field of the first source whose numbers are weights: samples are drawn with replacement, in proportion to
+    /// The tensor of any source, or the field of the first one, whose numbers are weights: samples are drawn with replacement, in proportion to
     /// them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub weight_by: Option<String>,

@@ -63,7 +63,7 @@ impl Loader {
         match &self.own {
             Some(Own::Container(open)) => {
                 let all = FieldReader::with_files(open(budget)?, &self.config.fields, &self.files, budget)?;
-                Ok(Readers { all, parts: Vec::new() })
+                Ok(Readers { sources: vec![0; all.len()], all, parts: Vec::new() })
             }
             _ => self.open_all(&self.config.sources, budget),
         }

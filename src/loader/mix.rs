@@ -17,6 +17,8 @@ use super::weights::Mix;
 /// Readers whose tensors are combined into samples, and, if sources are mixed, which samples belong to which source.
 pub(super) struct Readers {
     pub(super) all: Vec<Arc<dyn RecordReader>>,
+    /// The number of the source of each.
+    pub(super) sources: Vec<usize>,
     pub(super) parts: Vec<Range<u64>>,
 }
 
@@ -63,7 +65,9 @@ impl Loader {
         if self.config.mix.is_empty() {
             #[cfg(feature = "formats")]
             super::maps::check_names(sources, &opened, self.config.shorter)?;
-            return Ok(Readers { all: opened.concat(), parts: Vec::new() });
+            let of_source = |(source, readers): (usize, &Vec<_>)| vec![source; readers.len()];
+            let of_each = opened.iter().enumerate().flat_map(of_source).collect();
+            return Ok(Readers { all: opened.concat(), sources: of_each, parts: Vec::new() });
         }
         let count = opened.iter().map(Vec::len).min().unwrap_or(0);
         let mut all: Vec<Concat> = Vec::new();
@@ -81,7 +85,7 @@ impl Loader {
         }
         let paths: Vec<PathBuf> = sources.iter().flat_map(|source| source.paths().iter().map(Path::to_owned)).collect();
         let all = all.into_iter().map(|reader| Arc::new(reader.of_sources(&paths)) as Arc<dyn RecordReader>).collect();
-        Ok(Readers { all, parts })
+        Ok(Readers { all, sources: vec![0; count], parts })
     }
 
     /// The chosen samples of each source, with its weight.

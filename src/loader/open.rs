@@ -13,6 +13,7 @@ use crate::read::{RecordReader, Streamed};
 use crate::stats::{Trace, serve_metrics};
 
 use super::Loader;
+use super::choice::Sides;
 use super::config::{LoaderConfig, MemoryKind};
 use super::own::Own;
 use super::weights::Mix;
@@ -148,10 +149,11 @@ impl Loader {
             return Ok(Box::new(source.bad_records(config.bad_records)));
         }
         let opened = self.readers(budget)?;
-        let (readers, parts) = (self.windowed(opened.all, budget)?, opened.parts);
+        let (readers, parts) = (self.windowed(opened.all, &opened.sources, budget)?, opened.parts);
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
-        let subset = self.subset(&readers, shortest)?;
-        let weights = if every_sample { None } else { self.weights_of(&readers, shortest, subset.as_ref())? };
+        let sides = Sides { readers: &readers, sources: &opened.sources };
+        let subset = self.subset(sides, shortest)?;
+        let weights = if every_sample { None } else { self.weights_of(sides, shortest, subset.as_ref())? };
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
         let choice = subset.as_ref().map_or(shortest, Subset::len);

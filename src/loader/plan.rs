@@ -18,6 +18,7 @@ use crate::storage::FetchLimit;
 use crate::transform::Operation;
 
 use super::Loader;
+use super::choice::Sides;
 use super::mix::parts_of;
 use super::own::Own;
 
@@ -207,7 +208,8 @@ impl Loader {
         let outlines = match &self.own {
             _ if config.windows.is_some() => {
                 let budget = MemoryBudget::unlimited();
-                let readers = self.windowed(self.readers(&budget)?.all, &budget)?;
+                let opened = self.readers(&budget)?;
+                let readers = self.windowed(opened.all, &opened.sources, &budget)?;
                 readers.into_iter().map(|reader| Foretold::of_reader(reader, 0)).collect()
             }
             None => config.sources.iter().map(|source| source.foretell(&self.files)).collect::<Result<Vec<_>>>()?,
@@ -345,10 +347,15 @@ impl Loader {
         }
         let readers: Vec<_> = outlines.iter().map_while(|outline| outline.reader.clone()).collect();
         let choice = match shortest {
-            _ if self.chooses_by_fields() && !gives_all(&readers, outlines) => None,
-            Some(shortest) if !readers.is_empty() && (self.selects() || self.config.weight_by.is_some()) => {
-                let chosen = self.subset(&readers, shortest)?;
-                self.weights_of(&readers, shortest, chosen.as_ref())?;
+            Some(shortest)
+                if !readers.is_empty()
+                    && (self.selects() || self.config.weight_by.is_some())
+                    && !self.chooses_elsewhere(&readers, outlines)? =>
+            {
+                let sources: Vec<usize> = (0..readers.len()).collect();
+                let sides = Sides { readers: &readers, sources: &sources };
+                let chosen = self.subset(sides, shortest)?;
+                self.weights_of(sides, shortest, chosen.as_ref())?;
                 Some(chosen.map_or(shortest, |chosen| chosen.len()))
             }
             shortest => shortest.filter(|_| !self.selects()),
@@ -367,11 +374,17 @@ impl Loader {
         }
     }
 
-    /// Whether tensors or fields decide which samples are chosen.
-    fn chooses_by_fields(&self) -> bool {
-        let config = &self.config;
-        let is_filtered = config.filter.is_some() || !self.keeps.is_empty() || config.weight_by.is_some();
-        is_filtered || config.stratify.is_some() || config.group.is_some()
+    /// Whether samples are chosen by a tensor that none of these readers gives, one of each source, but another one may.
+    fn chooses_elsewhere(&self, readers: &[Arc<dyn RecordReader>], outlines: &[Foretold]) -> Result<bool> {
+        let gives = |specs: &[TensorSpec], name: &str| specs.iter().any(|spec| spec.name == name);
+        let may_give = |(source, outline): (usize, &Foretold), name: &str| match &outline.tensors {
+            Some(specs) => gives(specs, name) && !(source == 0 && self.reads_by_name(name)),
+            None => source > 0,
+        };
+        Ok(self.names_of_choice()?.iter().any(|name| {
+            !readers.iter().any(|reader| gives(reader.tensors(), name))
+                && outlines.iter().enumerate().any(|outline| may_give(outline, name))
+        }))
     }
 
     /// Whether only some of the samples are chosen.
@@ -392,7 +405,8 @@ impl Loader {
             _ if !self.selects() => None,
             Some(all) => {
                 let count = all.len();
-                self.subset(&[Arc::new(all)], count)?
+                let all: Arc<dyn RecordReader> = Arc::new(all);
+                self.subset(Sides { readers: &[all], sources: &[0] }, count)?
             }
             None => return Ok(self.config.samples_per_epoch),
         };
@@ -432,10 +446,4 @@ impl Loader {
         };
         PlannedTensor { name: spec.name.clone(), role: spec.role, dtype: spec.dtype, shape }
     }
-}
-
-/// Whether these readers give all tensors of the sources.
-fn gives_all(readers: &[Arc<dyn RecordReader>], outlines: &[Foretold]) -> bool {
-    let given: usize = readers.iter().map(|reader| reader.tensors().len()).sum();
-    outlines.iter().map(|outline| outline.tensors.as_ref().map(Vec::len)).sum::<Option<usize>>() == Some(given)
 }

@@ -62,8 +62,8 @@ impl LoaderConfig {
         }
         let mut sources = self.sources.clone();
         let mut fields: Vec<_> = sources.iter_mut().map(|source| &mut source.fields).collect();
-        connect_sources(&mut fields)?;
-        Ok(Some(sources).filter(|sources| *sources != self.sources))
+        let has_changed = connect_sources(&mut fields)?;
+        Ok(has_changed.then_some(sources))
     }
 
     /// The same with its only source moved to the [sources](Self::sources), if the format is named.

@@ -85,7 +85,10 @@ pub(super) fn check_own(out: &Path) -> Result<()> {
     match shards_in(out)?.first() {
         None => Ok(()),
         Some(path) => {
-            let message = "exists already, and no manifest or journal lists it; pack into another folder, or remove it";
+            let message = match out.join("manifest.json").exists() {
+                true => "was packed by an earlier version; pack into another folder, or remove this one",
+                false => "exists already, and no manifest or journal lists it; pack into another folder, or remove it",
+            };
             Err(Error::new(ErrorKind::Config, message).at_path(path))
         }
     }

@@ -13,12 +13,15 @@ pub(super) enum Exact {
     Float(f64),
 }
 
+/// All integers up to this one are numbers of f64.
+const MAX_SAFE: f64 = (1u64 << 53) as f64;
+
 impl Exact {
     #[inline]
     pub(super) fn of(number: f64) -> Self {
-        let whole = number as i64;
-        match whole as f64 == number && number < i64::MAX as f64 {
-            true => Self::Integer(whole.into()),
+        // Larger ones stay what they are, so that they keep their names.
+        match number.fract() == 0.0 && number.abs() <= MAX_SAFE {
+            true => Self::Integer((number as i64).into()),
             false => Self::Float(number),
         }
     }
@@ -89,14 +92,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_float_is_an_integer_if_it_has_no_fraction_and_64_bits_hold_it() {
+    fn a_float_is_an_integer_if_f64_tells_it_from_its_neighbours() {
         for (number, is_integer) in [
             (0.0, true),
             (-0.0, true),
             (-3.0, true),
             (9_007_199_254_740_992.0, true),
-            (9_223_372_036_854_774_784.0, true),
-            (-9_223_372_036_854_775_808.0, true),
+            (9_007_199_254_740_994.0, false),
+            (-9_223_372_036_854_775_808.0, false),
             (9_223_372_036_854_775_808.0, false),
             (-9_223_372_036_854_777_856.0, false),
             (0.5, false),

@@ -254,6 +254,12 @@ fn sequences_of_one_name_belong_together() {
     let pairs = CsvSequenceReader::aligned(open(&features), open(&labels), Align::Equal, Unpaired::Error).unwrap();
     let batch = Batch::of(&pairs, &[0, 1, 2]).unwrap();
     assert_eq!(batch.values::<f32>("features"), batch.values::<f32>("labels"));
+    let labels = folder(&[("p2_label.csv", b"2\n"), ("p10_label.csv", b"10\n"), ("p11_label.csv", b"11\n")]);
+    let error = CsvSequenceReader::aligned(open(&features), open(&labels), Align::Equal, Unpaired::Error).unwrap_err();
+    assert!(error.to_string().contains("p1.csv has no partner"), "{error}");
+    let pairs = CsvSequenceReader::aligned(open(&features), open(&labels), Align::Equal, Unpaired::Drop).unwrap();
+    let batch = Batch::of(&pairs, &[0, 1]).unwrap();
+    assert_eq!(batch.values::<f32>("features"), batch.values::<f32>("labels"));
 
     let features = folder(&[("a.csv", b"1\n"), ("b.csv", b"2\n"), ("c.csv", b"3\n")]);
     let twice = folder(&[("a.csv", b"1\n"), ("a.tsv", b"2\n"), ("b.csv", b"3\n")]);

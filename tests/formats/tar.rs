@@ -194,6 +194,27 @@ fn names_that_are_numbers_and_names_among_indices_are_told_apart() {
 }
 
 #[test]
+fn a_class_without_a_member_is_the_usual_one_unless_there_are_several() {
+    let folder = Folder::new();
+    let members = (0..3).flat_map(|nth| {
+        [("cls", nth.to_string()), ("fine", (10 + nth).to_string()), ("json", format!("{{\"y\": {}}}", 20 + nth))]
+            .map(|(extension, text)| (format!("{nth}.{extension}"), text))
+    });
+    let path = folder.put("a.tar", archive(members));
+    let of = |fields: &[(&str, Field)]| {
+        let loader = fields.iter().fold(Loader::tar(&path), |loader, (name, field)| loader.field(*name, field.clone()));
+        let batch = loader.batch_size(3).build().unwrap().next().unwrap().unwrap();
+        let first = |name: &str| batch.tensor(name).unwrap().as_slice::<i64>().unwrap()[0];
+        fields.iter().map(|(name, _)| first(name)).collect::<Vec<_>>()
+    };
+    let y = || Class.from("json:/y");
+    assert_eq!(of(&[("fine", Class.into())]), [0]);
+    assert_eq!(of(&[("label", Class.into()), ("y", y())]), [0, 20]);
+    assert_eq!(of(&[("y", y()), ("label", Class.into())]), [20, 0]);
+    assert_eq!(of(&[("fine", Class.into()), ("cls", Class.into())]), [10, 0]);
+}
+
+#[test]
 #[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn what_a_sample_lacks_or_holds_wrongly_is_a_bad_record_with_its_place() {
     let folder = Folder::new();

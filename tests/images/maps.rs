@@ -6,8 +6,9 @@ use std::fs;
 use std::path::Path;
 
 use crate::common::{Seen, fixture, see, see_all};
-use ringfeed::field::{Class, Field, Image};
-use ringfeed::formats::{FolderOptions, Images};
+use ringfeed::csv::{CsvOptions, Missing};
+use ringfeed::field::{Class, Field, Image, Numbers};
+use ringfeed::formats::{Csv, FolderOptions, Images};
 use ringfeed::images::{
     CropFit, ImageAugment, ImageColour, ImageOptions, Interpolation, colour_jitter, horizontal_flip, random_crop,
     random_resized_crop, trivial_augment, vertical_flip,
@@ -329,6 +330,19 @@ fn a_map_goes_with_a_picture_of_another_source() {
             assert!(photos.chunks(48).zip(maps.chunks(16)).all(|(photo, map)| photo[..16] == *map));
         }
     }
+
+    // Other sources that go along without a word go along still; and NaN is no change that would be made again.
+    let image = Image::rgb(4, 4).dtype(DType::U8).augment([horizontal_flip()]);
+    let others = Image::index_map(4, 4).dtype(DType::U8).augment([horizontal_flip()]);
+    std::fs::write(folder.path().join("n.csv"), "x\n1\n2\n3\n4\n5\n6\n7\n8\n").unwrap();
+    let padded = Numbers::f32().missing(Missing::Value(f64::NAN));
+    let numbers = SourceConfig::new(Csv, folder.path().join("n.csv"), CsvOptions::default()).field("x", padded);
+    let others =
+        SourceConfig::new(Images, folder.path().join("maps"), FolderOptions::default()).field("others", others);
+    let sources = vec![source("photos", image.into()), others, source("maps", map("photos").into()), numbers];
+    let config = LoaderConfig { sources, batch_size: 8, ..LoaderConfig::default() };
+    let batch = Loader::from(config).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("others").unwrap().bytes(), batch.tensor("maps").unwrap().bytes());
 }
 
 fn pgm(width: usize, height: usize) -> Vec<u8> {

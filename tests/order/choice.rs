@@ -46,7 +46,7 @@ fn tensors_of_every_source_choose_samples() {
         let config = LoaderConfig::from_json(&format!("{{{sources}, {settings}}}"))?;
         let planned = Loader::from(config.clone()).plan()?.samples;
         let found = samples(&see_all(&mut *Loader::from(config).build()?));
-        assert!(planned.is_none_or(|planned| planned == found.len() as u64), "{settings}: {planned:?} {found:?}");
+        assert_eq!(planned, Some(found.len() as u64), "{settings}");
         Ok(found)
     };
     assert_eq!(chosen(r#""filter": "y == 1""#).unwrap(), [1, 3, 5]);
@@ -57,13 +57,29 @@ fn tensors_of_every_source_choose_samples() {
     assert!(drawn.len() == 50 && drawn.iter().all(|sample| sample % 2 == 1), "{drawn:?}");
     let error = chosen(r#""filter": "typo > 3""#).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    let alone = LoaderConfig::from_json(&format!(
-        r#"{{"source": {{"format": "raw", "path": {:?}, "options": {{"stored": "i64"}}}}, "filter": "typo > 3"}}"#,
-        folder.path().join("z.raw")
+
+    // A source may have several readers: of values, and of lists.
+    std::fs::write(folder.path().join("l.jsonl"), "{\"n\": 1, \"l\": [1, 2]}\n".repeat(6)).unwrap();
+    let config = LoaderConfig::from_json(&format!(
+        r#"{{"sources": [{{"format": "jsonl", "path": {:?}, "fields": {{"n": "f32", "l": {{"numbers": "f32", "list": true}}}}}},
+            {{"format": "csv", "path": {:?}, "fields": {{"t": {{"text": 4}}}}}}]}}"#,
+        folder.path().join("l.jsonl"),
+        folder.path().join("t.csv"),
     ));
-    let error = Loader::from(alone.unwrap()).build().err().unwrap();
-    assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
-    assert!(error.message().contains("there are [\"features\"]"), "{error}");
+    let config = config.unwrap();
+    let of_text = |filter: &str| Loader::from(config.clone()).filter(filter);
+    for (filter, expected) in [("t == 'bb'", vec![1, 4]), ("len(t) > 2", vec![2, 5]), ("len(l) > 2", vec![])] {
+        assert_eq!(samples(&see_all(&mut *of_text(filter).build().unwrap())), expected, "{filter}");
+    }
+    for filter in ["typo > 3", "len(typo) > 3"] {
+        let alone = LoaderConfig::from_json(&format!(
+            r#"{{"source": {{"format": "raw", "path": {:?}, "options": {{"stored": "i64"}}}}, "filter": {filter:?}}}"#,
+            folder.path().join("z.raw")
+        ));
+        let error = Loader::from(alone.unwrap()).build().err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::NotFound, "{error}");
+        assert!(error.message().contains("there are [\"features\"]"), "{error}");
+    }
 }
 
 #[test]
@@ -73,6 +89,7 @@ fn labels_in_a_file_of_their_own_choose_samples() {
     let batch = loader("labels == 7").build().unwrap().next().unwrap().unwrap();
     assert!(batch.tensor("labels").unwrap().as_slice::<i64>().unwrap().iter().all(|label| *label == 7));
     assert!(loader("features == 7").build().is_err());
+    assert_eq!(loader("labels == 7").plan().unwrap().samples, Some(6265));
 }
 
 const ROWS: [(&str, &str, &str); 8] = [

@@ -87,9 +87,11 @@ impl Image {
     }
 
     /// Gives a map without operations and fit of its own those of `image`, if it is the picture with its geometry.
-    pub(super) fn go_with(&mut self, image: &Field) -> Result<()> {
-        let Codec::Image(Self(picture)) = &image.codec else { return Ok(()) };
+    /// Returns whether that changed it.
+    pub(super) fn go_with(&mut self, image: &Field) -> Result<bool> {
+        let Codec::Image(Self(picture)) = &image.codec else { return Ok(false) };
         let map = &mut self.0;
+        let before = (map.augment.is_empty(), map.fit);
         if map.colour == ImageColour::Index
             && picture.colour != ImageColour::Index
             && map.geometry.is_some()
@@ -99,7 +101,7 @@ impl Image {
             map.fit = inherited_fit(picture, map.size)?;
             map.augment.clone_from(&picture.augment);
         }
-        Ok(())
+        Ok((map.augment.is_empty(), map.fit) != before)
     }
 
     /// Random operations, in this order; leave them out for evaluation.

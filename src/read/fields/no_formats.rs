@@ -91,8 +91,8 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> crate::error::Resu
 /// # Errors
 ///
 /// Never.
-pub(crate) fn connect_sources(_: &mut [&mut Vec<(String, Field)>]) -> crate::error::Result<()> {
-    Ok(())
+pub(crate) fn connect_sources(_: &mut [&mut Vec<(String, Field)>]) -> crate::error::Result<bool> {
+    Ok(false)
 }
 
 pub(in crate::read) fn example(_: &FieldInfo) -> &'static str {

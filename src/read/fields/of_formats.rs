@@ -155,7 +155,7 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Result<Vec<(String
     let images = images_of(&fields);
     for (name, field) in &mut fields {
         if let Codec::Image(map) = &mut field.codec {
-            let followed = images.iter().try_for_each(|(_, image)| map.go_with(image));
+            let followed = images.iter().try_for_each(|(_, image)| map.go_with(image).map(drop));
             followed.map_err(|error| error.at_column(&*name))?;
         }
     }
@@ -171,28 +171,51 @@ pub(crate) fn named_geometries(fields: &[(String, Field)]) -> Result<Vec<(String
     Ok(fields)
 }
 
-/// Connects maps with pictures of other sources, as [`named_geometries`] does with those of their own.
+/// Connects maps with pictures of other sources, as [`named_geometries`] does with those of their own. Returns whether
+/// any field was changed.
 ///
 /// # Errors
 ///
 /// As [`named_geometries`].
-pub(crate) fn connect_sources(sources: &mut [&mut Vec<(String, Field)>]) -> Result<()> {
+pub(crate) fn connect_sources(sources: &mut [&mut Vec<(String, Field)>]) -> Result<bool> {
+    let mut has_changed = name_first_geometries(sources);
     for of_map in 0..sources.len() {
         for of_picture in (0..sources.len()).filter(|other| *other != of_map) {
             let Ok([maps, pictures]) = sources.get_disjoint_mut([of_map, of_picture]) else { continue };
             for (name, map) in maps.iter_mut() {
                 let Codec::Image(map) = &mut map.codec else { continue };
-                for (called, picture) in pictures.iter_mut() {
-                    let is_of_map = map.options().geometry.as_deref() == Some(called.as_str());
-                    if is_of_map && let Codec::Image(picture) = &mut picture.codec {
-                        picture.name_geometry(called);
-                    }
-                    map.go_with(picture).map_err(|error| error.at_column(&*name))?;
+                for (_, picture) in pictures.iter() {
+                    has_changed |= map.go_with(picture).map_err(|error| error.at_column(&*name))?;
                 }
             }
         }
     }
-    Ok(())
+    Ok(has_changed)
+}
+
+/// If a map goes with the first picture of another source by its name, all sources' first images get that geometry: without
+/// one, they draw the same numbers. Returns whether there is such a map.
+fn name_first_geometries(sources: &mut [&mut Vec<(String, Field)>]) -> bool {
+    let is_named =
+        |fields: &[(String, Field)], name: &str| fields.iter().any(|(_, field)| field.codec.geometry() == Some(name));
+    let first = |fields: &[(String, Field)]| {
+        let (at, (name, field)) =
+            fields.iter().enumerate().find(|(_, (_, field))| matches!(field.codec, Codec::Image(_)))?;
+        (field.codec.geometry().is_none() && !is_named(fields, name)).then(|| (at, name.clone()))
+    };
+    let firsts: Vec<_> = sources.iter().map(|fields| first(fields)).collect();
+    let goes_by_name = |name: &String| sources.iter().any(|fields| is_named(fields, name));
+    let Some(name) = firsts.iter().flatten().map(|(_, name)| name).find(|name| goes_by_name(name)).cloned() else {
+        return false;
+    };
+    for (fields, first) in sources.iter_mut().zip(firsts) {
+        if let Some((at, _)) = first
+            && let Some(image) = fields[at].1.image_mut()
+        {
+            image.name_geometry(&name);
+        }
+    }
+    true
 }
 
 fn images_of(fields: &[(String, Field)]) -> Vec<(String, Field)> {

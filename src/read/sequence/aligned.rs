@@ -36,12 +36,19 @@ impl Pairs {
     ///
     /// [`ErrorKind::Data`] for a sequence without a partner, unless it may be dropped.
     fn of(features: &Source, labels: &Source, unpaired: Unpaired) -> Result<Self> {
-        let names = [features, labels].map(|source| (0..source.len()).map(|nth| source.stem(nth)).collect::<Vec<_>>());
+        let whole = [features, labels].map(|source| (0..source.len()).map(|nth| source.stem(nth)).collect::<Vec<_>>());
+        let mut names = whole.each_ref().map(|names| names.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        if pairs(&names[0], &numbered(&names[1])).is_empty() {
+            names = names.map(what_differs);
+            // One name alone may be the same by chance, such as that of nothing but what all have in common.
+            let [of_features, of_labels] = &names;
+            let common = pairs(of_features, &numbered(of_labels)).len();
+            if common < 2 && common < of_features.len().max(of_labels.len()) {
+                return Self::by_position(features.len(), labels.len(), unpaired);
+            }
+        }
         let [of_features, of_labels] = names.each_ref().map(|names| numbered(names));
-        let Some(common) = of_features.keys().find(|name| of_labels.contains_key(*name)) else {
-            let by_name = Self::by_what_differs(&names[0], &names[1]);
-            return by_name.map_or_else(|| Self::by_position(features.len(), labels.len(), unpaired), Ok);
-        };
+        let common = of_features.keys().find(|name| of_labels.contains_key(*name)).copied().unwrap_or_default();
         if of_features.len() as u64 != features.len() || of_labels.len() as u64 != labels.len() {
             let message = format!(
                 "features and labels have names in common, such as {:?}, but several sequences have one name; a file is \
@@ -50,8 +57,8 @@ impl Pairs {
             );
             return Err(Error::new(ErrorKind::Data, message));
         }
-        let first_alone = |from: &Source, names: &[Vec<u8>], others: &HashMap<&[u8], u64>| {
-            (0..).zip(names).find(|(_, name)| !others.contains_key(&***name)).map(|(nth, _)| from.name(nth))
+        let first_alone = |from: &Source, names: &[&[u8]], others: &HashMap<&[u8], u64>| {
+            (0..).zip(names).find(|(_, name)| !others.contains_key(*name)).map(|(nth, _)| from.name(nth))
         };
         let alone = first_alone(features, &names[0], &of_labels).map(|name| (name, "labels"));
         let alone = alone.or_else(|| Some((first_alone(labels, &names[1], &of_features)?, "features")));
@@ -63,16 +70,6 @@ impl Pairs {
             return Err(Error::new(ErrorKind::Data, message));
         }
         Ok(Self::ByName(pairs(&names[0], &of_labels)))
-    }
-
-    /// If names agree without what all names of a source begin and end with: `p1` and `p10` with `p1_label` and
-    /// `p10_label`, which stand in another order.
-    fn by_what_differs(features: &[Vec<u8>], labels: &[Vec<u8>]) -> Option<Self> {
-        let (features, labels) = (what_differs(features), what_differs(labels));
-        let of_labels = numbered(&labels);
-        let pairs = pairs(&features, &of_labels);
-        let counts = [features.len(), labels.len(), numbered(&features).len(), of_labels.len()];
-        counts.iter().all(|count| *count == pairs.len()).then_some(Self::ByName(pairs))
     }
 
     fn by_position(features: u64, labels: u64, unpaired: Unpaired) -> Result<Self> {
@@ -106,18 +103,18 @@ impl Pairs {
 }
 
 /// The number of each name.
-fn numbered<T: AsRef<[u8]>>(names: &[T]) -> HashMap<&[u8], u64> {
-    names.iter().map(AsRef::as_ref).zip(0..).collect()
+fn numbered<'a>(names: &[&'a [u8]]) -> HashMap<&'a [u8], u64> {
+    names.iter().copied().zip(0..).collect()
 }
 
 /// The number of each name that is also among the labels, and its number there.
-fn pairs<T: AsRef<[u8]>>(names: &[T], labels: &HashMap<&[u8], u64>) -> Vec<(u64, u64)> {
-    (0..).zip(names).filter_map(|(nth, name)| Some((nth, *labels.get(name.as_ref())?))).collect()
+fn pairs(names: &[&[u8]], labels: &HashMap<&[u8], u64>) -> Vec<(u64, u64)> {
+    (0..).zip(names).filter_map(|(nth, name)| Some((nth, *labels.get(name)?))).collect()
 }
 
-/// The names without what all of them begin with, and then without what all of them end with.
-fn what_differs(names: &[Vec<u8>]) -> Vec<&[u8]> {
-    let mut names: Vec<&[u8]> = names.iter().map(Vec::as_slice).collect();
+/// The names without what all of them begin with, and then without what all of them end with: `p1` and `p10` of `p1_label`
+/// and `p10_label`, which stand in another order.
+fn what_differs(mut names: Vec<&[u8]>) -> Vec<&[u8]> {
     let Some(first) = names.first().copied() else { return names };
     let alike = |a: &[u8], b: &[u8]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
     let begin = names.iter().map(|name| alike(first, name)).min().unwrap_or(0);

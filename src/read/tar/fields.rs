@@ -62,21 +62,24 @@ impl Becomes {
 pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedFields)> {
     let (mut own, mut others) = (Vec::<OwnField>::new(), NamedFields::new());
     check_maps(fields)?;
+    let mut fields = fields.to_vec();
     // The usual class, unless several fields would be that one.
-    let unnamed = |(_, field): &&(String, Field)| field.from.is_empty() && matches!(field.codec, Codec::Class { .. });
-    let has_usual_class = fields.iter().filter(unnamed).count() == 1;
-    for (name, field) in fields {
+    let is_unnamed = |field: &Field| field.from.is_empty() && matches!(field.codec, Codec::Class { .. });
+    let mut unnamed = fields.iter_mut().map(|(_, field)| field).filter(|field| is_unnamed(field));
+    if let (Some(class), None) = (unnamed.next(), unnamed.next()) {
+        class.from = vec!["cls".into()];
+    }
+    for (name, field) in &fields {
         let columns = field.columns(name);
         let at_name = |error: Error| error.at_column(name);
         let becomes = match columns.as_slice() {
-            [_] if !field.is_file && !field.is_several() && !is_one_of_several(fields, name, field) => {
+            [_] if !field.is_file && !field.is_several() && !is_one_of_several(&fields, name, field) => {
                 own_kind(field, &own).map_err(at_name)?
             }
             _ => None,
         };
         let member = match &becomes {
             Some(Becomes::Image(_)) if field.from.is_empty() => None,
-            Some(Becomes::Class { .. }) if field.from.is_empty() && has_usual_class => Some(Member::named("cls")),
             _ => {
                 let members = columns.iter().map(Member::of).collect::<Result<Vec<_>>>().map_err(at_name)?;
                 members.into_iter().next()

@@ -9,11 +9,6 @@ pub(super) struct Member {
 }
 
 impl Member {
-    /// The member of this extension.
-    pub(super) fn named(extension: &str) -> Self {
-        Self { extension: extension.to_owned(), pointer: None }
-    }
-
     /// A member by its extension, with a pointer into it if it is JSON: `json:/objects/0/class`.
     ///
     /// # Errors
