@@ -368,7 +368,7 @@ def test_why_does_it_starve(here: Path, capsys: pytest.CaptureFixture[str]) -> N
     data = json.loads((here / "run.json").read_text())
     assert data["verdict"]["stage"] == "transform" and data["stats"]["samples"] == 200
 
-    fed = unspoilt(lambda: run(0.005, False), lambda train: limit(train.stats()) == "trainer")
+    fed = unspoilt(lambda: run(0.01, False), lambda train: limit(train.stats()) == "trainer")
     play(STARVES, 2, train=fed)
     said, verdict = capsys.readouterr().out.strip(), fed.stats()["verdict"]
     assert said.startswith("trainer-bound: the trainer waited ") and "a faster loader would gain" in said, said
@@ -389,7 +389,7 @@ def test_each_part_of_a_run_has_a_verdict_of_its_own(here: Path) -> None:
             "x.npy", format="npy", fields={"x": "array"}, batch_size=4, workers=1, prefetch=2, across_epochs=False
         ).map("y", shape=(), fn=own)
         seen = [train.stats()]
-        for cost[0], step in ((0.003, 0.0), (0.0, 0.005)):
+        for cost[0], step in ((0.003, 0.0), (0.0, 0.02)):
             for _ in train:
                 time.sleep(step)
             seen.append(train.stats())
