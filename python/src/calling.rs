@@ -1,13 +1,17 @@
 //! Which threads of the loaders run the user's code, for which loader, and how many are working.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::ffi::c_long;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::ptr;
+use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::{exceptions, ffi};
+
+use crate::fork;
+use crate::wait::{self, AtWork};
 
 /// Maximum number of threads that are recorded at the same time; the interpreter's end does not wait for others.
 const MOST: usize = 1024;
@@ -60,6 +64,52 @@ impl Drop for Awaited {
     }
 }
 
+/// The interpreter that loaded the module.
+static INTERPRETER: AtomicPtr<ffi::PyInterpreterState> = AtomicPtr::new(ptr::null_mut());
+
+/// Notes the interpreter in which the user's code will run.
+pub(crate) fn watch(_attached: Python<'_>) {
+    // SAFETY: attached.
+    INTERPRETER.store(unsafe { ffi::PyInterpreterState_Get() }, Ordering::Release);
+}
+
+/// Python's state of one of our threads, from its first call of the user's code to its end: what this code keeps in a
+/// `threading.local` lasts as long as the thread.
+struct Known(());
+
+thread_local! {
+    static KNOWN: OnceCell<Known> = const { OnceCell::new() };
+}
+
+impl Known {
+    /// Makes this thread known to Python. Returns whether it is one of ours.
+    fn introduce() -> bool {
+        KNOWN.with(|here| {
+            // SAFETY: any thread may ask; it touches nothing but what is the thread's own.
+            if here.get().is_none() && unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
+                let interpreter = INTERPRETER.load(Ordering::Acquire);
+                // SAFETY: the interpreter loaded this module, and has not begun to end.
+                let state = fork::not_meanwhile(|| unsafe { ffi::PyThreadState_New(interpreter) });
+                if !state.is_null() {
+                    let _ = here.set(Self(()));
+                }
+            }
+            here.get().is_some()
+        })
+    }
+}
+
+impl Drop for Known {
+    fn drop(&mut self) {
+        let _at_work = AtWork::begin();
+        // The end of the interpreter frees the states that are left.
+        if !wait::ends() {
+            // SAFETY: attached by a count of its own, the state has one more, of its making; without it, it goes.
+            Python::try_attach(|_| unsafe { ffi::PyGILState_Release(ffi::PyGILState_STATE::PyGILState_LOCKED) });
+        }
+    }
+}
+
 /// Records that this thread runs the user's code.
 pub(crate) struct Calling {
     thread: u64,
@@ -69,11 +119,10 @@ pub(crate) struct Calling {
 impl Calling {
     pub(crate) fn begin() -> Self {
         // SAFETY: any thread may ask; it touches nothing but what is the thread's own.
-        let known = unsafe { ffi::PyGILState_GetThisThreadState() };
-        // SAFETY: as above.
         let thread = unsafe { ffi::PyThread_get_thread_ident() } as u64;
-        // A thread that Python knows is the user's own, or noted already.
-        let places = if known.is_null() { CALLING.as_slice() } else { &[] };
+        // The user's own threads are not recorded, nor is one twice.
+        let is_first = Known::introduce() && AWAITING.with_borrow(Vec::is_empty);
+        let places = if is_first { CALLING.as_slice() } else { &[] };
         let take = |place: &&AtomicU64| place.compare_exchange(0, thread, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         Self { thread, place: places.iter().find(take) }
     }

@@ -1,7 +1,8 @@
 //! Identifies this process: threads, and what they hold, do not exist in a forked child.
 
 use std::sync::Once;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 
 #[cfg(unix)]
 use crate::calling;
@@ -9,19 +10,43 @@ use crate::calling;
 /// Number of forks between the process that loaded the module and this one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
+/// Whether the process forks, or a thread does what no fork may interrupt.
+static IS_TAKEN: AtomicBool = AtomicBool::new(false);
+
+extern "C" fn take() {
+    while IS_TAKEN.compare_exchange_weak(false, true, Ordering::Acquire, Ordering::Relaxed).is_err() {
+        thread::yield_now();
+    }
+}
+
+extern "C" fn release() {
+    IS_TAKEN.store(false, Ordering::Release);
+}
+
+/// Does short work which must not be half done in a child: Python 3.11 takes the lock of its list of threads in the
+/// child before it renews this lock, so that a fork while a thread enters the list leaves a child that waits forever.
+/// The work must not wait for the interpreter's lock, which a thread that forks may hold.
+pub(crate) fn not_meanwhile<R>(work: impl FnOnce() -> R) -> R {
+    take();
+    let done = work();
+    release();
+    done
+}
+
 #[cfg(unix)]
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
     calling::forget();
+    release();
 }
 
 /// Starts to count forks.
 pub(crate) fn watch() {
     static WATCHED: Once = Once::new();
     WATCHED.call_once(|| {
-        // SAFETY: the handler touches atomic numbers only, which any moment between fork and exec allows.
+        // SAFETY: the handlers touch atomic numbers only, which any moment between fork and exec allows.
         #[cfg(unix)]
-        let _ = unsafe { libc::pthread_atfork(None, None, Some(in_child)) };
+        let _ = unsafe { libc::pthread_atfork(Some(take), Some(release), Some(in_child)) };
     });
 }
 

@@ -55,6 +55,7 @@ fn command(py: Python<'_>, typed: Vec<OsString>) -> u8 {
 #[pymodule(gil_used = false)]
 fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch();
+    calling::watch(module.py());
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<batch::Batch>()?;
     module.add_class::<engine::Engine>()?;

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import pickle
 import threading
 import traceback
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -132,6 +134,27 @@ def test_functions_run_a_job_at_a_time_in_the_workers(numbers: Make) -> None:
     threads = threads_of()
     assert threading.get_ident() not in threads and 1 <= len(threads) <= 2
     assert threads_of(shield=True) == {threading.get_ident()}, "under the trainer's own call, where breakpoints work"
+
+
+def test_what_a_function_keeps_for_its_thread_lasts_as_long_as_the_thread(numbers: Make) -> None:
+    class Connection:
+        pass
+
+    kept, opened = threading.local(), []
+
+    def connects_once(sample: dict[str, np.ndarray]) -> None:
+        if not hasattr(kept, "connection"):
+            kept.connection = Connection()
+            opened.append((threading.get_ident(), weakref.ref(kept.connection)))
+
+    loader = numbers(transform=connects_once, workers=2)
+    for _ in range(3):
+        assert sum(batch.size for batch in loader) == 100
+    assert 1 <= len(opened) == len({thread for thread, _ in opened}) <= 2
+    assert all(connection() for _, connection in opened)
+    loader.close()
+    gc.collect()
+    assert not any(connection() for _, connection in opened)
 
 
 def test_functions_that_let_go_of_the_lock_run_side_by_side(numbers: Make) -> None:
