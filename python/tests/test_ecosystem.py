@@ -82,7 +82,7 @@ def test_two_ranks_under_torchrun(tmp_path: Path) -> None:
     program = tmp_path / "ranks.py"
     program.write_text(
         f"""
-import json, os, sys
+import gc, json, os, sys
 import torch, torch.distributed as dist
 import ringfeed
 dist.init_process_group("gloo")
@@ -105,6 +105,9 @@ if dist.get_rank() == 0:
     assert one == other == 8 and sorted(first + second) == list(range(150)) and weights == same
     print("two ranks: every sample once")
 dist.destroy_process_group()
+# Ends Gloo's threads: the interpreter's end may crash in one that lets go of a tensor (pytorch/pytorch#190489).
+del model, optimizer
+gc.collect()
 """
     )
     line = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2", str(program)]
