@@ -143,7 +143,7 @@ fn storage_that_gives_no_more_wants_no_more_workers() {
             }
         })
     };
-    let is_right = |verdict: &Verdict| verdict.advice.contains("the storage gives no more bytes a second");
+    let is_right = |verdict: &Verdict| verdict.advice.contains("the storage gives no more bytes per second");
     let verdict = judged(run, is_right);
     assert!(is_right(&verdict), "{verdict}");
     assert_eq!((verdict.limit, verdict.stage, verdict.change), (Limit::Workers, Some("read"), None), "{verdict}");

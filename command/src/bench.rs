@@ -559,7 +559,7 @@ impl Measurement {
     }
 }
 
-/// Things a second.
+/// Things per second.
 fn rate(number: f64) -> String {
     count(number.round() as u64)
 }

@@ -37,14 +37,14 @@ struct Run {
     json: Value,
     /// Its epochs, where their figures were written down.
     epochs: Vec<Run>,
-    /// Samples a second of each epoch, where they were written down, or of each quarter of a trainer's run.
+    /// Samples per second of each epoch, where they were written down, or of each quarter of a trainer's run.
     rates: Vec<f64>,
 }
 
-/// What `bench` says of its epochs in a report: samples a second, with spaces between.
+/// What `bench` says of its epochs in a report: samples per second, with spaces between.
 pub(crate) const BY_EPOCH: &str = "samples per second by epoch";
 
-/// Samples a second in each quarter of what a report tells over time, where it tells enough.
+/// Samples per second in each quarter of what a report tells over time, where it tells enough.
 fn quarters(timeline: &Value) -> Vec<f64> {
     let moment = |moment: &Value| Some((moment["seconds"].as_f64()?, moment["samples_per_second"].as_f64()?));
     let moments: Vec<(f64, f64)> = timeline.as_array().into_iter().flatten().filter_map(moment).collect();

@@ -1,4 +1,4 @@
-//! What becomes of a command that is told to end, by Ctrl-C or `kill`.
+//! How a command ends that is interrupted by Ctrl-C or `kill`.
 
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};

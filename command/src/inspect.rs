@@ -39,8 +39,8 @@ pub(crate) fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>, f
     {
         return Ok(Inspected::Fitted(fitted));
     }
-    // Text in an encoding such as UTF-16 may look like anything: whoever names the encoding, or what separates fields,
-    // says that it is a table.
+    // Text in an encoding such as UTF-16 may look like anything: the name of an encoding or of a delimiter says that it
+    // is a table.
     let is_told = (csv.encoding.is_some() || csv.delimiter.is_some()) && path.is_file();
     let mut source = match raw {
         Some(options) => SourceConfig::new(Raw, path, options.clone()),

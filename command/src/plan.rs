@@ -19,7 +19,7 @@ use crate::table::{Column, Table, count, one_line, shorten, things};
 /// A setting by its name, as a value.
 type Step = (&'static str, fn(&LoaderConfig) -> Value);
 
-/// Settings that choose samples, order them, or say what becomes of them, beyond those that the plan names.
+/// Settings that choose samples, order them, or change them, beyond those that the plan names.
 const STEPS: [Step; 14] = [
     ("mix", |config| value(&config.mix)),
     ("windows", |config| value(&config.windows)),
@@ -161,7 +161,7 @@ impl Report for Planned {
         }
         let filter =
             plan.filter.as_ref().map_or(String::new(), |filter| format!(" of those with {}", one_line(filter)));
-        line("samples", format!("{} an epoch{filter}", number(plan.samples)));
+        line("samples", format!("{} per epoch{filter}", number(plan.samples)));
         if plan.shard.count > 1 {
             let rest = match plan.remainder {
                 Remainder::Pad => "shards that come short get the first samples again",
@@ -178,10 +178,10 @@ impl Report for Planned {
             LastBatch::Pad => "the last is filled up",
         };
         let batches = number(plan.batches_per_epoch);
-        line("batches", format!("{batches} an epoch{each}, of {}; {last}", things(plan.batch_size as u64, "sample")));
+        line("batches", format!("{batches} per epoch{each}, of {}; {last}", things(plan.batch_size as u64, "sample")));
         let blocks = plan.shuffle_blocks.map_or(String::new(), |chunks| format!(", {chunks} chunks together"));
         let shuffled = |seed| format!("shuffled with seed {seed}{blocks}");
-        line("order", plan.seed.map_or("the source's own".to_owned(), shuffled));
+        line("order", plan.seed.map_or("as in the source".to_owned(), shuffled));
         for (key, value) in STEPS.into_iter().filter_map(|(key, _)| Some((key, self.steps.get(key)?))) {
             line(key, shorten(&one_line(&words(value)), width.saturating_sub(KEYS)));
         }

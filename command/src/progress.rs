@@ -5,7 +5,7 @@ use indicatif::{ProgressState, ProgressStyle};
 use crate::table::{count, things};
 
 /// The style of a bar, in which `{things}` is how many things of this name there are, or were so far where that is not
-/// known, and `{rate}` how many a second.
+/// known, and `{rate}` how many per second.
 pub(crate) fn style(template: &str, name: &'static str) -> ProgressStyle {
     let all = move |state: &ProgressState, out: &mut dyn Write| {
         let _ = write!(out, "{}", things(state.len().unwrap_or(state.pos()), name));

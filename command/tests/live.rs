@@ -108,7 +108,7 @@ fn a_dashboard_is_drawn_in_place_and_ends_with_q_ctrl_c_or_a_signal() {
             "stages, 2 workers on",
             "decode",
             "ring, and what the trainer waits for",
-            "samples a second, now ",
+            "samples per second, now ",
             "q or Ctrl-C: end the run",
         ] {
             wait_to_read(&terminal, part);

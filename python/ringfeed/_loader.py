@@ -250,7 +250,7 @@ class Loader:
     def _and(self, step: Map) -> Loader:
         if "_opened" in self.__dict__:
             raise RuntimeError(
-                "the loader is open already: say what becomes of its tensors before anything is asked of it"
+                "the loader is open already: change its tensors before you read from it or ask it for anything"
             )
         self._terms["transforms"] = [*self._terms["transforms"], step]
         self._unopened = self._engine_of()

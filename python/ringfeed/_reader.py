@@ -46,7 +46,7 @@ class Source:
         for name, kind, shape in self.fields:
             if kind in ("text", "bytes", "other"):
                 such_as = {"text": "Text(80) or Class()", "bytes": "Image(224, 224)"}.get(kind, "Numbers()")
-                raise ValueError(f"{name!r} holds {kind}: say in `fields` what becomes of it, such as {such_as}")
+                raise ValueError(f"{name!r} holds {kind}: give its field in `fields`, such as {such_as}")
             fields[name] = {"numbers": kind, "shape": shape} if shape else {"numbers": kind}
         return fields
 

@@ -28,7 +28,7 @@ class Table:
         if not numbers:
             there = ", ".join(f"{name} ({kind})" for name, kind in fields)
             raise ValueError(
-                f"no column holds numbers alone: say in `fields` what becomes of those that there are: {there}"
+                f"no column holds numbers alone: give the fields of the others in `fields`: {there}"
             )
         return numbers
 

@@ -136,7 +136,7 @@ class IndexMap(Field):
 
 
 class Audio(Field):
-    """A sound at ``rate`` frames a second: f32 ``[length]`` from -1 to 1, the mean of its channels, or
+    """A sound at ``rate`` frames per second: f32 ``[length]`` from -1 to 1, the mean of its channels, or
     ``[channels, length]``; and a mask that is 1 where there is sound, in a tensor with the suffix ``_mask``.
 
     Without ``length``, sounds are padded to the longest of their batch. ``crop`` selects the part of a longer sound:

@@ -16,11 +16,12 @@ use ringfeed::tensor::{Schema, TensorSpec};
 use ringfeed::{DType, DataSet, Error, ErrorKind, Result};
 
 use crate::device::OnDevice;
-use crate::engine::{json, to_batch};
+use crate::engine::to_batch;
 use crate::epoch::by_name;
 use crate::errors::{exception, raise};
 use crate::fork;
 use crate::framework::Framework;
+use crate::json::json;
 use crate::tensor::{MAX_DIMS, Tensor};
 
 /// A batch's memory. It lives as long as any view of it, and returns to the ring when the last view is dropped, on any
@@ -38,8 +39,8 @@ enum Memory {
     Device(Box<dyn OnDevice>),
 }
 
-// SAFETY: `start` points into the memory of `data`, which may be sent, and is reached through it by whoever the views
-// are handed to: as with any array of Python's, writing it from several threads is for them to order.
+// SAFETY: `start` points into the memory of `data`, which may be sent, and is reached through it by the holders of
+// views: as with any array of Python's, writing it from several threads is for them to order.
 unsafe impl Send for Shared {}
 // SAFETY: as above; everything else in it is behind a lock, may be shared, or is not changed.
 unsafe impl Sync for Shared {}

@@ -3,15 +3,15 @@
 use std::cell::{OnceCell, RefCell};
 use std::ffi::c_long;
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use pyo3::prelude::*;
 use pyo3::{exceptions, ffi};
 
+use crate::ending::{AtWork, ends};
 use crate::fork;
-use crate::wait::{self, AtWork};
 
 /// Maximum number of threads that are recorded at the same time; the interpreter's end does not wait for others.
 const MOST: usize = 1024;
@@ -19,10 +19,6 @@ const MOST: usize = 1024;
 /// Python's numbers of these threads; 0 for an unused entry. Atomic, because a forked child could inherit a lock that
 /// is locked forever.
 static CALLING: [AtomicU64; MOST] = [const { AtomicU64::new(0) }; MOST];
-
-/// Number of working threads: our own, beside those of a loader, and the user's threads that create a loader or use its
-/// iterator.
-pub(crate) static AT_WORK: AtomicUsize = AtomicUsize::new(0);
 
 /// Tells loaders apart.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -71,6 +67,8 @@ static INTERPRETER: AtomicPtr<ffi::PyInterpreterState> = AtomicPtr::new(ptr::nul
 pub(crate) fn watch(_attached: Python<'_>) {
     // SAFETY: attached.
     INTERPRETER.store(unsafe { ffi::PyInterpreterState_Get() }, Ordering::Release);
+    #[cfg(unix)]
+    fork::in_each_child(forget);
 }
 
 /// Python's state of one of our threads, from its first call of the user's code to its end: what this code keeps in a
@@ -103,7 +101,7 @@ impl Drop for Known {
     fn drop(&mut self) {
         let _at_work = AtWork::begin();
         // The end of the interpreter frees the states that are left.
-        if !wait::ends() {
+        if !ends() {
             // SAFETY: attached by a count of its own, the state has one more, of its making; without it, it goes.
             Python::try_attach(|_| unsafe { ffi::PyGILState_Release(ffi::PyGILState_STATE::PyGILState_LOCKED) });
         }
@@ -137,11 +135,10 @@ impl Drop for Calling {
     }
 }
 
-/// Forgets all of them in a forked child, which has none of these threads. Touches only atomic numbers.
+/// Forgets all of them in a forked child, which has none of these threads.
 #[cfg(unix)]
-pub(crate) fn forget() {
+extern "C" fn forget() {
     CALLING.iter().for_each(|place| place.store(0, Ordering::SeqCst));
-    AT_WORK.store(0, Ordering::SeqCst);
 }
 
 /// Makes them raise `SystemExit` until none of them runs such code. A thread that still runs Python when the

@@ -13,20 +13,21 @@ use ringfeed::settings::MemoryKind;
 use ringfeed::storage::Mapping;
 use ringfeed::tensor::Dim;
 use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, Workspace};
-use serde::Serialize;
 
 use crate::batch::{Batch, Shared};
 use crate::calling::Awaited;
+use crate::ending::{AtWork, ends};
 use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
 use crate::hold::Hold;
+use crate::json::json;
 use crate::report::RunReport;
 use crate::running::{MOST_HELD, Made, Running, Target};
 use crate::stats::Snapshot;
 use crate::table::Table;
 use crate::turn::{Course, Place, Turn, check_generation};
-use crate::wait::{AtWork, LOOK_UP, closed, drop_in_time, ends, patiently};
-use crate::{fork, loads, prepare, reader, samples, serve, transform, verify};
+use crate::wait::{LOOK_UP, closed, drop_in_time, patiently};
+use crate::{fork, prepare, reader, samples, serve, transform, verify};
 
 /// The part of a loader that is not Python: its settings, and the iterator once it is needed.
 #[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
@@ -97,7 +98,7 @@ impl Engine {
     fn opened(&self, py: Python<'_>) -> PyResult<Turn> {
         let _at_work = AtWork::begin();
         let mut turn = self.place.take(py)?;
-        // Asked only now: whoever closed it may have had the iterator until then.
+        // Asked only now: the thread that closed it may have had the iterator until then.
         if self.place.here().is_closed || ends() {
             return Err(closed(py));
         }
@@ -256,12 +257,6 @@ fn target(device: Option<&str>, convert: Option<&str>, hold: usize) -> Result<Op
         Some(_) if hold > MOST_HELD => fault(format!("hold: a device has places for {MOST_HELD} batches at most")),
         Some(name) => Ok(Some(Target { device: name.parse()?, conversions })),
     }
-}
-
-/// A value as a Python object, by way of JSON.
-pub(crate) fn json<T: Serialize>(py: Python<'_>, value: &T) -> PyResult<Py<PyAny>> {
-    let text = serde_json::to_string(value).map_err(|error| raise(py, ErrorKind::Format, error.to_string()))?;
-    loads(py, &text)
 }
 
 #[pymethods]

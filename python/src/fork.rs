@@ -4,9 +4,6 @@ use std::sync::Once;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
-#[cfg(unix)]
-use crate::calling;
-
 /// Number of forks between the process that loaded the module and this one.
 static GENERATION: AtomicU64 = AtomicU64::new(0);
 
@@ -36,7 +33,6 @@ pub(crate) fn not_meanwhile<R>(work: impl FnOnce() -> R) -> R {
 #[cfg(unix)]
 extern "C" fn in_child() {
     GENERATION.fetch_add(1, Ordering::Relaxed);
-    calling::forget();
     release();
 }
 
@@ -48,6 +44,13 @@ pub(crate) fn watch() {
         #[cfg(unix)]
         let _ = unsafe { libc::pthread_atfork(Some(take), Some(release), Some(in_child)) };
     });
+}
+
+/// Calls a function in each forked child. It may only touch atomic numbers, as any moment between fork and exec allows.
+#[cfg(unix)]
+pub(crate) fn in_each_child(forget: extern "C" fn()) {
+    // SAFETY: functions live as long as the process, and this one does nothing but what is asked of it.
+    let _ = unsafe { libc::pthread_atfork(None, None, Some(forget)) };
 }
 
 /// A number for this process that none of its children has.

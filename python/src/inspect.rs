@@ -8,8 +8,8 @@ use ringfeed::formats::Formats;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::storage::Files;
 
-use crate::engine::json;
 use crate::errors::exception;
+use crate::json::json;
 use crate::wait::patiently;
 
 /// Describes the data at `path`. If the format is not to be detected, `settings`, a JSON text, names it.

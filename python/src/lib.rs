@@ -5,6 +5,7 @@ mod batch;
 mod calling;
 mod device;
 mod dlpack;
+mod ending;
 mod engine;
 mod epoch;
 mod errors;
@@ -12,6 +13,7 @@ mod fork;
 mod framework;
 mod hold;
 mod inspect;
+mod json;
 mod prepare;
 mod reader;
 mod report;
@@ -30,14 +32,7 @@ mod wait;
 use std::ffi::OsString;
 
 use pyo3::prelude::*;
-use pyo3::sync::PyOnceLock;
 use ringfeed::order::Shard;
-
-/// The content of a JSON text, as Python objects.
-fn loads(py: Python<'_>, text: &str) -> PyResult<Py<PyAny>> {
-    static LOADS: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
-    Ok(LOADS.import(py, "json", "loads")?.call1((text,))?.unbind())
-}
 
 /// This process's shard, according to its launcher: index and count.
 #[pyfunction]
@@ -55,6 +50,7 @@ fn command(py: Python<'_>, typed: Vec<OsString>) -> u8 {
 #[pymodule(gil_used = false)]
 fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     fork::watch();
+    ending::watch();
     calling::watch(module.py());
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add_class::<batch::Batch>()?;

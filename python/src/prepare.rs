@@ -9,8 +9,8 @@ use pyo3::types::PyBytes;
 use ringfeed::prepare::{PreparedRow, PreparedWindow, Recipe, RecipeFit};
 use ringfeed::{ErrorKind, Loader, LoaderConfig, Result};
 
-use crate::engine::json;
 use crate::errors::{caught, exception, raise};
+use crate::json::json;
 use crate::wait::patiently;
 
 /// A fitted recipe, and rows that are reused by the threads that apply it.

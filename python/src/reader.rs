@@ -11,8 +11,9 @@ use ringfeed::tensor::Numbers;
 use ringfeed::{DType, ErrorKind, Result};
 
 use crate::calling::Owner;
+use crate::ending::ends;
 use crate::transform::raised_by_user;
-use crate::wait::{attach, ends, interrupted};
+use crate::wait::{attach, interrupted};
 
 /// An object with a length, whose records are read by their index.
 pub(crate) struct Reader {

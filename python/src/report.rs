@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use pyo3::prelude::*;
 use ringfeed::report::Report;
 
-use crate::engine::json;
 use crate::errors::exception;
+use crate::json::json;
 
 /// Everything known about a run, up to the time of the request.
 #[pyclass(frozen, module = "ringfeed")]

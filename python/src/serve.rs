@@ -10,8 +10,8 @@ use ringfeed::serve::{ServedRow, ServedWindow};
 use ringfeed::{Loader, LoaderConfig};
 
 use crate::calling::Owner;
-use crate::engine::json;
 use crate::errors::{caught, exception, raise};
+use crate::json::json;
 use crate::reader::Owned;
 use crate::transform;
 

@@ -10,8 +10,8 @@ use serde::de::{Deserializer, Error, Visitor};
 use serde::{Deserialize, forward_to_deserialize_any};
 use serde_json::Value;
 
-use crate::engine::json;
 use crate::errors::{caught, exception};
+use crate::json::json;
 
 /// The settings of a file, as a table. The shard stays `"auto"`: it is that of the process that opens the loader.
 #[pyfunction]

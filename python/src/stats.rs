@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 use ringfeed::stats::Stats;
 
-use crate::engine::json;
+use crate::json::json;
 
 /// The statistics of a loader at one time, or of the time between two.
 #[pyclass(frozen, module = "ringfeed")]

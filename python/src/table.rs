@@ -42,8 +42,8 @@ impl Table {
     #[staticmethod]
     fn from_stream(py: Python<'_>, stream: &Bound<'_, PyCapsule>, name: &str) -> PyResult<Self> {
         let stream = Stream(pointer(stream, c"arrow_array_stream")?);
-        // SAFETY: a capsule of this name holds such a stream, by the interface for capsules; whoever calls this holds
-        // the capsule.
+        // SAFETY: a capsule of this name holds such a stream, by the interface for capsules; the caller holds the
+        // capsule.
         let table = py.detach(move || unsafe { stream.read(name) });
         table.map(Self).map_err(|error| exception(py, &error))
     }

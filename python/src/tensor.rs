@@ -352,7 +352,7 @@ impl Tensor {
 
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
         let tensor = slf.get();
-        // What Python looks for in whoever has no buffer.
+        // The error by which Python knows that an object has no buffer.
         tensor.on_host(slf.py()).map_err(|error| PyBufferError::new_err(error.value(slf.py()).to_string()))?;
         let Some(format) = format(tensor.dtype) else {
             let message = format!("buffers have no name for {}: take the bits as view(\"u16\")", tensor.dtype);

@@ -6,10 +6,11 @@ use pyo3::prelude::*;
 use ringfeed::{Error, ErrorKind, Result};
 
 use crate::calling::{Awaited, Owner};
+use crate::ending::ends;
 use crate::errors::raise;
 use crate::fork;
 use crate::running::Running;
-use crate::wait::{LOOK_UP, drop_aside, ends, patiently};
+use crate::wait::{LOOK_UP, drop_aside, patiently};
 
 /// Holds the iterator while no thread uses it.
 #[derive(Default)]
@@ -129,7 +130,7 @@ impl Drop for Turn {
         here.out = None;
         let (is_left, is_awaited) = (here.is_closed && ends(), here.waiting > 0);
         drop(here);
-        // Asked first: waking is a call of the kernel, whoever waits.
+        // Asked first: waking is a call of the kernel, even if nobody waits.
         if is_awaited {
             self.place.came_home.notify_one();
         }

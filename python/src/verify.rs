@@ -10,8 +10,8 @@ use pyo3::types::{PyDict, PyList};
 use ringfeed::inspect::{VerifyProgress, VerifyReport};
 use ringfeed::{Loader, Result};
 
-use crate::engine::json;
 use crate::errors::exception;
+use crate::json::json;
 use crate::wait::patiently_with;
 
 /// Messages between the threads that read and the one that waits.

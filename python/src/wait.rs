@@ -1,6 +1,5 @@
 //! Waits for slow work: it runs on a separate thread, and signals are checked meanwhile.
 
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -9,10 +8,10 @@ use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use ringfeed::{Error, ErrorKind, Result};
 
-use crate::calling::{self, AT_WORK, Awaited, Calling, Owner};
+use crate::calling::{self, Awaited, Calling, Owner};
+use crate::ending::{self, AtWork, ends};
 use crate::engine::Engine;
 use crate::errors::{caught, exception, raise};
-use crate::fork;
 
 /// Time between two checks for signals.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
@@ -22,32 +21,6 @@ const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long dropping a loader waits for the current work of its threads, which then continues without it.
 const DROP_WAIT: Duration = Duration::from_secs(1);
-
-/// The interpreter is about to end.
-static ENDS: AtomicBool = AtomicBool::new(false);
-
-/// Makes the interpreter's end wait, for a while: before Python 3.14, if the interpreter stops a thread inside Rust,
-/// the process ends.
-pub(crate) struct AtWork {
-    generation: u64,
-}
-
-impl AtWork {
-    /// After this call, check whether the [interpreter ends](ends).
-    pub(crate) fn begin() -> Self {
-        AT_WORK.fetch_add(1, Ordering::SeqCst);
-        Self { generation: fork::generation() }
-    }
-}
-
-impl Drop for AtWork {
-    fn drop(&mut self) {
-        // What was counted in the parent is forgotten in a forked child.
-        if self.generation == fork::generation() {
-            AT_WORK.fetch_sub(1, Ordering::AcqRel);
-        }
-    }
-}
 
 /// Runs `work` on a separate thread, and checks for signals until it ends. If a signal raises an exception, `work`
 /// continues, but nothing waits for it.
@@ -132,11 +105,6 @@ pub(crate) fn interrupted() -> Error {
     Error::new(ErrorKind::Interrupted, "the interpreter ends")
 }
 
-/// Whether the interpreter is about to end.
-pub(crate) fn ends() -> bool {
-    ENDS.load(Ordering::SeqCst)
-}
-
 /// The exception for using a closed loader. In a daemon thread whose loader the interpreter's end has closed, it is the
 /// exception that ends a thread silently: Python would stop the thread a moment later anyway, perhaps in the middle of
 /// a traceback.
@@ -156,10 +124,10 @@ pub(crate) fn closed(py: Python<'_>) -> PyErr {
 #[pyfunction]
 #[pyo3(signature = (open, /))]
 pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
-    ENDS.store(true, Ordering::SeqCst);
+    ending::begin();
     open.iter().for_each(|engine| engine.get().leave());
     let deadline = Instant::now() + LAST_WAIT;
-    let is_at_work = || AT_WORK.load(Ordering::SeqCst) > 0 || open.iter().any(|engine| engine.get().is_out());
+    let is_at_work = || AtWork::is_any() || open.iter().any(|engine| engine.get().is_out());
     while is_at_work() && Instant::now() < deadline {
         py.detach(|| thread::sleep(Duration::from_millis(1)));
         py.check_signals()?;

@@ -66,7 +66,7 @@ impl<D: Device> DeviceDataSet<D> {
     /// [`ErrorKind::Device`] if the device is broken, or the stream belongs to another device.
     pub fn on(&self, stream: &D::Stream) -> Result<OnStream<'_, D>> {
         let slot = self.slot();
-        // Noted last: whoever finds a stream in the list, also on another thread, can rely on its being ordered.
+        // Noted last: a stream in the list is ordered already, for other threads, too.
         if !self.traces.lock().know(stream) {
             slot.device.order_after(&slot.ready, stream)?;
             self.traces.lock().add(stream, &slot.device)?;

@@ -27,6 +27,7 @@ mod settings;
 mod text;
 mod transforms;
 mod upload;
+mod values;
 mod verify;
 mod weights;
 mod window;

@@ -13,9 +13,9 @@ use crate::read::{RecordReader, Streamed};
 use crate::stats::{Trace, serve_metrics};
 
 use super::Loader;
-use super::choice::Sides;
 use super::config::{LoaderConfig, MemoryKind};
 use super::own::Own;
+use super::values::Sides;
 use super::weights::Mix;
 
 impl Loader {

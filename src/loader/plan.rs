@@ -18,9 +18,9 @@ use crate::storage::FetchLimit;
 use crate::transform::Operation;
 
 use super::Loader;
-use super::choice::Sides;
 use super::mix::parts_of;
 use super::own::Own;
+use super::values::Sides;
 
 /// The plan of a run of a [`Loader`], as far as it is known without decoding data. Unknown values are `None`, and
 /// `unknown` says why.

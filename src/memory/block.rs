@@ -22,8 +22,8 @@ pub struct Block {
 
 // SAFETY: a block is the only way to its memory (contract of `from_raw_parts`), and the owner that frees it is `Send`.
 unsafe impl Send for Block {}
-// SAFETY: a shared block only gives its bytes to be read: its owner is reached by nobody before it drops, and whoever
-// writes through `start` answers for it.
+// SAFETY: a shared block only gives its bytes to be read: its owner is reached by nobody before it drops, and code
+// that writes through `start` answers for it.
 unsafe impl Sync for Block {}
 
 impl Block {

@@ -144,7 +144,7 @@ fn write(json: &mut String, events: &[Event], dropped: u64) -> fmt::Result {
         env!("CARGO_PKG_VERSION")
     )?;
     let tracks: BTreeSet<Track> = events.iter().map(|event| event.track).collect();
-    // Iterators whose batches are taken from a device: whoever asks the loader for them feeds the upload.
+    // Iterators whose batches are taken from a device: the thread that asks the loader for them feeds the upload.
     let uploaded: BTreeSet<u32> =
         events.iter().filter(|event| event.kind == Kind::Take).map(|event| event.iterator).collect();
     let feeds = |track: Track| matches!(track, Track::Trainer(iterator) if uploaded.contains(&iterator));

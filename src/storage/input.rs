@@ -157,7 +157,7 @@ impl Input {
         let file = open_file(path)?;
         let len = file.metadata().map_err(|error| Error::io(path, error))?.len();
         let held = if access != Access::Read && len > 0 {
-            // SAFETY: whoever made the `Mapping` promised that nobody changes or truncates the file while it is open.
+            // SAFETY: the user's `Mapping` is the promise that nobody changes or truncates the file while it is open.
             let map = unsafe { Mmap::map(&file) };
             Held::Map(map.map_err(|error| Error::io(path, error))?)
         } else {

@@ -611,6 +611,13 @@ fn what_can_not_be_packed_is_said_by_name() {
     fs::write(out("5").join("_manifest.json"), "{}").unwrap();
     let foreign = error(lines("b.jsonl", "{\"abc\": 1}\n"), PackInto::Tar, "5");
     assert!(foreign.message().contains("is not the manifest of a pack"), "{foreign}");
+    fs::create_dir(out("older")).unwrap();
+    fs::write(out("older").join("shard-000000.tar"), "").unwrap();
+    let unlisted = error(lines("b.jsonl", "{\"abc\": 1}\n"), PackInto::Tar, "older");
+    assert!(unlisted.message().contains("no manifest or journal lists it"), "{unlisted}");
+    fs::write(out("older").join("manifest.json"), "{}").unwrap();
+    let older = error(lines("b.jsonl", "{\"abc\": 1}\n"), PackInto::Tar, "older");
+    assert!(older.message().contains("by an earlier version"), "{older}");
     #[cfg(feature = "parquet")]
     {
         let later =

@@ -538,6 +538,12 @@ fn what_is_wrong_with_packed_text_is_said_by_name() {
     let file = folder.path().join("train.toml");
     std::fs::write(&file, &settings).unwrap();
     Loader::from(LoaderConfig::load(&file).unwrap()).build().unwrap();
+    for cut in ["contiguous", "random", "whole", "filled"] {
+        std::fs::write(&file, settings.replace("best_fit", cut)).unwrap();
+        let config = LoaderConfig::load(&file).unwrap();
+        let written = serde_json::to_string(&config).unwrap();
+        assert_eq!(LoaderConfig::from_json(&written).unwrap(), config, "{cut}: {written}");
+    }
     std::fs::write(&file, settings.replace("best_fit", "best")).unwrap();
     assert!(LoaderConfig::load(&file).unwrap_err().to_string().contains("best_fit"));
 }

@@ -497,6 +497,7 @@ fn settings_name_how_tokens_are_cut() {
     let cut = |options: &str| config(options).sources[0].options::<Tokens>().expect("tokens").clone();
     assert_eq!(cut(""), TokenOptions::default());
     assert_eq!(cut("cut = \"random\"").cut, TokenCut::Random);
+    assert_eq!(cut("cut = \"contiguous\"").cut, TokenCut::Contiguous { stride: None });
     let contiguous = cut("window = 64, cut = { contiguous = { stride = 32 } }, targets = \"inside\"");
     assert_eq!((contiguous.cut, contiguous.targets), (TokenCut::Contiguous { stride: Some(32) }, TokenTargets::Inside));
     let documents = cut("cut = { documents = { end = 50256, packing = \"filled\" } }, targets = \"none\"");

@@ -70,6 +70,10 @@ fn tensors_of_every_source_choose_samples() {
     let of_text = |filter: &str| Loader::from(config.clone()).filter(filter);
     for (filter, expected) in [("t == 'bb'", vec![1, 4]), ("len(t) > 2", vec![2, 5]), ("len(l) > 2", vec![])] {
         assert_eq!(samples(&see_all(&mut *of_text(filter).build().unwrap())), expected, "{filter}");
+        let plan = of_text(filter).plan().unwrap();
+        let is_unknown = plan.samples.is_none() && plan.unknown.iter().any(|reason| reason.contains("only by reading"));
+        assert!(is_unknown || plan.samples == Some(expected.len() as u64), "{filter}: {plan:?}");
+        assert_eq!(is_unknown, filter == "PROBE", "{filter}");
     }
     for filter in ["typo > 3", "len(typo) > 3"] {
         let alone = LoaderConfig::from_json(&format!(

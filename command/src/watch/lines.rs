@@ -11,7 +11,7 @@ use super::contract::{About, Watch};
 /// How often a line is written.
 const EVERY: Duration = Duration::from_secs(1);
 
-/// A line a second, for who can't see a dashboard: a pipe, a file.
+/// A line per second where no dashboard can be shown: in a pipe or a file.
 pub(super) struct Lines {
     /// Dropped to end the thread.
     working: Option<Sender<()>>,

@@ -24,7 +24,7 @@ pub(super) struct Shown {
     pub(super) seconds: f64,
     /// The figures of the last moments.
     pub(super) stats: Stats,
-    /// Samples a second, over time.
+    /// Samples per second, over time.
     pub(super) rates: Vec<u64>,
     pub(super) is_ending: bool,
 }
@@ -49,7 +49,7 @@ pub(super) fn draw(frame: &mut Frame<'_>, shown: &Shown) {
     frame.render_widget(Paragraph::new(sentence).block(block), verdict);
     frame.render_widget(stage_table(&shown.stats, inside), table);
     queue(frame, ring, &shown.stats, waits);
-    let now = format!("samples a second, now {}", count(*shown.rates.last().unwrap_or(&0)));
+    let now = format!("samples per second, now {}", count(*shown.rates.last().unwrap_or(&0)));
     if rates_height > 2 {
         let block = Block::bordered().title(now);
         // The latest ones, as many as there is room for.
@@ -238,7 +238,7 @@ mod tests {
             "filling",
             "works ",
             "waits per batch: p50 ",
-            "samples a second, now 499",
+            "samples per second, now 499",
             "q or Ctrl-C",
         ] {
             assert!(text.contains(part), "{part}:\n{text}");

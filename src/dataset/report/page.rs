@@ -82,7 +82,7 @@ fn write(page: &mut String, report: &Report) -> fmt::Result {
         over_time(
             page,
             "Throughput",
-            "samples a second",
+            "samples per second",
             &report.timeline,
             |moment| moment.samples_per_second,
             None,
@@ -135,7 +135,7 @@ fn figures(page: &mut String, stats: &Stats) -> fmt::Result {
     let rate = if trainer.seconds() > 0.0 { stats.samples as f64 / trainer.seconds() } else { 0.0 };
     page.write_str("<section class=\"figures\">\n")?;
     let mut figure = |value: String, name: &str| writeln!(page, "<div><b>{value}</b><span>{name}</span></div>");
-    figure(number(rate), "samples a second")?;
+    figure(number(rate), "samples per second")?;
     figure(Percent(trainer.waited()).to_string(), "of the time the trainer waited")?;
     figure(Percent(trainer.readiness()).to_string(), "of the batches were ready when asked for")?;
     figure(format!("{:.1}", queue.mean_ready()), "batches ready in the mean")?;

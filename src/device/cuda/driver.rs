@@ -417,7 +417,7 @@ impl Primary {
     /// device. Meanwhile, every thread that makes an event or a copy waits, too.
     fn free(&self, loan: Loan) {
         let given = self.enter().and_then(|_current| match &loan {
-            // SAFETY: allocated once, freed once; whoever used it gave it away, and that work is done.
+            // SAFETY: allocated once, freed once; its user gave it away, and that work is done.
             Loan::Device(memory) => check(unsafe { sys::cuMemFree_v2(memory.address) }, "cuMemFree"),
             Loan::Pooled(memory) => {
                 // SAFETY: as above.

@@ -153,7 +153,7 @@ fn name(path: &[Step]) -> String {
     if name.is_empty() { name } else { name + ": " }
 }
 
-/// Replaces short forms by long ones: an operation of `augment` that is only a name, and `cut = "contiguous"`.
+/// Replaces the short form of an operation of `augment`, which is only a name, by the long one.
 fn lengthen(node: &mut Node) {
     if let Node::Table(entries) = node {
         split_shuffle(entries);
@@ -185,10 +185,6 @@ fn lengthen_inside(node: &mut Node) {
                 match (key.as_str(), &mut *value) {
                     // A table is a field or a column with this name.
                     ("augment", Node::List(_)) => lengthen_operations(value),
-                    ("cut", Node::Text(text)) if text == "contiguous" => {
-                        let name = std::mem::take(text);
-                        *value = Node::Table(vec![(name, Node::Table(Vec::new()))]);
-                    }
                     (_, value) => lengthen_inside(value),
                 }
             }

@@ -112,8 +112,8 @@ impl Opened {
             Self::Container(container) if at.fields.is_empty() => {
                 let fields = default_fields(&*container).map_err(|error| error.at_path(at.path))?;
                 let readers = FieldReader::with_files(container, &fields, at.files, at.budget)?;
-                // Names may come twice in a file, and whoever joins these readers with others does not know which file
-                // it was.
+                // Names may come twice in a file, and where these readers are joined with others, it is not known which
+                // file it was.
                 let tensors: Vec<_> = readers.iter().flat_map(|reader| reader.tensors()).cloned().collect();
                 if !tensors.is_empty() {
                     let schema = Schema::new(tensors);

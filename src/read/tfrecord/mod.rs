@@ -461,7 +461,7 @@ impl TfRecords {
             Ok(())
         })?;
         for (one, other) in &self.wanted.twins {
-            // The order of features was learnt by whoever used the scratch before: either name may have been found.
+            // The order of features may have been learnt by another reader with this scratch: either name may have been found.
             let feature = found[*one].clone().or_else(|| found[*other].clone());
             (found[*one], found[*other]) = (feature.clone(), feature);
         }

@@ -1,4 +1,8 @@
-use serde::{Deserialize, Serialize};
+use std::fmt;
+
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Error, IntoDeserializer, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::read::fixed::{Endian, StoredType};
 use crate::storage::Access;
@@ -11,6 +15,7 @@ pub struct TokenOptions {
     /// Number of tokens that the model sees at a time.
     pub window: usize,
     /// Where windows begin and end.
+    #[serde(deserialize_with = "cut")]
     pub cut: TokenCut,
     /// What the model should predict.
     pub targets: TokenTargets,
@@ -56,6 +61,30 @@ pub enum TokenCut {
         #[serde(default)]
         packing: TokenPacking,
     },
+}
+
+/// A cut, of which `"contiguous"` stands for the one without settings of its own.
+fn cut<'de, D: Deserializer<'de>>(deserializer: D) -> Result<TokenCut, D::Error> {
+    struct Cut;
+    impl<'de> Visitor<'de> for Cut {
+        type Value = TokenCut;
+
+        fn expecting(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+            formatter.write_str("contiguous, random, or a table")
+        }
+
+        fn visit_str<E: Error>(self, name: &str) -> Result<TokenCut, E> {
+            match name {
+                "contiguous" => Ok(TokenCut::Contiguous { stride: None }),
+                name => TokenCut::deserialize(name.into_deserializer()),
+            }
+        }
+
+        fn visit_map<M: MapAccess<'de>>(self, table: M) -> Result<TokenCut, M::Error> {
+            TokenCut::deserialize(MapAccessDeserializer::new(table))
+        }
+    }
+    deserializer.deserialize_any(Cut)
 }
 
 /// How documents are packed into windows.

@@ -321,7 +321,7 @@ fn storage_that_answers_late_wants_workers_and_storage_that_gives_no_more_does_n
         stats.reads = reads([(1.0, 0.009), (2.0, 0.018)]);
     });
     assert_eq!((narrow.stage, narrow.change), (Some("read"), None), "{narrow}");
-    assert!(narrow.advice.contains("no more bytes a second"), "{narrow}");
+    assert!(narrow.advice.contains("no more bytes per second"), "{narrow}");
     let later = with(run(5.0, 0.99), |stats| {
         mostly_reads(stats);
         stats.reads = reads([(1.0, 0.00002), (2.0, 0.018)]);

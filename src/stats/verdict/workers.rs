@@ -63,7 +63,7 @@ impl Judge<'_> {
         let (evidence, advice) = match gain.scaling {
             Scaling::Shared => (
                 format!("{evidence}, and reading took longer the more workers read at the same time"),
-                "the storage gives no more bytes a second: read fewer bytes, or use faster storage; more workers gain \
+                "the storage gives no more bytes per second: read fewer bytes, or use faster storage; more workers gain \
                  nothing",
             ),
             Scaling::Ahead => (

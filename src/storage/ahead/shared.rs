@@ -81,7 +81,7 @@ impl Shared {
         }
         self.queued.notify_all();
         if state.threads == 0 {
-            // If there is no thread, nobody would ever answer: whoever needs the bytes reads them.
+            // If there is no thread, nobody would ever answer: the thread that needs the bytes reads them.
             while let Some(key) = state.queue.pop_front() {
                 if let Some(piece) = state.pieces.get_mut(&key) {
                     piece.content = Content::Failed;
