@@ -55,7 +55,8 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// The field as text; `None` if it is a number or missing.
+    /// The field as text; `None` if it is missing, or a number by its type. A number that is written as text, as in CSV and
+    /// JSON Lines, is text as it is written.
     ///
     /// # Panics
     ///
@@ -67,7 +68,8 @@ impl<'a> Chosen<'a> {
         }
     }
 
-    /// The field with its type in the record: missing, true or false, an integer, a floating point number, or text.
+    /// The field with its type in the record: missing, true or false, an integer, a floating point number, or text. In
+    /// CSV and JSON Lines, whatever is not missing is text.
     ///
     /// # Panics
     ///

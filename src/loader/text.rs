@@ -10,19 +10,22 @@ use crate::schema::{Role, TensorSpec};
 /// Longest text that is compared, in bytes.
 const MAX_TEXT: usize = 1024;
 
-/// Writes a field's text as u8 `[MAX_TEXT]`, and its length.
+/// Writes a field's text as u8 `[MAX_TEXT]`, its length, and whether it is text in the record, too, not a number that is
+/// written as text.
 pub(super) fn codec(name: &str) -> OutsideCodec {
     let text = TensorSpec::new(name, Role::Feature, DType::U8, &[MAX_TEXT]);
-    OutsideCodec::new(Compared([text, TensorSpec::new(format!("{name}_len"), Role::Feature, DType::I64, &[])]))
+    let beside = |what| TensorSpec::new(format!("{name}_{what}"), Role::Feature, DType::I64, &[]);
+    OutsideCodec::new(Compared([text, beside("len"), beside("is_text")]))
 }
 
-/// The text that [`codec`] wrote.
-pub(super) fn read(row: &mut RowMut<'_>) -> Result<String> {
+/// The text that [`codec`] wrote, and whether it can only be text.
+pub(super) fn read(row: &mut RowMut<'_>) -> Result<(String, bool)> {
     let len = usize::try_from(row.tensor(1).as_mut_slice::<i64>()?[0]).unwrap_or_default();
-    Ok(String::from_utf8_lossy(&row.tensor(0).bytes_mut()[..len]).into_owned())
+    let is_text = row.tensor(2).as_mut_slice::<i64>()?[0] != 0;
+    Ok((String::from_utf8_lossy(&row.tensor(0).bytes_mut()[..len]).into_owned(), is_text))
 }
 
-struct Compared([TensorSpec; 2]);
+struct Compared([TensorSpec; 3]);
 
 impl Outside for Compared {
     fn tensors(&self) -> &[TensorSpec] {
@@ -38,6 +41,7 @@ impl Outside for Compared {
         };
         room.copy_from_slice(text);
         row.tensor(1).as_mut_slice::<i64>()?[0] = text.len() as i64;
+        row.tensor(2).as_mut_slice::<i64>()?[0] = matches!(value, Value::Text(_)).into();
         Ok(())
     }
 }

@@ -26,6 +26,8 @@ pub(super) enum Values {
     Texts {
         codes: Vec<u32>,
         texts: Vec<String>,
+        /// The number of each text, if all of them may be numbers, and are.
+        numbers: Option<Vec<Number>>,
     },
 }
 
@@ -33,7 +35,7 @@ impl Values {
     pub(super) fn at(&self, sample: u64) -> Known<'_> {
         match self {
             Self::Numbers(numbers) => numbers[sample as usize].known(),
-            Self::Texts { codes, texts } => match texts[codes[sample as usize] as usize].as_str() {
+            Self::Texts { codes, texts, .. } => match texts[codes[sample as usize] as usize].as_str() {
                 "" => Known::Missing,
                 text => Known::Text(text),
             },
@@ -49,13 +51,17 @@ impl Values {
         }
     }
 
-    /// A number for each value. Equal values have the same number, whatever the other values are.
+    /// A number for each value. Equal values have the same number, whatever the other values are; `7` and `7.0` are equal
+    /// if all values are numbers.
     pub(super) fn groups(&self) -> Vec<u64> {
         match self {
             Self::Numbers(numbers) => numbers.iter().map(|number| number.group()).collect(),
-            Self::Texts { codes, texts } => {
-                let hashes: Vec<u64> = texts.iter().map(|text| hash_bytes(text.as_bytes())).collect();
-                codes.iter().map(|code| hashes[*code as usize]).collect()
+            Self::Texts { codes, texts, numbers } => {
+                let groups: Vec<u64> = match numbers {
+                    Some(numbers) => numbers.iter().map(|number| number.group()).collect(),
+                    None => texts.iter().map(|text| hash_bytes(text.as_bytes())).collect(),
+                };
+                codes.iter().map(|code| groups[*code as usize]).collect()
             }
         }
     }
@@ -70,7 +76,11 @@ impl Values {
                 let ranks = ranks(numbers.iter().map(|number| number.rank()));
                 numbers.iter().map(|number| ranks[&number.rank()]).collect()
             }
-            Self::Texts { codes, texts } => {
+            Self::Texts { codes, numbers: Some(numbers), .. } => {
+                let ranks = ranks(numbers.iter().map(|number| number.rank()));
+                codes.iter().map(|code| ranks[&numbers[*code as usize].rank()]).collect()
+            }
+            Self::Texts { codes, texts, .. } => {
                 let ranks = ranks(texts.iter().map(String::as_str));
                 codes.iter().map(|code| ranks[texts[*code as usize].as_str()]).collect()
             }
@@ -240,10 +250,12 @@ impl Loader {
             return Ok(Values::Numbers(numbers));
         }
         let (mut codes, mut texts, mut known) = (Vec::new(), Vec::new(), HashMap::new());
+        let mut is_any_text = false;
         each(
             reader,
             |row| text::read(row?),
-            |text| {
+            |(text, is_text)| {
+                is_any_text |= is_text;
                 let code = *known.entry(text).or_insert_with_key(|text| {
                     texts.push(text.clone());
                     texts.len() as u32 - 1
@@ -251,7 +263,9 @@ impl Loader {
                 codes.push(code);
             },
         )?;
-        Ok(Values::Texts { codes, texts })
+        let numbers = || texts.iter().map(|text| Number::of_text(text)).collect();
+        let numbers = if is_any_text { None } else { numbers() };
+        Ok(Values::Texts { codes, texts, numbers })
     }
 }
 
@@ -292,7 +306,7 @@ fn tensor_values(reader: &impl RecordReader, name: &str, is_text: Option<bool>) 
                 let codes: Vec<u32> = codes.into_iter().flatten().collect();
                 let is_any_missing = codes.contains(&(classes.len() as u32));
                 let texts = classes.iter().cloned().chain(is_any_missing.then(String::new)).collect();
-                Ok(Values::Texts { codes, texts })
+                Ok(Values::Texts { codes, texts, numbers: None })
             }
             Some(record) if is_text == Some(true) => {
                 let message = format!("the label is none of the {} classes, and has no name", classes.len());
@@ -313,7 +327,7 @@ fn known_labels(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -
     }
     match (&spec.classes, is_text) {
         (Some(names), None | Some(true)) if labels.iter().all(|label| (*label as usize) < names.len()) => {
-            Some(Values::Texts { codes: labels, texts: names.to_vec() })
+            Some(Values::Texts { codes: labels, texts: names.to_vec(), numbers: None })
         }
         (_, Some(true)) => None,
         _ => Some(Values::Numbers(labels.into_iter().map(Number::of_class).collect())),
