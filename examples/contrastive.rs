@@ -1,4 +1,4 @@
-//! Two views of one picture, and a loss by which they find each other: `cargo run --example contrastive`.
+//! Two views of one picture, and a loss by which they find each other: `cargo run -p examples --bin contrastive`.
 //!
 //! What is learnt is how much each part of a picture counts (InfoNCE, van den Oord and others, 2018); a network takes
 //! its place.

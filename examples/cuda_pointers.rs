@@ -1,6 +1,6 @@
 //! Batches on a GPU in the hands of `cudarc`, without a copy: what ringfeed uploaded is read on a stream of yours.
 //!
-//! `cargo run --release --example cuda_pointers --features cuda` says so if there is no GPU.
+//! `cargo run --release -p examples --bin cuda_pointers --features cuda` says so if there is no GPU.
 //!
 //! cudarc's context for a device is the primary one, which ringfeed uses, too: pointers of one are good in the other.
 

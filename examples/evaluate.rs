@@ -1,6 +1,6 @@
 //! Evaluation with no memory of its own: two metrics over a test set, in a scope of the workspace.
 //!
-//! `cargo run --example evaluate` classifies irises by the nearest mean of their species.
+//! `cargo run -p examples --bin evaluate` classifies irises by the nearest mean of their species.
 
 use ringfeed::order::{Part, Split};
 use ringfeed::{DataSet, Loader};

@@ -1,5 +1,5 @@
 //! A table with gaps and names, from training to a server that answers for one record:
-//! `cargo run --example penguins train`, then `cargo run --example penguins serve`, and
+//! `cargo run -p examples --bin penguins train`, then `cargo run -p examples --bin penguins serve`, and
 //! `curl -d '{"island": "Dream", "bill_length_mm": 46.5, "bill_depth_mm": null}' localhost:8080`.
 
 use std::path::Path;

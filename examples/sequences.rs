@@ -1,4 +1,4 @@
-//! Texts of many lengths, in batches of which little is padding: `cargo run --example sequences`.
+//! Texts of many lengths, in batches of which little is padding: `cargo run -p examples --bin sequences`.
 //!
 //! Counts which byte follows which, and says how many bits a byte of other texts then takes.
 

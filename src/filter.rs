@@ -100,9 +100,10 @@ fn fault(at: usize, message: impl std::fmt::Display) -> Error {
 /// The words of a condition, and the position of each.
 fn tokens(text: &str) -> Result<Vec<(usize, Token)>> {
     let mut all = Vec::new();
-    let mut rest = text.trim_start();
+    let (mut rest, mut before, mut at) = (text.trim_start(), text, 0);
     while let Some(first) = rest.chars().next() {
-        let at = text.len() - rest.len();
+        at += before[..before.len() - rest.len()].chars().count();
+        before = rest;
         let (token, len) = if let Some(mark) = MARKS.iter().find(|mark| rest.starts_with(**mark)) {
             (Token::Mark(mark), mark.len())
         } else if matches!(first, '\'' | '"' | '`') {
@@ -312,8 +313,13 @@ impl Filter {
     ///
     /// [`ErrorKind::Config`] with the character at which the condition is wrong.
     pub(crate) fn parse(text: &str) -> Result<Self> {
-        let mut parser =
-            Parser { tokens: tokens(text)?, next: 0, end: text.len(), subjects: Vec::new(), numbers: BTreeMap::new() };
+        let mut parser = Parser {
+            tokens: tokens(text)?,
+            next: 0,
+            end: text.chars().count(),
+            subjects: Vec::new(),
+            numbers: BTreeMap::new(),
+        };
         let condition = parser.any(0)?;
         if parser.peek().is_some() {
             return Err(fault(parser.at(), "`and` or `or` is missing"));
@@ -513,6 +519,8 @@ mod tests {
             ("a == 'x", "' is never closed"),
             ("(a == 3", "a bracket is never closed"),
             ("a == 3 b == 4", "character 8: `and` or `or` is missing"),
+            ("größe == 1 b == 4", "character 12: `and` or `or` is missing"),
+            ("größe == ", "character 10: a value is missing"),
             ("a == 3 and a == 'x'", "with numbers and with texts"),
             ("a in 3", "a list in [ ] is missing"),
             ("a in [3", "a list is never closed"),

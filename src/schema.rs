@@ -374,7 +374,7 @@ impl Schema {
         }
         for (index, tensor) in tensors.iter().enumerate() {
             let fault = if tensors[..index].iter().any(|other| other.name == tensor.name) {
-                "two tensors have this name; give one of them another in the options of its source".to_owned()
+                "two tensors have this name; give one of them another in the `fields` of its source".to_owned()
             } else if tensor.shape.len() > MAX_RANK {
                 format!("{} dimensions; there may be {MAX_RANK}", tensor.shape.len())
             } else if tensor.shape.iter().any(|dim| matches!(dim, Dim::Extent(e) if *e >= MAX_EXTENTS)) {

@@ -15,7 +15,7 @@ use ringfeed::arrays::{RawOptions, StoredType};
 use ringfeed::device::{HostDevice, Upload};
 use ringfeed::error::Location;
 use ringfeed::memory::MemoryBudget;
-use ringfeed::order::State;
+use ringfeed::order::{LastBatch, State};
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::report::Report;
 use ringfeed::source::{Headspace, ReaderSource, Replay};
@@ -586,4 +586,13 @@ fn a_starving_trainer_learns_why_in_two_lines() -> Result<()> {
     assert!(verdict.stage == Some("decode") && verdict.waited > 0.5 && !verdict.advice.is_empty(), "{verdict:?}");
     assert!(page.contains("<b>input-bound</b>the trainer waited "), "{page}");
     Ok(())
+}
+
+#[test]
+fn rows_that_pad_a_batch_are_no_samples() {
+    let iris = concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/iris.csv");
+    let mut batches = Loader::csv(iris).batch_size(64).last_batch(LastBatch::Pad).build().unwrap();
+    let rows: usize = batches.by_ref().map(|batch| batch.unwrap().len()).sum();
+    let stats = batches.stats();
+    assert_eq!((rows, stats.batches, stats.samples), (192, 3, 150));
 }

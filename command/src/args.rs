@@ -315,9 +315,10 @@ Examples:
   ringfeed plan loader.json --shards 8 --json
   ringfeed plan iris.csv
 
-This lists folders, reads headers, and reads each CSV file once to find its records. Nothing is decoded. Figures that need \
-decoding are shown as unknown (null with --json), with the reason: for example the number of records of a compressed CSV file, or the \
-size of the ring where samples have different sizes.";
+This lists folders, reads headers, and reads each CSV file once to find its records. No batch is made; the fields by which \
+samples are filtered, weighted, stratified or grouped are read. Figures that need decoding are shown as unknown (null with --json), \
+with the reason: for example the number of records of a compressed CSV file, or the size of the ring where samples have different \
+sizes.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = PLAN_EXAMPLES, allow_negative_numbers = true, arg(no_config("plan")))]

@@ -87,9 +87,14 @@ pub fn run_with(typed: impl IntoIterator<Item = OsString>, formats: &Formats) ->
         Ok(args) => args,
         // Also the help that was asked for.
         Err(error) => {
-            // Whoever reads (such as `head`) may have seen enough.
-            let is_seen = error.print().map_or_else(|error| error.kind() == io::ErrorKind::BrokenPipe, |()| true);
-            return if is_seen { error.exit_code() as u8 } else { output::FAILURE };
+            return match error.print() {
+                // What reads it, such as `head`, may have seen enough.
+                Err(fault) if fault.kind() != io::ErrorKind::BrokenPipe => {
+                    output::complain(&format!("the text can't be written: {fault}"));
+                    output::FAILURE
+                }
+                _ => error.exit_code() as u8,
+            };
         }
     };
     if verbose {

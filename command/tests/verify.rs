@@ -197,6 +197,15 @@ fn a_config_gives_a_table_its_schema() {
     let empty = scratch.write("empty.toml", "batch_size = 2\n");
     assert_eq!(good(&[&path, "--config", &empty])["format"], json!("csv"));
     assert_eq!(error(&["verify", "--config", &empty])["kind"], json!("config"));
+    // Settings that tell of values, and name no source.
+    let numbers = scratch.write("numbers.csv", "a,b\n1,2\n3,4\n");
+    let filter = scratch.write("filter.toml", "filter = \"a > 1\"\n");
+    assert_eq!(good(&[&numbers])["checked"], json!("form"));
+    assert_eq!(good(&[&numbers, "--config", &filter])["checked"], json!("values"));
+    let wrong =
+        scratch.write("normalise.toml", "normalise = { none = { kind = \"min_max\", min = [0], max = [1] } }\n");
+    let refused = error(&["verify", &numbers, "--config", &wrong]);
+    assert!(refused["message"].as_str().unwrap().contains("none"), "{refused}");
 }
 
 #[test]

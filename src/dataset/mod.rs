@@ -43,6 +43,7 @@ pub(crate) use replace::settle_batch;
 pub use replay::{Headspace, Replay};
 pub(crate) use report::moments;
 pub use report::{Moment, Report};
+pub(crate) use sampling::nothing_to_draw;
 pub use settle::BadRecord;
 pub(crate) use settle::Settle;
 pub use split::{Folds, Part, Split};

@@ -176,7 +176,9 @@ fn choose(
             Err(_) => {}
         }
     }
-    let message = format!("no sample could replace the one at position {position}: {ATTEMPTS} others are bad, too");
+    let message = format!(
+        "no sample could replace the one at position {position}: none of the {ATTEMPTS} that were drawn is good"
+    );
     Err(Error::new(ErrorKind::TooManyBad, message))
 }
 

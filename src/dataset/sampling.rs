@@ -28,6 +28,12 @@ pub(super) enum Draw {
     Mixed(Vec<(Subset, f64)>),
 }
 
+/// The error for `samples` samples per epoch out of none.
+pub(crate) fn nothing_to_draw(samples: u64) -> Error {
+    let message = format!("samples_per_epoch: nothing to draw {samples} samples from: no sample is there, or chosen");
+    Error::new(ErrorKind::Config, message)
+}
+
 impl Sampling {
     /// The order of a source of `len` samples.
     pub(super) fn order(
@@ -75,7 +81,10 @@ impl Sampling {
             Picks::Weighted(weighted) => weighted.subset().len(),
             Picks::Mixed(mixture) => mixture.len(),
         };
-        let len = if choice == 0 { 0 } else { self.samples_per_epoch.unwrap_or(choice) };
+        let len = match self.samples_per_epoch {
+            Some(samples) if choice == 0 && samples > 0 => return Err(nothing_to_draw(samples)),
+            samples => samples.unwrap_or(choice),
+        };
         let blocks = match (self.blocks.filter(|_| shuffled), &picks) {
             (None, _) => None,
             (Some(0), _) => return Err(config("blocks of 0 chunks; one at least is shuffled".to_owned())),

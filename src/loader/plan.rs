@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Serialize, Serializer};
 
-use crate::dataset::{BadRecords, Buckets, LastBatch, batches};
+use crate::dataset::{BadRecords, Buckets, LastBatch, batches, nothing_to_draw};
 use crate::device::{DeviceName, split, uploaded};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
@@ -210,7 +210,7 @@ impl Loader {
                 let budget = MemoryBudget::unlimited();
                 let opened = self.readers(&budget)?;
                 let readers = self.windowed(opened.all, &opened.sources, &budget)?;
-                readers.into_iter().map(|reader| Foretold::of_reader(reader, 0)).collect()
+                of_readers(readers, &budget)
             }
             None => config.sources.iter().map(|source| source.foretell(&self.files)).collect::<Result<Vec<_>>>()?,
             Some(Own::Samples(_)) => {
@@ -218,8 +218,8 @@ impl Loader {
                 vec![Foretold::unknown(None, why.to_owned())]
             }
             Some(Own::Container(_)) => {
-                let readers = self.readers(&MemoryBudget::unlimited())?.all;
-                readers.into_iter().map(|reader| Foretold::of_reader(reader, 0)).collect()
+                let budget = MemoryBudget::unlimited();
+                of_readers(self.readers(&budget)?.all, &budget)
             }
         };
         let samples = self.planned_samples(&outlines)?;
@@ -360,7 +360,18 @@ impl Loader {
             }
             shortest => shortest.filter(|_| !self.selects()),
         };
-        Ok(choice.map_or(self.config.samples_per_epoch, |choice| self.samples_per_epoch_of(choice).or(Some(choice))))
+        match choice {
+            Some(choice) => self.samples_of(choice).map(Some),
+            None => Ok(self.config.samples_per_epoch),
+        }
+    }
+
+    /// Number of samples per epoch of as many to choose from.
+    fn samples_of(&self, choice: u64) -> Result<u64> {
+        match self.config.samples_per_epoch {
+            Some(samples) if choice == 0 && samples > 0 => Err(nothing_to_draw(samples)),
+            _ => Ok(self.samples_per_epoch_of(choice).unwrap_or(choice)),
+        }
     }
 
     /// The reason why the chosen samples are not known, if only some samples are chosen.
@@ -412,7 +423,7 @@ impl Loader {
         };
         let mixed = self.mixed(&parts, chosen.as_ref())?;
         let choice = mixed.iter().filter(|(_, weight)| *weight > 0.0).map(|(part, _)| part.len()).sum();
-        Ok(self.samples_per_epoch_of(choice).or(Some(choice)))
+        self.samples_of(choice).map(Some)
     }
 
     /// The tensors of a batch in the ring, and of a delivered batch. They differ only if a device does some of the
@@ -446,4 +457,10 @@ impl Loader {
         };
         PlannedTensor { name: spec.name.clone(), role: spec.role, dtype: spec.dtype, shape }
     }
+}
+
+/// What open readers know, of which the first holds all that they took from `budget`.
+fn of_readers(readers: Vec<Arc<dyn RecordReader>>, budget: &MemoryBudget) -> Vec<Foretold> {
+    let held = std::iter::once(budget.used()).chain(std::iter::repeat(0));
+    readers.into_iter().zip(held).map(|(reader, held)| Foretold::of_reader(reader, held)).collect()
 }

@@ -136,6 +136,7 @@ impl Delivery {
         self.settle.admit(&mut draft, &self.counters)?;
         let batch = draft.payload_mut();
         let (rows, bytes) = (batch.layout.rows(), batch.layout.tensor_bytes());
+        let padding = batch.kept.as_ref().map_or(batch.plan.padding, |kept| kept.padding);
         // A subscriber may panic, and records may contain the user's objects. Only what is really delivered may be
         // counted.
         tracing::trace!(epoch = self.state.epoch, batch = batch.plan.index, rows, "a batch is handed out");
@@ -147,7 +148,7 @@ impl Delivery {
         batch.after = Some(self.state);
         // Nobody else hands out this iterator's batches.
         add_alone(&self.counters.batches, 1);
-        add_alone(&self.counters.samples, rows as u64);
+        add_alone(&self.counters.samples, (rows - padding) as u64);
         add_alone(&self.counters.bytes, bytes as u64);
         Ok(DataSet::new(draft.freeze(taken_at), self.schema.clone(), self.counters.clone()))
     }

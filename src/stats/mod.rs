@@ -54,7 +54,7 @@ pub use verdict::{Change, Limit, Verdict};
 pub struct Stats {
     /// Batches delivered.
     pub batches: u64,
-    /// Samples delivered.
+    /// Samples delivered, without those that pad a batch.
     pub samples: u64,
     /// Bytes of tensors delivered.
     pub bytes: u64,

@@ -51,6 +51,8 @@ pub struct Context {
     pub stacked: usize,
     /// The failure that ended it.
     pub broken: Option<Code>,
+    /// The work of its destroyed streams, all of it done.
+    pub left: Clock,
     pub default_queue: usize,
 }
 
@@ -292,6 +294,17 @@ impl Driver {
         index
     }
 
+    /// A queue whose stream was destroyed is free for another one, once its work is done.
+    pub fn leave(&mut self, index: usize) {
+        let queue = &mut self.queues[index];
+        if queue.is_destroyed && queue.is_idle() {
+            let context = std::mem::take(&mut queue.context);
+            if let Some(context) = self.contexts.get_mut(&context) {
+                context.left.join(&queue.clock);
+            }
+        }
+    }
+
     /// The queue of a stream of the current context.
     pub fn queue_of(&self, stream: usize, call: &str) -> usize {
         let current = self.current(call);
@@ -376,9 +389,7 @@ impl Driver {
         }
         let queue = &mut self.queues[index];
         queue.done = queue.done.max(task.number);
-        if queue.is_destroyed && queue.is_idle() {
-            queue.context = 0;
-        }
+        self.leave(index);
         CHANGED.notify_all();
     }
 

@@ -207,7 +207,7 @@ calls! {
             None => {
                 let handle = driver.handle();
                 let default_queue = driver.queue(handle, true);
-                driver.contexts.insert(handle, Context { device, retained: 1, stacked: 0, broken: None, default_queue });
+                driver.contexts.insert(handle, Context { device, retained: 1, stacked: 0, broken: None, left: Clock::new(), default_queue });
                 handle
             }
         };
@@ -238,6 +238,8 @@ calls! {
             .filter(|queue| driver.queues[*queue].context == context)
             .map(|queue| driver.end(queue))
             .collect();
+        let left = driver.contexts[&context].left.clone();
+        driver.settled.join(&left);
         for (mark, clock) in ends {
             driver = wait_for(driver, mark, &clock);
             driver.settled.join(&clock);
@@ -300,12 +302,9 @@ calls! {
     ends fn cuStreamDestroy_v2(stream: usize) |mut driver| {
         let queue = driver.queue_of(stream, "cuStreamDestroy");
         driver.streams.remove(&stream);
-        let queue = &mut driver.queues[queue];
-        queue.is_destroyed = true;
-        let context = queue.context;
-        if queue.is_idle() {
-            queue.context = 0;
-        }
+        driver.queues[queue].is_destroyed = true;
+        let context = driver.queues[queue].context;
+        driver.leave(queue);
         driver.health(context)?
     }
 

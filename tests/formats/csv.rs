@@ -1161,6 +1161,14 @@ fn a_misspelt_column_is_found_out_beside_names_of_any_length() {
     let text = format!("{long},label\n1,2\n");
     let error = open_fields(&text, &labelled("lable")).err().unwrap();
     assert!(error.to_string().ends_with("no column \"lable\"; did you mean \"label\"?"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let words = folder.path().join("words.csv");
+    std::fs::write(&words, "word,tag\nThe,DET\nword,NOUN\n").unwrap();
+    let error = Loader::open(&words).unwrap().field("tag", Class).build().err().unwrap();
+    assert!(
+        error.message().contains("in the first record") && error.message().contains("set header = \"yes\""),
+        "{error}"
+    );
     let error = open_fields(&text, &labelled("zzzzzz")).err().unwrap();
     assert!(error.to_string().len() < 1000 && error.message().contains("\"label\""), "{}", error.message().len());
 }

@@ -347,3 +347,14 @@ fn a_state_of_other_sources_or_series_is_refused() {
         assert!(!batches(&ours).unwrap().is_empty());
     }
 }
+
+#[test]
+fn a_plan_with_windows_counts_what_its_source_holds() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.csv");
+    std::fs::write(&path, format!("a\n{}", "1\n".repeat(100_000))).unwrap();
+    let plan = |loader: Loader| loader.budget(50_000).plan().unwrap();
+    let (alone, windows) = (plan(Loader::csv(&path)), plan(Loader::csv(&path).windows(Windows::new(2, 0))));
+    assert_eq!((alone.held_bytes, alone.fits), (windows.held_bytes, windows.fits));
+    assert!(windows.held_bytes > Some(50_000) && windows.fits == Some(false), "{:?}", windows.held_bytes);
+}

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::common::{Seen, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::csv::CsvOptions;
-use ringfeed::field::Numbers;
+use ringfeed::field::{Numbers, Text};
 use ringfeed::order::{Part, RandomKey, Shard, Split, Strata, Subset};
 use ringfeed::prepare::{Recipe, number};
 use ringfeed::read::MemoryReader;
@@ -70,11 +70,19 @@ fn tensors_of_every_source_choose_samples() {
     let of_text = |filter: &str| Loader::from(config.clone()).filter(filter);
     for (filter, expected) in [("t == 'bb'", vec![1, 4]), ("len(t) > 2", vec![2, 5]), ("len(l) > 2", vec![])] {
         assert_eq!(samples(&see_all(&mut *of_text(filter).build().unwrap())), expected, "{filter}");
-        let plan = of_text(filter).plan().unwrap();
-        let is_unknown = plan.samples.is_none() && plan.unknown.iter().any(|reason| reason.contains("only by reading"));
-        assert!(is_unknown || plan.samples == Some(expected.len() as u64), "{filter}: {plan:?}");
-        assert_eq!(is_unknown, filter == "PROBE", "{filter}");
+        assert_eq!(of_text(filter).plan().unwrap().samples, Some(expected.len() as u64), "{filter}");
     }
+    // A plan does not unpack the file that has the tensor.
+    let text = std::fs::read(folder.path().join("t.csv")).unwrap();
+    let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    std::io::Write::write_all(&mut packed, &text).unwrap();
+    std::fs::write(folder.path().join("t.csv.gz"), packed.finish().unwrap()).unwrap();
+    let packed =
+        LoaderConfig::from_json(&serde_json::to_string(&config).unwrap().replace("t.csv", "t.csv.gz")).unwrap();
+    let packed = Loader::from(packed).filter("t == 'bb'");
+    let plan = packed.plan().unwrap();
+    assert!(plan.samples.is_none() && plan.unknown.iter().any(|why| why.contains("only by reading")), "{plan:?}");
+    assert_eq!(samples(&see_all(&mut *packed.build().unwrap())), [1, 4]);
     for filter in ["typo > 3", "len(typo) > 3"] {
         let alone = LoaderConfig::from_json(&format!(
             r#"{{"source": {{"format": "raw", "path": {:?}, "options": {{"stored": "i64"}}}}, "filter": {filter:?}}}"#,
@@ -375,6 +383,39 @@ fn weights_of_chosen_samples_are_their_own() {
 }
 
 #[test]
+fn numbers_are_one_group_and_one_class_however_they_are_written() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    // As pandas writes a column of integers, and one in which a value is missing.
+    let row = |n: usize| if n < 50 { format!("{}\n", n / 2) } else { format!(" {}.0\n", (n - 50) / 2) };
+    std::fs::write(path("t.csv"), format!("patient\n{}", (0..100).map(row).collect::<String>())).unwrap();
+    let json = |n: usize| format!("{{\"patient\": {}}}\n", row(n).trim());
+    std::fs::write(path("t.jsonl"), (0..100).map(json).collect::<String>()).unwrap();
+    for name in ["t.csv", "t.jsonl"] {
+        let loader = || Loader::open(path(name)).unwrap().field("patient", Numbers::f32()).batch_size(100);
+        let patients = |part| -> BTreeSet<u64> {
+            let split = if part == Part::Train { Split::train(0.7) } else { Split::train(0.7).rest() };
+            let all = see_all(&mut *loader().group("patient").split(split).build().unwrap());
+            samples(&all).into_iter().map(|sample| sample % 50 / 2).collect()
+        };
+        let [train, test] = [Part::Train, Part::Test].map(patients);
+        assert!(train.is_disjoint(&test) && train.len() + test.len() == 25, "{name}: {train:?} {test:?}");
+    }
+    // Texts in quotes are what they are.
+    let text = |n: usize| format!("{{\"code\": \"{}\"}}\n", if n % 2 == 0 { "7" } else { "7.0" });
+    std::fs::write(path("codes.jsonl"), (0..40).map(text).collect::<String>()).unwrap();
+    let codes = Loader::open(path("codes.jsonl")).unwrap().field("code", Text::new(4)).group("code");
+    let half = see_all(&mut *codes.split(Split::train(0.5)).build().unwrap());
+    assert_eq!(samples(&half).iter().map(|sample| sample % 2).collect::<BTreeSet<u64>>().len(), 1);
+    // Beyond what numbers hold, the digits decide.
+    let digits = |n: usize| format!("{}{}\n", "9".repeat(40), n % 2);
+    std::fs::write(path("long.csv"), format!("id\n{}", (0..40).map(digits).collect::<String>())).unwrap();
+    let long = Loader::open(path("long.csv")).unwrap().field("id", Text::new(41)).group("id");
+    let half = see_all(&mut *long.split(Split::train(0.5)).build().unwrap());
+    assert_eq!(samples(&half).iter().map(|sample| sample % 2).collect::<BTreeSet<u64>>().len(), 1);
+}
+
+#[test]
 fn a_draw_from_nothing_says_what_keeps_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("t.csv");
@@ -389,6 +430,10 @@ fn a_draw_from_nothing_says_what_keeps_nothing() {
             "weight_by: nothing to draw: split and folds keep none of the 4 samples",
         ),
         (weighted().split(Split::train(0.0)), "split: the part \"train\" has no share of the samples; set `train`"),
+        (
+            rows().samples_per_epoch(5).filter("n > 3"),
+            "samples_per_epoch: nothing to draw 5 samples from: no sample is there, or chosen",
+        ),
         (
             rows().class_balanced().filter("n > 3"),
             "class_balanced: nothing to draw: the filter keeps none of the 4 samples",

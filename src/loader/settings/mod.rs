@@ -41,15 +41,13 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
     lengthen(&mut node);
     T::deserialize(&node).map_err(|fault| {
         let path = culprit::<T>(&mut node, &fault);
-        let line = match language {
-            Language::Toml => lines::in_toml(text, &path),
-            Language::Json => lines::in_json(text, &path),
-        };
+        let written = as_written(text, language, &path);
+        let line = in_text(text, language, &written);
         let hint = hints::hint(&path, &fault.text)
             .or_else(|| kinds::<T>(&mut node, &path, &fault))
             .or_else(|| of_the_whole::<T>(&path, &fault))
             .unwrap_or_default();
-        Error::new(ErrorKind::Config, format!("{}{}{hint}", name(&path), fault.text)).at_line(line.unwrap_or(1))
+        Error::new(ErrorKind::Config, format!("{}{}{hint}", name(&written), fault.text)).at_line(line.unwrap_or(1))
     })
 }
 
@@ -121,15 +119,25 @@ pub(super) fn in_line(error: Error, text: &str, language: Language) -> Error {
 /// The line of a key, or of the longest part of its path that is in the file.
 fn find_line(text: &str, language: Language, key: &str) -> Option<u64> {
     let text = text.trim_start_matches(BYTE_ORDER_MARK);
-    let find = |path: &[Step]| match language {
+    let path = as_written(text, language, &steps(key));
+    (1..=path.len()).rev().find_map(|len| in_text(text, language, &path[..len]))
+}
+
+fn in_text(text: &str, language: Language, path: &[Step]) -> Option<u64> {
+    match language {
         Language::Toml => lines::in_toml(text, path),
         Language::Json => lines::in_json(text, path),
-    };
-    let mut path = steps(key);
-    if key == "shuffle_blocks" && find(&path).is_none() {
-        path = steps("shuffle.blocks");
     }
-    (1..=path.len()).rev().find_map(|len| find(&path[..len]))
+}
+
+/// The path by which the text names a setting: two of them may be parts of `shuffle`.
+fn as_written(text: &str, language: Language, path: &[Step]) -> Vec<Step> {
+    match path {
+        [Step::Key(key)] if key == "shuffle_blocks" && in_text(text, language, path).is_none() => {
+            steps("shuffle.blocks")
+        }
+        path => path.to_vec(),
+    }
 }
 
 fn steps(key: &str) -> Vec<Step> {
@@ -298,7 +306,7 @@ mod tests {
     /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 53] = [
+        let cases: [(&str, u64, &[&str]); 55] = [
             ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
             ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
             ("normalise = \"imagenet\"", 1, &["found \"imagenet\"; write normalise = { image = { kind = \"channels\""]),
@@ -369,6 +377,8 @@ mod tests {
             ),
             ("x = [\n1,,]", 2, &["is not TOML"]),
             ("[memory]\nbudget_bytes = \n", 2, &["is not TOML, the language of settings: budget_bytes has no value"]),
+            ("\nshuffle = { seed = 3, blocks = -1 }", 2, &["shuffle.blocks: expected a whole number"]),
+            ("\nshuffle_blocks = -1", 2, &["shuffle_blocks: expected a whole number"]),
             ("shuffle = { seed = 1, bloks = 3 }", 1, &["shuffle = 42, or shuffle = { seed = 42, blocks = 4 }"]),
             ("transforms = [{ tensor = \"x\" }]", 1, &["transforms[0]: \"kind\" is missing; it is \"", "\"cast\""]),
             ("normalise = { x = { mean = [1.0] } }", 1, &["normalise.x: \"kind\" is missing; it is \"standardise\""]),

@@ -28,6 +28,8 @@ pub(crate) struct Format {
     pub(crate) header_reason: String,
     /// Unique names of the columns, as many as a record has fields.
     pub(crate) names: Vec<String>,
+    /// The fields of a first record that was not taken for a header, for messages.
+    pub(super) no_names: Vec<String>,
     /// The first field below the header that is text, for messages: its column, and how it begins.
     pub(super) text: Option<(usize, Vec<u8>)>,
 }
@@ -117,15 +119,20 @@ impl Format {
                 rule.decide()
             }
         };
-        let fields = Fields::new(&raw, first.quoted, &dialect);
+        let mut fields = Fields::new(&raw, first.quoted, &dialect);
+        let mut no_names = Vec::new();
         let names = if header {
             header_names(fields, &first).map_err(|error| error.at_path(path))?
         } else {
+            let mut buffer = Vec::new();
+            while let Some(field) = fields.next(&mut buffer) {
+                no_names.push(String::from_utf8_lossy(field.trim_ascii()).into_owned());
+            }
             (1..=columns).map(|number| format!("column_{number}")).collect()
         };
         let record = if header { second } else { Some((raw, first.quoted)) };
         let text = record.and_then(|(raw, quoted)| first_text(Fields::new(&raw, quoted, &dialect), columns, missings));
-        Ok(Self { dialect, header, header_reason, names, text })
+        Ok(Self { dialect, header, header_reason, names, no_names, text })
     }
 
     /// The records of a text, behind the header.
@@ -212,6 +219,10 @@ impl Format {
             let names = &self.names;
             let hint = match column {
                 ColumnRef::Position(_) => format!("; there are {}, from 0", names.len()),
+                ColumnRef::Name(name) if self.no_names.iter().any(|other| other == name.trim()) => format!(
+                    "; it is in the first record, which was not taken for the header ({}): set header = \"yes\" if it is",
+                    self.header_reason
+                ),
                 ColumnRef::Name(name) => match nearest(name, names.iter().map(String::as_str)) {
                     Some(near) => format!("; did you mean {near:?}?"),
                     None => {

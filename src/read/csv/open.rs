@@ -120,6 +120,7 @@ pub(crate) fn open_lines(
         header: false,
         header_reason: String::new(),
         names: Vec::new(),
+        no_names: Vec::new(),
         text: None,
     };
     let rows = open_rows(&text, &format, options, budget, None)?;
