@@ -17,6 +17,9 @@ pub(crate) struct Manners {
 /// The lowest priority that systems know.
 const NICEST: u8 = 19;
 
+/// With less, a worker would pause for minutes after each job.
+const LEAST_SHARE: f64 = 0.001;
+
 impl Manners {
     /// Faults of the settings on any machine.
     pub(crate) fn faults(&self) -> Vec<String> {
@@ -24,8 +27,9 @@ impl Manners {
         if self.nice > NICEST {
             faults.push(format!("worker_nice: {}; it is 0 (as any other thread) to {NICEST} (last of all)", self.nice));
         }
-        if let Some(share) = self.share.filter(|share| !(*share > 0.0 && *share <= 1.0)) {
-            faults.push(format!("worker_share: {share}; it is a share of the cores' time, above 0 and at most 1"));
+        if let Some(share) = self.share.filter(|share| !(LEAST_SHARE..=1.0).contains(share)) {
+            let message = "it is a share of the cores' time, at least";
+            faults.push(format!("worker_share: {share}; {message} {LEAST_SHARE} and at most 1"));
         }
         faults
     }

@@ -394,7 +394,7 @@ impl WorkspaceBuilder {
         self
     }
 
-    /// Maximum share of the time of the cores that this process may use, from 0 to 1, that all workers use together,
+    /// Maximum share of the time of the cores that this process may use, from 0.001 to 1, that all workers use together,
     /// even if cores are free. A worker that has used more rests before its next job. Default: no limit.
     #[must_use]
     pub fn worker_share(mut self, share: f64) -> Self {

@@ -370,6 +370,7 @@ fn a_wrong_value_is_an_error_with_its_file_line_key_and_what_is_allowed() {
         ("prefetch = 5000", "prefetch: 5000; at most 4096"),
         ("worker_nice = 20", "worker_nice: 20; it is 0"),
         ("worker_share = 1.5", "worker_share: 1.5; it is a share"),
+        ("worker_share = 1e-9", "worker_share: 0.000000001; it is a share"),
         ("split = { train = 0.8, test = 0.8, part = \"train\" }", "split: "),
         ("folds = { fold = 5, count = 5 }", "folds: "),
         ("mix = [0.5, -1.0]", "mix[1]: a weight of -1; weights are finite and not negative"),
