@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::dtype::{DType, Numbers};
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::float16::{bf16, f16};
 use crate::read::{ColumnRef, Container, FieldInfo, FieldKind, List, Meaning, Scratch, Value};
 
@@ -89,6 +89,17 @@ impl Cell {
             Self::Numbers(..) => depth > 0,
             _ => depth == 0,
         }
+    }
+
+    /// Bytes of memory that it takes.
+    pub(super) fn held_bytes(&self) -> usize {
+        let inside = match self {
+            Self::Missing | Self::Bool(_) | Self::I64(_) | Self::U64(_) | Self::F64(_) => 0,
+            Self::Decimal(text) | Self::Text(text) => text.len(),
+            Self::Bytes(bytes) | Self::Numbers(_, bytes, _) => bytes.len(),
+            Self::List(items) => items.iter().map(Self::held_bytes).sum(),
+        };
+        size_of::<Self>() + inside
     }
 
     /// Number of bytes for which it counts when shards are cut.
@@ -305,6 +316,11 @@ impl<'a> Records<'a> {
         })
     }
 
+    /// Where a record lies.
+    pub(super) fn place(&self, record: u64) -> Location {
+        self.container.place(record)
+    }
+
     pub(super) fn place_of(&self, number: usize) -> Option<usize> {
         self.places.get(number).copied().flatten()
     }
@@ -372,7 +388,8 @@ pub(super) fn float_of(text: &str) -> Option<f64> {
 
 /// Whether `number` is the number in `text`, rounded at most after the point: no digit before the point is lost, and a
 /// small number does not become 0. Otherwise different numbers, such as those that identify a person, could become the
-/// same.
+/// same. A number with an exponent may have more digits before the point than f64 keeps (`1e300`): its own digits must
+/// be those of `number`.
 pub(super) fn is_held(text: &str, number: f64) -> bool {
     let text = text.trim();
     if !number.is_finite() {
@@ -380,11 +397,55 @@ pub(super) fn is_held(text: &str, number: f64) -> bool {
     }
     let has_exponent = text.contains(['e', 'E']);
     let mantissa = text.split(['e', 'E']).next().unwrap_or_default();
-    if number == 0.0 || has_exponent {
-        return number != 0.0 || !mantissa.contains(|c: char| matches!(c, '1'..='9'));
+    if number == 0.0 {
+        return !mantissa.contains(|c: char| matches!(c, '1'..='9'));
+    }
+    if has_exponent {
+        return significant(text).is_some_and(|(digits, before)| {
+            before <= EXACT_DIGITS || whole_of(text).is_some_and(is_exact) || is_written(number, &digits)
+        });
     }
     let whole = mantissa.split('.').next().unwrap_or_default();
     whole.trim_start_matches(['+', '-']).is_empty() || whole.parse().is_ok_and(is_exact)
+}
+
+/// f64 holds every integer of so many digits.
+const EXACT_DIGITS: i64 = 15;
+
+/// Whether these are the digits of a number, rounded to as many as there are, or the fewest that tell it from others.
+fn is_written(number: f64, digits: &str) -> bool {
+    // No f64 has more digits; formatting refuses some lengths.
+    const MOST_DIGITS: usize = 767;
+    let of = |text: String| {
+        let mantissa = text.split('e').next().unwrap_or_default();
+        mantissa.chars().filter(char::is_ascii_digit).collect::<String>().trim_end_matches('0') == digits
+    };
+    digits.len() <= MOST_DIGITS
+        && (of(format!("{number:e}")) || of(format!("{number:.*e}", digits.len().saturating_sub(1))))
+}
+
+/// The digits of a number without zeros around them, and how many digits stand before the point.
+fn significant(text: &str) -> Option<(String, i64)> {
+    let text = text.trim().trim_start_matches(['+', '-']);
+    let (mantissa, exponent) = text.split_once(['e', 'E']).unwrap_or((text, "0"));
+    let (whole, fraction) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{fraction}");
+    let kept = digits.trim_start_matches('0');
+    let zeros = (digits.len() - kept.len()) as i64;
+    let before = exponent.parse::<i64>().ok()?.checked_add(whole.len() as i64 - zeros)?;
+    Some((kept.trim_end_matches('0').to_owned(), before))
+}
+
+/// The integer that the number in a text is, exactly, whether or not it is written with a point or an exponent.
+pub(super) fn whole_of(text: &str) -> Option<i128> {
+    float_of(text)?;
+    let (digits, before) = significant(text)?;
+    if digits.is_empty() {
+        return Some(0);
+    }
+    let zeros = usize::try_from(before.checked_sub(digits.len() as i64)?).ok().filter(|zeros| *zeros < 40)?;
+    let sign = if text.trim_start().starts_with('-') { "-" } else { "" };
+    format!("{sign}{digits}{:0<zeros$}", "").parse().ok()
 }
 
 /// Whether f64 can hold an integer exactly.
@@ -409,5 +470,48 @@ mod tests {
             assert!(!held(text), "{text}");
         }
         assert!(!held(&format!("0.{}1", "0".repeat(400))) && !held(&"9".repeat(60)));
+    }
+
+    #[test]
+    fn an_exponent_does_not_hide_digits_that_are_lost() {
+        let held = |text: &str| float_of(text).is_some_and(|number| is_held(text, number));
+        for text in [
+            "1e23",
+            "6.02214076e23",
+            "-1.7976931348623157e308",
+            "1.234567890123456768e+18",
+            "1.234567890123456789e3",
+            "12345678901234568e-1",
+            "9.007199254740992e15",
+            "12345678901234567168e0",
+        ] {
+            assert!(held(text), "{text}");
+        }
+        for text in
+            ["123456789012345671e1", "123456789012345672e1", "9.007199254740993E15", "12345678901234567e1", "1e-400"]
+        {
+            assert!(!held(text), "{text}");
+        }
+        assert!(!held(&format!("{}e1", "1".repeat(100_000))) && held(&format!("1{}e-5", "0".repeat(100))));
+    }
+
+    #[test]
+    fn an_integer_is_exact_in_whatever_form_it_is_written() {
+        for (text, integer) in [
+            ("0", 0),
+            ("-0.0e7", 0),
+            ("12", 12),
+            (" -1.20e1 ", -12),
+            ("123456789012345678.0", 123_456_789_012_345_678),
+            ("+1.23456789012345678e17", 123_456_789_012_345_678),
+            ("1200e-2", 12),
+        ] {
+            assert_eq!(whole_of(text), Some(integer), "{text}");
+        }
+        for text in
+            ["", "x", "1.5", "1e-1", "9007199254740993.5", "1.0000000000000000001", "1e40", "1e99999999999999999999"]
+        {
+            assert_eq!(whole_of(text), None, "{text}");
+        }
     }
 }

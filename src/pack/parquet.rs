@@ -16,8 +16,8 @@ use super::cells::{Cell, Column, each_number};
 use super::output::Output;
 use super::values::{Values, failed, unexpected};
 
-/// Bytes of values in a row group, before they are encoded: a reader holds this much at a time.
-const ROW_GROUP_BYTES: u64 = 32 << 20;
+/// Bytes of values in a row group, before they are encoded: a reader holds this much at a time, and so does packing.
+const ROW_GROUP_BYTES: usize = 32 << 20;
 
 /// A file of rows that is being written.
 pub(super) struct Table {
@@ -27,7 +27,6 @@ pub(super) struct Table {
     columns: Vec<Column>,
     leaves: Vec<Leaf>,
     rows: usize,
-    bytes: u64,
 }
 
 /// A column, or a struct of columns.
@@ -66,17 +65,17 @@ impl Table {
             .set_created_by(concat!("ringfeed ", env!("CARGO_PKG_VERSION")).to_owned())
             .build();
         let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties)).map_err(failed)?;
-        Ok(Self { writer, schema, tree, columns: columns.to_vec(), leaves, rows: 0, bytes: 0 })
+        Ok(Self { writer, schema, tree, columns: columns.to_vec(), leaves, rows: 0 })
     }
 
     /// Adds a row. If a cell does not fit its column, this is an error and nothing is added.
     pub(super) fn push(&mut self, cells: &[Cell]) -> Result<()> {
         for ((leaf, column), cell) in self.leaves.iter_mut().zip(&self.columns).zip(cells) {
             leaf.push(cell).map_err(|error| error.at_column(&column.name))?;
-            self.bytes += cell.bytes();
         }
         self.rows += 1;
-        if self.bytes >= ROW_GROUP_BYTES { self.write_row_group() } else { Ok(()) }
+        let bytes: usize = self.leaves.iter().map(Leaf::bytes).sum();
+        if bytes >= ROW_GROUP_BYTES { self.write_row_group() } else { Ok(()) }
     }
 
     /// Checks that such columns are possible.
@@ -84,11 +83,10 @@ impl Table {
         columns.iter().try_for_each(|column| Leaf::new(column).map(|_| ()))
     }
 
-    /// Whether a row fits the columns.
+    /// Whether a row fits the columns. A missing value fits each.
     pub(super) fn check(columns: &[Column], cells: &[Cell]) -> Result<()> {
-        columns
-            .iter()
-            .zip(cells)
+        let mut there = columns.iter().zip(cells).filter(|(_, cell)| !matches!(cell, Cell::Missing));
+        there
             .try_for_each(|(column, cell)| Leaf::new(column)?.push(cell).map_err(|error| error.at_column(&column.name)))
     }
 
@@ -99,7 +97,7 @@ impl Table {
         let leaves = self.leaves.iter_mut().map(Leaf::take).collect::<Result<Vec<_>>>()?;
         let arrays = self.tree.iter().map(|(name, node)| node.array(name, &leaves)).collect::<Result<_>>()?;
         let batch = RecordBatch::try_new(self.schema.clone(), arrays).map_err(|error| failed(error.into()))?;
-        (self.rows, self.bytes) = (0, 0);
+        self.rows = 0;
         self.writer.write(&batch).and_then(|()| self.writer.flush()).map_err(failed)
     }
 
@@ -173,6 +171,10 @@ impl Level {
         Ok(())
     }
 
+    fn bytes(&self) -> usize {
+        size_of_val(&*self.lens) + self.valid.len()
+    }
+
     fn data_type(&self, inner: DataType) -> DataType {
         let item = Arc::new(Field::new_list_field(inner, true));
         match self.fixed {
@@ -212,6 +214,10 @@ impl Leaf {
         push_at(&mut self.levels, &mut self.values, cell)
     }
 
+    fn bytes(&self) -> usize {
+        self.levels.iter().map(Level::bytes).sum::<usize>() + self.values.bytes()
+    }
+
     fn take(&mut self) -> Result<ArrayRef> {
         let values = self.values.take()?;
         self.levels.iter_mut().rev().try_fold(values, |values, level| level.take(values))
@@ -227,7 +233,11 @@ fn push_at(levels: &mut [Level], values: &mut Values, cell: &Cell) -> Result<()>
             let len = level.fixed.unwrap_or(0);
             level.lens.push(len);
             level.valid.push(false);
-            (0..len).try_for_each(|_| push_at(inner, values, &Cell::Missing))
+            match inner {
+                [] => values.push_missing(len),
+                inner => (0..len).try_for_each(|_| push_at(inner, values, &Cell::Missing))?,
+            }
+            Ok(())
         }
         Cell::List(items) => {
             level.push(items.len())?;
@@ -291,4 +301,31 @@ fn push_numbers(
     };
     level.push(bytes.len() / each)?;
     bytes.chunks(each).try_for_each(|bytes| push_numbers(inner, values, (dtype, bytes), shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::FieldKind;
+
+    fn leaf(kind: FieldKind, shape: &[usize]) -> Leaf {
+        let name = "x".to_owned();
+        let path = vec![name.clone()];
+        let column = Column { number: 0, field: 0.into(), name, path, kind, shape: shape.to_vec(), meaning: None };
+        Leaf::new(&column).unwrap()
+    }
+
+    #[test]
+    fn values_count_as_much_as_they_take() {
+        let mut texts = leaf(FieldKind::Text, &[]);
+        (0..1000).for_each(|_| texts.push(&Cell::Text("a".to_owned())).unwrap());
+        (0..1000).for_each(|_| texts.push(&Cell::Missing).unwrap());
+        assert!((9000..9100).contains(&texts.bytes()), "{}", texts.bytes());
+        // A list of a fixed length that is missing has the place of one that is there.
+        let mut lists = leaf(FieldKind::Numbers(DType::F32), &[3, 7]);
+        let before = lists.bytes();
+        (0..10).for_each(|_| lists.push(&Cell::Missing).unwrap());
+        assert!(lists.bytes() - before >= 10 * 3 * 7 * 4, "{}", lists.bytes());
+        assert_eq!((lists.take().unwrap().len(), lists.bytes()), (10, before));
+    }
 }

@@ -33,12 +33,19 @@ pub(super) struct Samples {
 impl Samples {
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] for fields that would be members of one name.
+    /// [`ErrorKind::Unsupported`] for fields that would be members of one name, or of none.
     pub(super) fn new(columns: &[Column], forms: Vec<Form>, are_members: bool, class: Option<&str>) -> Result<Self> {
         let mut taken: HashMap<String, &str> = HashMap::new();
+        let single = has_single(&forms);
         // Everything that is not a member is in the sample's JSON, by its own name.
-        for (column, _) in columns.iter().zip(&forms).filter(|(_, form)| are_members || **form != Form::Json) {
+        for (column, form) in columns.iter().zip(&forms).filter(|(_, form)| are_members || **form != Form::Json) {
             let extension = if are_members { column.name.to_lowercase() } else { extension_of(&column.packed_name()) };
+            // The only file of a sample is called by its kind.
+            if extension.is_empty() && !(single && *form == Form::Member) {
+                let message = "has an empty name, which a member of a sample can't have; pack into Parquet, or leave the \
+                               field out (--skip-fields)";
+                return Err(Error::new(ErrorKind::Unsupported, message).at_column(&column.name));
+            }
             if let Some(other) = taken.insert(extension, &column.name) {
                 let message = format!("would be the same member of a sample as {other:?}{SAME_NAME}");
                 return Err(Error::new(ErrorKind::Unsupported, message).at_column(&column.name));
@@ -62,7 +69,7 @@ impl Samples {
         };
         let mut json = Map::new();
         let key = format!("{record:09}");
-        let single = self.forms.iter().filter(|form| **form == Form::Member).count() == 1;
+        let single = has_single(&self.forms);
         let members = self.are_members;
         for (nth, (column, cell)) in self.columns.iter().zip(cells).enumerate() {
             let named = |extension: &str| match single {
@@ -110,12 +117,19 @@ impl Samples {
     }
 }
 
-/// The advice for members with the same name.
-const SAME_NAME: &str = ": names are in lower case in an archive, and have _ for / \\ . and :; name one field of both, or pack into Parquet";
+/// Whether a single field is a file.
+fn has_single(forms: &[Form]) -> bool {
+    forms.iter().filter(|form| **form == Form::Member).count() == 1
+}
 
-/// A field's name as an extension, which is in lower case and has no separators.
+/// The advice for members with the same name.
+const SAME_NAME: &str = ": names are in lower case in an archive, and have _ for / \\ . : * and control characters; name one \
+                         field of both, or pack into Parquet";
+
+/// A field's name as an extension, which is in lower case, has no separators, and can be asked for when it is read. A
+/// header would end the name at a NUL.
 fn extension_of(name: &str) -> String {
-    name.to_lowercase().replace(['/', '\\', '.', ':'], "_")
+    name.to_lowercase().replace(|c: char| matches!(c, '/' | '\\' | '.' | ':' | '*') || c.is_control(), "_")
 }
 
 /// The kind of a file, from its first bytes.
@@ -167,7 +181,7 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
         Cell::U64(number) => (*number).into(),
         Cell::F64(number) => float(*number)?,
         Cell::Text(text) => text.as_str().into(),
-        Cell::Decimal(text) => number(text).ok_or_else(|| {
+        Cell::Decimal(text) => json_number(text).ok_or_else(|| {
             let message = format!("{text} has more digits than readers of JSON keep; name the other fields");
             Error::new(ErrorKind::Data, message)
         })?,
@@ -180,7 +194,7 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
                 )
             })?;
             match kind {
-                FieldKind::Numbers(_) => number(text)
+                FieldKind::Numbers(_) => json_number(text)
                     .ok_or_else(|| Error::new(ErrorKind::Data, format!("expected a number, found {text:?}")))?,
                 _ => text.into(),
             }
@@ -208,7 +222,7 @@ fn json_of(cell: &Cell, kind: FieldKind, shape: &[usize]) -> Result<Json> {
 
 /// A number in a text: an integer stays unchanged, any other number (`-0` is one) becomes the nearest f64, unless that
 /// is a different number.
-fn number(text: &str) -> Option<Json> {
+pub(super) fn json_number(text: &str) -> Option<Json> {
     let is_integer = |integer: &i128| *integer != 0 || !text.trim_start().starts_with('-');
     match integer_of(text).filter(is_integer).map(|integer| (i64::try_from(integer), u64::try_from(integer))) {
         Some((Ok(integer), _)) => Some(integer.into()),

@@ -2,14 +2,12 @@
 
 use std::sync::Arc;
 
+use arrow_array::builder::{ArrayBuilder, BinaryBuilder, BooleanBuilder, PrimitiveBuilder, StringBuilder};
 use arrow_array::types::{
-    ArrowPrimitiveType, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type, Int32Type, Int64Type, UInt8Type,
-    UInt16Type, UInt32Type, UInt64Type,
+    ArrowPrimitiveType, Decimal128Type, Decimal256Type, Float16Type, Float32Type, Float64Type, Int8Type, Int16Type,
+    Int32Type, Int64Type, UInt8Type, UInt16Type, UInt32Type, UInt64Type,
 };
-use arrow_array::{
-    Array, ArrayRef, BinaryArray, BooleanArray, Decimal128Array, Decimal256Array, PrimitiveArray, StringArray,
-    make_array,
-};
+use arrow_array::{Array, ArrayRef, make_array};
 use arrow_buffer::i256;
 use arrow_schema::{DECIMAL128_MAX_PRECISION, DECIMAL256_MAX_PRECISION, DataType, TimeUnit};
 use parquet::errors::ParquetError;
@@ -20,7 +18,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::float16::f16;
 use crate::read::{DateUnit, FieldKind, Meaning};
 
-use super::cells::{Cell, Column, each_number, float_of, integer_of, is_exact, is_held};
+use super::cells::{Cell, Column, each_number, is_exact, is_held, whole_of};
+use super::tar::json_number;
 
 /// Values of one type.
 pub(super) struct Values {
@@ -39,22 +38,24 @@ enum Unit {
     Days,
 }
 
+/// In the memory of Arrow, so that a short text takes no more than its bytes and where it ends.
 enum Stored {
-    Bool(Vec<Option<bool>>),
-    U8(Vec<Option<u8>>),
-    I8(Vec<Option<i8>>),
-    U16(Vec<Option<u16>>),
-    I16(Vec<Option<i16>>),
-    U32(Vec<Option<u32>>),
-    I32(Vec<Option<i32>>),
-    U64(Vec<Option<u64>>),
-    I64(Vec<Option<i64>>),
-    F16(Vec<Option<f16>>),
-    F32(Vec<Option<f32>>),
-    F64(Vec<Option<f64>>),
-    Decimal(Vec<Option<i256>>),
-    Text(Vec<Option<String>>),
-    Bytes(Vec<Option<Vec<u8>>>),
+    Bool(BooleanBuilder),
+    U8(PrimitiveBuilder<UInt8Type>),
+    I8(PrimitiveBuilder<Int8Type>),
+    U16(PrimitiveBuilder<UInt16Type>),
+    I16(PrimitiveBuilder<Int16Type>),
+    U32(PrimitiveBuilder<UInt32Type>),
+    I32(PrimitiveBuilder<Int32Type>),
+    U64(PrimitiveBuilder<UInt64Type>),
+    I64(PrimitiveBuilder<Int64Type>),
+    F16(PrimitiveBuilder<Float16Type>),
+    F32(PrimitiveBuilder<Float32Type>),
+    F64(PrimitiveBuilder<Float64Type>),
+    Decimal(PrimitiveBuilder<Decimal128Type>),
+    LongDecimal(PrimitiveBuilder<Decimal256Type>),
+    Text(StringBuilder),
+    Bytes(BinaryBuilder),
 }
 
 /// A number from any source.
@@ -65,9 +66,9 @@ enum Number<'a> {
     Written(&'a str),
 }
 
-/// Runs the same code for the numbers of any type.
+/// Runs the same code for the numbers of any type, and other code for other values.
 macro_rules! each_type {
-    ($stored:expr, $numbers:ident => $code:expr, $others:ident => $other:expr) => {
+    ($stored:expr, $numbers:ident => $code:expr, $($other:pat => $result:expr,)+) => {
         match $stored {
             Stored::U8($numbers) => $code,
             Stored::I8($numbers) => $code,
@@ -80,12 +81,16 @@ macro_rules! each_type {
             Stored::F16($numbers) => $code,
             Stored::F32($numbers) => $code,
             Stored::F64($numbers) => $code,
-            $others => $other,
+            $($other => $result,)+
         }
     };
 }
 
 const DAY_MS: i64 = 86_400_000;
+
+fn none<T: ArrowPrimitiveType>() -> PrimitiveBuilder<T> {
+    PrimitiveBuilder::with_capacity(0)
+}
 
 impl Values {
     /// # Errors
@@ -93,10 +98,10 @@ impl Values {
     /// [`ErrorKind::Unsupported`] for decimals of more digits than Parquet has.
     pub(super) fn new(column: &Column) -> Result<Self> {
         let of = |stored, data_type| Ok(Self { stored, data_type, unit: Unit::Same });
-        let (i32s, i64s) = (Stored::I32(Vec::new()), Stored::I64(Vec::new()));
+        let (i32s, i64s) = (Stored::I32(none()), Stored::I64(none()));
         match &column.meaning {
-            Some(Meaning::Bool) => of(Stored::Bool(Vec::new()), DataType::Boolean),
-            Some(Meaning::U64) => of(Stored::U64(Vec::new()), DataType::UInt64),
+            Some(Meaning::Bool) => of(Stored::Bool(BooleanBuilder::with_capacity(0)), DataType::Boolean),
+            Some(Meaning::U64) => of(Stored::U64(none()), DataType::UInt64),
             Some(Meaning::Date(unit)) => {
                 let unit = if *unit == DateUnit::Days { Unit::Same } else { Unit::Days };
                 Ok(Self { stored: i32s, data_type: DataType::Date32, unit })
@@ -124,27 +129,26 @@ impl Values {
                     let message = format!("decimals of {digits} digits, and Parquet has {DECIMAL256_MAX_PRECISION}");
                     return Err(Error::new(ErrorKind::Unsupported, message).at_column(&column.name));
                 }
-                let data_type = match digits {
-                    ..=DECIMAL128_MAX_PRECISION => DataType::Decimal128(digits, scale),
-                    _ => DataType::Decimal256(digits, scale),
-                };
-                of(Stored::Decimal(Vec::new()), data_type)
+                match digits {
+                    ..=DECIMAL128_MAX_PRECISION => of(Stored::Decimal(none()), DataType::Decimal128(digits, scale)),
+                    _ => of(Stored::LongDecimal(none()), DataType::Decimal256(digits, scale)),
+                }
             }
             _ => match column.kind {
-                FieldKind::Numbers(DType::U8) => of(Stored::U8(Vec::new()), DataType::UInt8),
-                FieldKind::Numbers(DType::I8) => of(Stored::I8(Vec::new()), DataType::Int8),
-                FieldKind::Numbers(DType::U16) => of(Stored::U16(Vec::new()), DataType::UInt16),
-                FieldKind::Numbers(DType::I16) => of(Stored::I16(Vec::new()), DataType::Int16),
-                FieldKind::Numbers(DType::U32) => of(Stored::U32(Vec::new()), DataType::UInt32),
+                FieldKind::Numbers(DType::U8) => of(Stored::U8(none()), DataType::UInt8),
+                FieldKind::Numbers(DType::I8) => of(Stored::I8(none()), DataType::Int8),
+                FieldKind::Numbers(DType::U16) => of(Stored::U16(none()), DataType::UInt16),
+                FieldKind::Numbers(DType::I16) => of(Stored::I16(none()), DataType::Int16),
+                FieldKind::Numbers(DType::U32) => of(Stored::U32(none()), DataType::UInt32),
                 FieldKind::Numbers(DType::I32) => of(i32s, DataType::Int32),
-                FieldKind::Numbers(DType::U64) => of(Stored::U64(Vec::new()), DataType::UInt64),
+                FieldKind::Numbers(DType::U64) => of(Stored::U64(none()), DataType::UInt64),
                 FieldKind::Numbers(DType::I64) => of(i64s, DataType::Int64),
-                FieldKind::Numbers(DType::F16) => of(Stored::F16(Vec::new()), DataType::Float16),
+                FieldKind::Numbers(DType::F16) => of(Stored::F16(none()), DataType::Float16),
                 // Parquet has no such type; f32 can hold all of its numbers.
-                FieldKind::Numbers(DType::F32 | DType::Bf16) => of(Stored::F32(Vec::new()), DataType::Float32),
-                FieldKind::Numbers(DType::F64) => of(Stored::F64(Vec::new()), DataType::Float64),
-                FieldKind::Text => of(Stored::Text(Vec::new()), DataType::Utf8),
-                _ => of(Stored::Bytes(Vec::new()), DataType::Binary),
+                FieldKind::Numbers(DType::F32 | DType::Bf16) => of(Stored::F32(none()), DataType::Float32),
+                FieldKind::Numbers(DType::F64) => of(Stored::F64(none()), DataType::Float64),
+                FieldKind::Text => of(Stored::Text(StringBuilder::with_capacity(0, 0)), DataType::Utf8),
+                _ => of(Stored::Bytes(BinaryBuilder::with_capacity(0, 0)), DataType::Binary),
             },
         }
     }
@@ -188,75 +192,99 @@ impl Values {
         };
         let unfit = || {
             let error = unexpected(&self.data_type.to_string(), cell);
-            let is_integer = match number() {
+            let is_in_tar = match number() {
                 Some(Number::Integer(_)) => true,
-                Some(Number::Written(text)) => integer_of(text).is_some(),
-                _ => false,
+                Some(Number::Float(number)) => number.is_finite(),
+                Some(Number::Written(text)) => json_number(text).is_some(),
+                None => false,
             };
-            match is_integer {
+            match is_in_tar {
                 true => Error::new(error.kind(), format!("{}; tar archives hold it", error.message())),
                 false => error,
             }
         };
-        let is_there = !matches!(cell, Cell::Missing);
+        if matches!(cell, Cell::Missing) {
+            self.push_missing(1);
+            return Ok(());
+        }
+        let scale = match self.data_type {
+            DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => scale,
+            _ => 0,
+        };
         each_type!(&mut self.stored,
-        numbers => numbers.push(match is_there {
-            true => Some(number().and_then(Storable::of).ok_or_else(unfit)?),
-            false => None,
-        }),
-        others => match (others, cell) {
-            (Stored::Bool(flags), Cell::Missing) => flags.push(None),
-            (Stored::Bool(flags), Cell::Bool(flag)) => flags.push(Some(*flag)),
-            (Stored::Decimal(decimals), Cell::Missing) => decimals.push(None),
-            (Stored::Decimal(decimals), Cell::Decimal(text)) => {
-                let scale = match self.data_type {
-                    DataType::Decimal128(_, scale) | DataType::Decimal256(_, scale) => scale,
-                    _ => 0,
+            numbers => numbers.append_value(number().and_then(Storable::of).ok_or_else(unfit)?),
+            Stored::Bool(flags) => match cell {
+                Cell::Bool(flag) => flags.append_value(*flag),
+                _ => return Err(unfit()),
+            },
+            Stored::Decimal(decimals) => match cell {
+                Cell::Decimal(text) => {
+                    decimals.append_value(decimal(text, scale).and_then(i256::to_i128).ok_or_else(unfit)?);
+                }
+                _ => return Err(unfit()),
+            },
+            Stored::LongDecimal(decimals) => match cell {
+                Cell::Decimal(text) => decimals.append_value(decimal(text, scale).ok_or_else(unfit)?),
+                _ => return Err(unfit()),
+            },
+            Stored::Text(texts) => {
+                let text = match cell {
+                    Cell::Text(text) | Cell::Decimal(text) => text,
+                    Cell::Bytes(bytes) => std::str::from_utf8(bytes).map_err(|_| unexpected("text in UTF-8", cell))?,
+                    _ => return Err(unfit()),
                 };
-                decimals.push(Some(decimal(text, scale).ok_or_else(unfit)?));
-            }
-            (Stored::Text(texts), Cell::Missing) => texts.push(None),
-            (Stored::Text(texts), Cell::Text(text) | Cell::Decimal(text)) => texts.push(Some(text.clone())),
-            (Stored::Text(texts), Cell::Bytes(bytes)) => {
-                let text = String::from_utf8(bytes.clone()).map_err(|_| unexpected("text in UTF-8", cell))?;
-                texts.push(Some(text));
-            }
-            (Stored::Bytes(all), Cell::Missing) => all.push(None),
-            (Stored::Bytes(all), Cell::Bytes(bytes)) => all.push(Some(bytes.clone())),
-            (Stored::Bytes(all), Cell::Text(text)) => all.push(Some(text.clone().into_bytes())),
-            _ => return Err(unfit()),
-        });
+                check_room(texts.values_slice().len(), text.len())?;
+                texts.append_value(text);
+            },
+            Stored::Bytes(all) => {
+                let bytes = match cell {
+                    Cell::Bytes(bytes) => bytes,
+                    Cell::Text(text) => text.as_bytes(),
+                    _ => return Err(unfit()),
+                };
+                check_room(all.values_slice().len(), bytes.len())?;
+                all.append_value(bytes);
+            },
+        );
         Ok(())
     }
 
-    pub(super) fn take(&mut self) -> Result<ArrayRef> {
-        fn numbers<T: ArrowPrimitiveType>(values: &mut Vec<Option<T::Native>>) -> ArrayRef {
-            Arc::new(std::mem::take(values).into_iter().collect::<PrimitiveArray<T>>())
+    /// Adds so many missing values.
+    pub(super) fn push_missing(&mut self, count: usize) {
+        each_type!(&mut self.stored,
+            numbers => numbers.append_nulls(count),
+            Stored::Bool(flags) => flags.append_nulls(count),
+            Stored::Decimal(decimals) => decimals.append_nulls(count),
+            Stored::LongDecimal(decimals) => decimals.append_nulls(count),
+            Stored::Text(texts) => texts.append_nulls(count),
+            Stored::Bytes(all) => all.append_nulls(count),
+        );
+    }
+
+    /// Bytes of the values in memory, those of missing ones included: here, and in a reader.
+    pub(super) fn bytes(&self) -> usize {
+        fn of<T: ArrowPrimitiveType>(numbers: &PrimitiveBuilder<T>) -> usize {
+            numbers.len() * size_of::<T::Native>()
         }
-        let array: ArrayRef = match &mut self.stored {
-            Stored::Bool(flags) => Arc::new(BooleanArray::from(std::mem::take(flags))),
-            Stored::U8(values) => numbers::<UInt8Type>(values),
-            Stored::I8(values) => numbers::<Int8Type>(values),
-            Stored::U16(values) => numbers::<UInt16Type>(values),
-            Stored::I16(values) => numbers::<Int16Type>(values),
-            Stored::U32(values) => numbers::<UInt32Type>(values),
-            Stored::I32(values) => numbers::<Int32Type>(values),
-            Stored::U64(values) => numbers::<UInt64Type>(values),
-            Stored::I64(values) => numbers::<Int64Type>(values),
-            Stored::F16(values) => numbers::<Float16Type>(values),
-            Stored::F32(values) => numbers::<Float32Type>(values),
-            Stored::F64(values) => numbers::<Float64Type>(values),
-            Stored::Decimal(values) => {
-                let values = std::mem::take(values).into_iter();
-                if let DataType::Decimal128(..) = self.data_type {
-                    Arc::new(Decimal128Array::from_iter(values.map(|value| value.and_then(i256::to_i128))))
-                } else {
-                    Arc::new(Decimal256Array::from_iter(values))
-                }
-            }
-            Stored::Text(values) => Arc::new(StringArray::from_iter(std::mem::take(values))),
-            Stored::Bytes(values) => Arc::new(BinaryArray::from_iter(std::mem::take(values))),
-        };
+        each_type!(&self.stored,
+            numbers => of(numbers),
+            Stored::Bool(flags) => flags.len().div_ceil(8),
+            Stored::Decimal(decimals) => of(decimals),
+            Stored::LongDecimal(decimals) => of(decimals),
+            Stored::Text(texts) => texts.values_slice().len() + size_of_val(texts.offsets_slice()),
+            Stored::Bytes(all) => all.values_slice().len() + size_of_val(all.offsets_slice()),
+        )
+    }
+
+    pub(super) fn take(&mut self) -> Result<ArrayRef> {
+        let array: ArrayRef = each_type!(&mut self.stored,
+            numbers => Arc::new(numbers.finish()),
+            Stored::Bool(flags) => Arc::new(flags.finish()),
+            Stored::Decimal(decimals) => Arc::new(decimals.finish()),
+            Stored::LongDecimal(decimals) => Arc::new(decimals.finish()),
+            Stored::Text(texts) => Arc::new(texts.finish()),
+            Stored::Bytes(all) => Arc::new(all.finish()),
+        );
         if *array.data_type() == self.data_type {
             return Ok(array);
         }
@@ -273,6 +301,17 @@ fn units(unit: DateUnit) -> (Unit, TimeUnit) {
         DateUnit::Milliseconds => (Unit::Same, TimeUnit::Millisecond),
         _ => (Unit::Seconds, TimeUnit::Millisecond),
     }
+}
+
+/// Checks that a column has room for a text: where each ends is a number of 32 bits. A row group ends long before.
+fn check_room(held: usize, more: usize) -> Result<()> {
+    const MOST_BYTES: usize = i32::MAX as usize;
+    if held.saturating_add(more) <= MOST_BYTES {
+        return Ok(());
+    }
+    let message =
+        "more bytes in a record than a column holds (2 GiB); pack into tar, or leave the field out (--skip-fields)";
+    Err(Error::new(ErrorKind::Limit, message))
 }
 
 /// A decimal number without its point, with `scale` digits after it.
@@ -305,7 +344,7 @@ macro_rules! integers {
                 let integer = match number {
                     Number::Integer(integer) => Some(integer),
                     Number::Float(number) => whole(number),
-                    Number::Written(text) => integer_of(text).or_else(|| float_of(text).and_then(whole)),
+                    Number::Written(text) => whole_of(text),
                 };
                 integer.and_then(|integer| integer.try_into().ok())
             }
