@@ -77,21 +77,35 @@ fn shards_in(out: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Checks that shards may be written to `out`, which must not contain other files of such names.
+/// The names of the shards that the manifest and the journal in this folder list.
+fn own_names(out: &Path) -> Result<Vec<String>> {
+    let mut names = journal::names(out)?;
+    names.extend(finished(out)?.into_iter().flat_map(|manifest| manifest.shards).map(|shard| shard.name));
+    names.retain(|name| is_shard(OsStr::new(name)));
+    Ok(names)
+}
+
+/// A file with the name of a shard that is none of these.
+fn other_shard(out: &Path, names: &[String]) -> Result<Option<PathBuf>> {
+    let is_own = |path: &PathBuf| path.file_name().is_some_and(|own| names.iter().any(|name| own == OsStr::new(name)));
+    Ok(shards_in(out)?.into_iter().find(|path| !is_own(path)))
+}
+
+/// Whether something was packed here, finished or not.
+fn has_pack(out: &Path) -> bool {
+    journal::path_in(out).exists() || out.join(MANIFEST).exists()
+}
+
+/// Checks that shards may be written to `out`, which must not contain other files of such names: they would be written
+/// over, or be read as shards.
 pub(super) fn check_own(out: &Path) -> Result<()> {
-    if journal::path_in(out).exists() || out.join(MANIFEST).exists() {
-        return Ok(());
-    }
-    match shards_in(out)?.first() {
-        None => Ok(()),
-        Some(path) => {
-            let message = match out.join("manifest.json").exists() {
-                true => "was packed by an earlier version; pack into another folder, or remove this one",
-                false => "exists already, and no manifest or journal lists it; pack into another folder, or remove it",
-            };
-            Err(Error::new(ErrorKind::Config, message).at_path(path))
-        }
-    }
+    let Some(path) = other_shard(out, &own_names(out)?)? else { return Ok(()) };
+    let message = match (has_pack(out), out.join("manifest.json").exists()) {
+        (true, _) => journal::NOT_OURS,
+        (false, true) => "was packed by an earlier version; pack into another folder, or remove this one",
+        (false, false) => "exists already, and no manifest or journal lists it; pack into another folder, or remove it",
+    };
+    Err(Error::new(ErrorKind::Config, message).at_path(path))
 }
 
 /// Removes everything that a pack has written here, finished or not, so that another one can begin.
@@ -100,25 +114,19 @@ pub(super) fn check_own(out: &Path) -> Result<()> {
 ///
 /// [`ErrorKind::Config`] if there are other files with names of shards; then nothing is removed.
 pub(super) fn clear(out: &Path) -> Result<()> {
-    let manifest = finished(out)?;
-    let journal = journal::path_in(out);
-    if manifest.is_none() && !journal.exists() {
+    if !has_pack(out) {
         return Ok(());
     }
-    let mut names = journal::names(out)?;
-    names.extend(manifest.into_iter().flat_map(|manifest| manifest.shards).map(|shard| shard.name));
-    names.retain(|name| is_shard(OsStr::new(name)));
-    let is_own = |path: &PathBuf| path.file_name().is_some_and(|own| names.iter().any(|name| own == OsStr::new(name)));
-    if let Some(other) = shards_in(out)?.iter().find(|path| !is_own(path)) {
-        let message = "is not one of the shards that were packed here; move it, or pack into another folder";
-        return Err(Error::new(ErrorKind::Config, message).at_path(other));
+    let names = own_names(out)?;
+    if let Some(other) = other_shard(out, &names)? {
+        return Err(Error::new(ErrorKind::Config, journal::NOT_OURS).at_path(other));
     }
     // The shard that was being written is not listed yet.
     let next = names.len();
     let parts = [format!("shard-{next:06}.tar"), format!("shard-{next:06}.parquet")];
     journal::remove_shards(out, names.iter().chain(&parts))?;
     // The files that name them go last, so that a run that is killed here can begin again.
-    journal::remove_files([out.join(MANIFEST), journal])
+    journal::remove_files([out.join(MANIFEST), journal::path_in(out)])
 }
 
 /// The absolute path, whose end need not exist yet.

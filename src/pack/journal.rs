@@ -42,6 +42,10 @@ pub(super) struct Journal {
 pub(super) const START_OVER: &str =
     "pack into another folder, or start over (--restart), which removes the shards that are here";
 
+/// The advice for a file with the name of a shard that no pack has made here.
+pub(super) const NOT_OURS: &str =
+    "is not one of the shards that were packed here; move or remove it, or pack into another folder";
+
 const NAME: &str = ".ringfeed-pack";
 
 /// The path of the journal in a folder.
@@ -114,7 +118,15 @@ impl Journal {
     }
 
     /// Adds a shard whose file is complete under its temporary name, and renames the file.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if there is a file with its name, which has come while the shard was written.
     pub(super) fn finish(&mut self, shard: &Shard) -> Result<()> {
+        let taken = self.folder.join(&shard.name);
+        if fs::symlink_metadata(&taken).is_ok() {
+            return Err(Error::new(ErrorKind::Config, NOT_OURS).at_path(taken));
+        }
         let path = self.folder.join(NAME);
         write_line(&mut self.file, shard).map_err(|error| Error::io(&path, error))?;
         rename(&self.folder, shard)

@@ -481,6 +481,14 @@ fn a_journal_cut_anywhere_leads_to_the_same_shards() {
         fs::create_dir(&out).unwrap();
         state.iter().for_each(|(name, bytes)| fs::write(out.join(name), bytes).unwrap());
         fs::write(out.join(".ringfeed-pack"), &journal[..len]).unwrap();
+        // Shards are listed before they appear: one that no whole line lists is another's.
+        let listed = String::from_utf8(journal[..len].to_vec()).unwrap();
+        let listed = &listed[..listed.rfind('\n').map_or(0, |end| end + 1)];
+        for name in state.keys().filter(|name| name.starts_with("shard-") && !listed.contains(*name)) {
+            let error = pack.run(&out).unwrap_err();
+            assert_eq!((error.kind(), error.path()), (ErrorKind::Config, Some(&*out.join(name))), "{error}");
+            fs::remove_file(out.join(name)).unwrap();
+        }
         pack.run(&out).unwrap();
         assert!(files(&out) == wanted, "{len}");
         fs::remove_dir_all(&out).unwrap();
