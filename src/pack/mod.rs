@@ -30,12 +30,13 @@ use std::fs;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::memory::MemoryBudget;
 use crate::read::parallel::{in_order, thread_count};
-use crate::read::{Container, Csv, Scratch, SourceConfig};
+use crate::read::{Csv, Scratch, SourceConfig};
 use crate::storage::{Access, Files};
 use crate::tree::any;
 
@@ -85,9 +86,12 @@ pub struct PackProgress {
 /// and the second one lost texts such as `NA`.
 const VERSION: u32 = 3;
 
-/// Bytes of records that a thread reads before it takes the next ones, estimated from the first record.
-const BYTES_AT_ONCE: u64 = 1 << 20;
+/// Most records that a thread reads at once, and bytes after which it stops in any case. As many records are tried as
+/// have half of these bytes.
 const MOST_AT_ONCE: u64 = 256;
+const MOST_BYTES_AT_ONCE: usize = 1 << 20;
+/// Jobs between two estimates of how many records are read at once.
+const JOBS_AT_ONCE: u64 = 1 << 10;
 
 impl Pack {
     /// All fields of a source, in shards of at most 256 MiB. Files that settings ask to map are read instead, because
@@ -287,68 +291,80 @@ impl Pack {
         manifest.shards = done;
         let mut shard: Option<Open> = None;
         let mut next = first;
-        let at_once = at_once(container, first);
         let records = Records::new(container, &columns, self.fields.is_empty(), &self.skip_fields);
-        in_order(
-            thread_count(self.threads),
-            total.saturating_sub(first).div_ceil(at_once),
-            |scratch: &mut Scratch, job| {
-                let begin = first + job * at_once;
-                let job: Vec<u64> = (begin..total.min(begin + at_once)).collect();
-                let rows = (0..job.len()).map(|nth| {
-                    let located = |error: Error| match error.location().record {
-                        Some(_) => error,
-                        None => error.at(container.place(job[nth])),
-                    };
-                    let cells = records.read(&job, nth, scratch).map_err(located)?;
-                    let row = records.check(&cells).and_then(|()| encoder.encode(job[nth], cells));
-                    Ok(row.map_err(located))
-                });
-                Ok(rows.collect::<Vec<Result<Result<Row>>>>())
-            },
-            |rows| {
-                for row in rows {
-                    let row = match row {
-                        // One that was read, but can't be packed, is not left out.
-                        Ok(row) => row?,
-                        // A missing file, or a link to nothing, is a bad record, just as a damaged one.
-                        Err(error)
-                            if self.skip_bad && matches!(error.kind(), ErrorKind::Data | ErrorKind::NotFound) =>
+        let mut at_once = MOST_AT_ONCE;
+        while next < total {
+            let begin = next;
+            let jobs = (total - begin).div_ceil(at_once).min(JOBS_AT_ONCE);
+            // The first job whose records were too large: those after it are cut anew.
+            let cut = AtomicU64::new(u64::MAX);
+            let (mut is_cut, mut bytes) = (false, 0usize);
+            in_order(
+                thread_count(self.threads),
+                jobs,
+                |scratch: &mut Scratch, job| {
+                    if cut.load(Ordering::Relaxed) < job {
+                        return Ok(Rows::default());
+                    }
+                    let begin = begin + job * at_once;
+                    let job_records: Vec<u64> = (begin..total.min(begin + at_once)).collect();
+                    let rows = Rows::read(&records, &encoder, &job_records, scratch);
+                    if rows.rows.len() < job_records.len() {
+                        cut.fetch_min(job, Ordering::Relaxed);
+                    }
+                    Ok(rows)
+                },
+                |rows| {
+                    if is_cut {
+                        return Ok(());
+                    }
+                    is_cut = (rows.rows.len() as u64) < at_once.min(total - next);
+                    bytes = bytes.saturating_add(rows.bytes);
+                    for row in rows.rows {
+                        let row = match row {
+                            // One that was read, but can't be packed, is not left out.
+                            Ok(row) => row?,
+                            // A missing file, or a link to nothing, is a bad record, just as a damaged one.
+                            Err(error)
+                                if self.skip_bad && matches!(error.kind(), ErrorKind::Data | ErrorKind::NotFound) =>
+                            {
+                                tracing::warn!(%error, "a bad record is left out");
+                                skipped(error);
+                                next += 1;
+                                continue;
+                            }
+                            Err(error) => return Err(error),
+                        };
+                        let is_full = |shard: &Open| shard.bytes.saturating_add(row.bytes()) > self.shard_bytes;
+                        if shard.as_ref().is_some_and(is_full)
+                            && let Some(full) = shard.take()
                         {
-                            tracing::warn!(%error, "a bad record is left out");
-                            skipped(error);
-                            next += 1;
-                            continue;
+                            full.finish(next, &mut journal, &mut manifest.shards)?;
                         }
-                        Err(error) => return Err(error),
-                    };
-                    let is_full = |shard: &Open| shard.bytes.saturating_add(row.bytes()) > self.shard_bytes;
-                    if shard.as_ref().is_some_and(is_full)
-                        && let Some(full) = shard.take()
-                    {
-                        full.finish(next, &mut journal, &mut manifest.shards)?;
+                        let open = match &mut shard {
+                            Some(open) => open,
+                            empty => {
+                                let begin = manifest.shards.last().map_or(0, |shard| shard.end);
+                                empty.insert(encoder.open(out, manifest.shards.len(), begin)?)
+                            }
+                        };
+                        open.push(row)?;
+                        next += 1;
                     }
-                    let open = match &mut shard {
-                        Some(open) => open,
-                        empty => {
-                            let begin = manifest.shards.last().map_or(0, |shard| shard.end);
-                            empty.insert(encoder.open(out, manifest.shards.len(), begin)?)
+                    let shards = manifest.shards.len() as u64;
+                    let bytes = manifest.shards.iter().map(|shard| shard.bytes).sum();
+                    match show(PackProgress { records: next, total, shards, bytes }) {
+                        ControlFlow::Continue(()) => Ok(()),
+                        ControlFlow::Break(()) => {
+                            let message = "stopped; the same call resumes after the last finished shard";
+                            Err(Error::new(ErrorKind::Interrupted, message))
                         }
-                    };
-                    open.push(row)?;
-                    next += 1;
-                }
-                let shards = manifest.shards.len() as u64;
-                let bytes = manifest.shards.iter().map(|shard| shard.bytes).sum();
-                match show(PackProgress { records: next, total, shards, bytes }) {
-                    ControlFlow::Continue(()) => Ok(()),
-                    ControlFlow::Break(()) => {
-                        let message = "stopped; the same call resumes after the last finished shard";
-                        Err(Error::new(ErrorKind::Interrupted, message))
                     }
-                }
-            },
-        )?;
+                },
+            )?;
+            let each = bytes as u64 / (next - begin).max(1);
+            at_once = (MOST_BYTES_AT_ONCE as u64 / 2 / each.max(1)).clamp(1, MOST_AT_ONCE);
+        }
         if let Some(last) = shard.take() {
             last.finish(next, &mut journal, &mut manifest.shards)?;
         }
@@ -365,18 +381,38 @@ impl Pack {
     }
 }
 
-/// How many records a thread takes at a time.
-fn at_once(container: &dyn Container, first: u64) -> u64 {
-    let mut scratch = Scratch::default();
-    let mut bytes = 0u64;
-    if first < container.len() && container.fetch(&[first], 0, &mut scratch).is_ok() {
-        // A bad record tells nothing about the others.
-        let _ = container.read(first, 0, &mut scratch, &mut |_, value| {
-            bytes += Cell::of(value)?.bytes();
-            Ok(())
-        });
+/// The records that a thread has read at once, as many as are not too large together, but at least one.
+#[derive(Default)]
+struct Rows {
+    /// The outer error is that of a record that can't be read, the inner one that of a record that can't be packed.
+    rows: Vec<Result<Result<Row>>>,
+    /// Bytes of memory.
+    bytes: usize,
+}
+
+impl Rows {
+    fn read(records: &Records<'_>, encoder: &Encoder, job: &[u64], scratch: &mut Scratch) -> Self {
+        let mut rows = Self::default();
+        for (nth, record) in job.iter().enumerate() {
+            if rows.bytes >= MOST_BYTES_AT_ONCE {
+                break;
+            }
+            let located = |error: Error| match error.location().record {
+                Some(_) => error,
+                None => error.at(records.place(*record)),
+            };
+            let row = records.read(job, nth, scratch).map_err(located).map(|cells| {
+                let row = records.check(&cells).and_then(|()| encoder.encode(*record, cells));
+                row.map_err(located)
+            });
+            rows.bytes += match &row {
+                Ok(Ok(row)) => row.held_bytes(),
+                _ => size_of::<Error>(),
+            };
+            rows.rows.push(row);
+        }
+        rows
     }
-    (BYTES_AT_ONCE / bytes.max(1)).clamp(1, MOST_AT_ONCE)
 }
 
 /// Turns records into their packed form.
@@ -399,6 +435,15 @@ impl Row {
             Self::Sample(bytes) => bytes.len() as u64,
             #[cfg(feature = "parquet")]
             Self::Cells(_, bytes) => *bytes,
+        }
+    }
+
+    /// Bytes of memory.
+    fn held_bytes(&self) -> usize {
+        match self {
+            Self::Sample(bytes) => bytes.len(),
+            #[cfg(feature = "parquet")]
+            Self::Cells(cells, _) => cells.iter().map(Cell::held_bytes).sum(),
         }
     }
 }

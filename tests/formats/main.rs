@@ -43,6 +43,7 @@ mod old_settings;
 mod own_format;
 #[cfg(feature = "images")]
 mod pack;
+mod pack_exact;
 mod packed;
 #[cfg(unix)]
 mod page;
