@@ -11,7 +11,7 @@ use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_fie
 use super::csv::Blanks;
 use super::field_reader::MAX_SOURCES;
 use super::format::{Format, Open, Opened, format_has};
-use super::json::{Buffers, Found, Seen, Wanted, each_leaf, steps_to};
+use super::json::{Buffers, Found, Seen, Wanted, each_leaf, missing_objects, steps_to};
 use super::lines::{BlankLines, LineBytes, LineOptions, Lines};
 use super::names::plain_name;
 use super::paths::is_hidden;
@@ -149,6 +149,9 @@ impl JsonLines {
             })
         })?;
         jsonl.fields = seen.iter().map(|(name, seen)| seen.info(name)).collect();
+        let objects = missing_objects(&jsonl.fields);
+        jsonl.fields.retain(|field| !objects.contains(&field.name));
+        seen.retain(|(name, _)| !objects.contains(name));
         jsonl.meanings = seen.iter().map(|(_, seen)| seen.meaning()).collect();
         jsonl.listed = jsonl.fields.len();
         Ok(jsonl)

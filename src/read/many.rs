@@ -11,6 +11,7 @@ use crate::storage::Needs;
 
 use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit};
 use super::dealt::Dealt;
+use super::json::missing_objects;
 use super::{ColumnRef, Fingerprint, Scratch};
 
 /// Writes what distinguishes a file from the others of its data set.
@@ -102,6 +103,11 @@ impl Many {
             } else if infos != own {
                 return Err(other_fields(&infos, own, &paths[0]).at_path(path));
             }
+        }
+        if containers.iter().all(|container| container.tells_lists_from_values()) {
+            // Only JSON Lines do, and one file may have nothing but `null` for the objects of others.
+            let objects = missing_objects(&infos);
+            infos.retain(|info| !objects.contains(&info.name));
         }
         let parts = containers.into_iter().map(|container| Part { container, numbers: Vec::new() }).collect();
         Ok(Self { parts, starts, paths: paths.into(), listed: infos.len(), infos, found: Vec::new() })

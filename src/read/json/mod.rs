@@ -14,4 +14,4 @@ pub(super) use scan::Fault;
 #[cfg(feature = "formats")]
 pub(super) use seen::{Seen, each_leaf};
 pub(super) use value::{Buffers, give, inner_of, unescape};
-pub(super) use wanted::{Found, Wanted, steps, steps_to};
+pub(super) use wanted::{Found, Wanted, missing_objects, steps, steps_to};

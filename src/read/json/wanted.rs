@@ -1,9 +1,10 @@
 //! The wanted values of a text: any number of them, found in one pass.
 
+use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::read::container::Visit;
+use crate::read::container::{FieldInfo, Visit};
 
 use super::scan::{Cursor, Fault};
 use super::value::{Buffers, Raw, give, unescape};
@@ -16,6 +17,20 @@ pub(in crate::read) fn steps(pointer: &str) -> Vec<String> {
 /// The steps to the field of this name, which may be a pointer.
 pub(in crate::read) fn steps_to(name: &str) -> Vec<String> {
     if name.is_empty() || name.starts_with('/') { steps(name) } else { vec![name.to_owned()] }
+}
+
+/// The names of the fields that only say that an object is missing: `null` where other records have an object with
+/// fields.
+pub(in crate::read) fn missing_objects(fields: &[FieldInfo]) -> HashSet<String> {
+    let nulls = fields.iter().filter(|field| field.is_unseen && field.shape.is_empty());
+    let mut nulls: HashMap<Vec<String>, &str> = nulls.map(|field| (steps_to(&field.name), &*field.name)).collect();
+    let mut objects = HashSet::new();
+    if !nulls.is_empty() {
+        for steps in fields.iter().map(|field| steps_to(&field.name)) {
+            objects.extend((0..steps.len()).filter_map(|len| nulls.remove(&steps[..len])).map(str::to_owned));
+        }
+    }
+    objects
 }
 
 /// A step as a position in an array, if it can be one.
