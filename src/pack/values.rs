@@ -102,6 +102,7 @@ impl Values {
         match &column.meaning {
             Some(Meaning::Bool) => of(Stored::Bool(BooleanBuilder::with_capacity(0)), DataType::Boolean),
             Some(Meaning::U64) => of(Stored::U64(none()), DataType::UInt64),
+            Some(Meaning::F16) => of(Stored::F16(none()), DataType::Float16),
             Some(Meaning::Date(unit)) => {
                 let unit = if *unit == DateUnit::Days { Unit::Same } else { Unit::Days };
                 Ok(Self { stored: i32s, data_type: DataType::Date32, unit })

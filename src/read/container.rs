@@ -196,6 +196,8 @@ pub enum Meaning {
     Bool,
     /// Integers from 0 up to those of 64 bits.
     U64,
+    /// Floating point numbers of 16 bits (`f16`).
+    F16,
     /// A date, in days or milliseconds since 1970-01-01.
     Date(DateUnit),
     /// A time of day, in these units.

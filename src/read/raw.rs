@@ -1,14 +1,16 @@
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 
+use super::arrays::of_one;
+use super::container::Container;
 use super::fields::Field;
 use super::fixed::{
     ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, open_only, read_fixed_records, wanted,
 };
-use super::format::{Format, Inspection, Open, Opened, format_has};
+use super::format::{Format, Inspection, Open, Opened, format_has, open_parts};
 use crate::storage::{Access, Files};
 
 /// How a raw file is read: what a header would say. A field says how its records are decoded: by default they are the
@@ -72,6 +74,12 @@ impl Format for Raw {
 
     fn open(&self, options: &RawOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         open_only(at, |wanted| RawReader::open_wanted(at.files, at.path, options, wanted))
+    }
+
+    /// Numbers stay what they are in the file.
+    fn open_values(&self, options: &RawOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let open = |at: &Open<'_>| Ok(of_one(RawReader::open_in(at.files, at.path, options)?.records));
+        open_parts(&open, paths, at)?.into_values().map_err(|error| error.at_path(at.path))
     }
 
     fn inspect(&self, options: &RawOptions, at: &Open<'_>) -> Result<Inspection> {

@@ -8,11 +8,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::random::hash_texts;
+use crate::schema::{Extents, TensorSpec};
 use crate::storage::{Access, Input, Needs};
 
-use super::container::{Container, FieldInfo, FieldKind, Value, Visit, find_field};
+use super::container::{Container, FieldInfo, FieldKind, Meaning, Value, Visit, find_field};
 use super::fields::with_others;
-use super::fixed::{ArrayHeader, Fetched, FixedRecords, Wanted, plain, read_fixed_records};
+use super::fixed::{ArrayHeader, Fetched, FixedRecords, StoredType, Wanted, plain, read_fixed_records};
 use super::format::{Open, Opened, default_fields};
 use super::{Fingerprint, RecordReader, Scratch};
 
@@ -84,6 +85,17 @@ pub(super) fn open_fields(
     let mut set = ArraySet::of(&mut listed, options, at).map_err(|error| error.at_path(at.path))?;
     set.load(load)?;
     Ok(set.into())
+}
+
+/// The rows of a file of a single array as values of the file's own type.
+pub(super) fn of_one(records: FixedRecords) -> Opened {
+    let field = |tensor: &TensorSpec| {
+        let shape = tensor.row_shape(&Extents::default());
+        FieldInfo::new(&tensor.name, FieldKind::Numbers(tensor.dtype)).shape(&shape)
+    };
+    let infos = records.tensors().iter().map(field).collect();
+    let (path, count) = (records.path().to_owned(), records.len());
+    ArraySet { path, infos, numbers: vec![0], wanted: vec![true], arrays: vec![Some(records)], count }.into()
 }
 
 /// The rest of a name without the word that names its part; `None` if the name does not contain it.
@@ -254,6 +266,14 @@ impl Container for ArraySet {
             explained.map_err(|error| error.at_column(&self.infos[place].name).at(array.place(record)))?;
         }
         Ok(())
+    }
+
+    fn meaning(&self, number: usize) -> Option<Meaning> {
+        match self.arrays.get(number)?.as_ref()?.stored_type() {
+            StoredType::U64 => Some(Meaning::U64),
+            StoredType::F16 => Some(Meaning::F16),
+            _ => None,
+        }
     }
 
     fn place(&self, record: u64) -> Location {

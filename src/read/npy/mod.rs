@@ -1,15 +1,17 @@
 mod header;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
 use crate::memory::MemoryBudget;
 
+use super::arrays::of_one;
+use super::container::Container;
 use super::fields::Field;
 use super::fixed::{ArraySummary, FixedRecords, StoredType, Wanted, in_c_order, open_only, read_fixed_records, wanted};
-use super::format::{Format, Inspection, Open, Opened, format_has};
+use super::format::{Format, Inspection, Open, Opened, format_has, open_parts};
 use crate::storage::{Access, Files, Spool};
 
 pub(super) use header::{ArrayIn, MOST_BYTES, array_in, begins_as_npy, header_in, header_of, header_within};
@@ -52,6 +54,12 @@ impl Format for Npy {
 
     fn open(&self, options: &NpyOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         open_only(at, |wanted| NpyReader::open_wanted(at.files, at.path, options, wanted, at.budget))
+    }
+
+    /// Numbers stay what they are in the file.
+    fn open_values(&self, options: &NpyOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
+        let open = |at: &Open<'_>| Ok(of_one(NpyReader::open_within(at.files, at.path, options, at.budget)?.records));
+        open_parts(&open, paths, at)?.into_values().map_err(|error| error.at_path(at.path))
     }
 
     fn inspect(&self, options: &NpyOptions, at: &Open<'_>) -> Result<Inspection> {
