@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use arrow_schema::{DataType, Field, FieldRef, Fields};
+use arrow_schema::{DataType, Field, FieldRef, Fields, Schema};
 use parquet::arrow::parquet_to_arrow_schema;
 use parquet::basic::{ConvertedType, LogicalType, Repetition, Type as Stored};
 use parquet::file::metadata::ParquetMetaData;
@@ -34,8 +34,19 @@ impl Columns {
         let own = file.schema_descr();
         let stored = parquet_to_arrow_schema(own, None).map_err(not_understood)?;
         // Arrow's notes of its own types (such as the size of lists) are used if they fit.
-        let noted = parquet_to_arrow_schema(own, file.key_value_metadata());
-        let arrow = noted.as_ref().unwrap_or(&stored);
+        let notes = file.key_value_metadata();
+        let noted = parquet_to_arrow_schema(own, notes);
+        let mut arrow = noted.unwrap_or_else(|_| stored.clone());
+        if notes.is_some() && own.columns().iter().any(|column| is_timestamp(column.self_type())) {
+            // The crate drops the note of a timestamp in other units than the file's (it has no seconds), and the zone
+            // with it. To integers it applies any note.
+            let bare = stripped(&own.root_schema_ptr(), &is_timestamp);
+            let noted = bare.and_then(|bare| parquet_to_arrow_schema(&SchemaDescriptor::new(bare), notes));
+            if let Ok(noted) = noted {
+                let fields = arrow.fields().iter().zip(noted.fields()).map(|(field, noted)| zoned_field(field, noted));
+                arrow = Schema::new(fields.collect::<Fields>());
+            }
+        }
         let plain = |text: &DataType| {
             let fields = arrow.fields().iter().zip(stored.fields());
             let plain = |(field, stored): (&FieldRef, &FieldRef)| {
@@ -47,7 +58,7 @@ impl Columns {
         let types =
             types.map(|(field, plain)| Field::new(plain.name(), plain.data_type().clone(), field.is_nullable()));
         let types = types.collect();
-        let schema = without_text(&own.root_schema_ptr()).map_err(not_understood)?;
+        let schema = stripped(&own.root_schema_ptr(), &is_text).map_err(not_understood)?;
         Ok(Self { columns: plain(&DataType::Utf8), schema: Arc::new(SchemaDescriptor::new(schema)), types })
     }
 }
@@ -88,18 +99,52 @@ fn normal(kind: &DataType, stored: &DataType, text: &DataType) -> DataType {
     }
 }
 
-fn without_text(node: &TypePtr) -> parquet::errors::Result<TypePtr> {
+/// The type with the zones of `noted`.
+fn zoned(kind: &DataType, noted: &DataType) -> DataType {
+    use DataType::{FixedSizeList, LargeList, List, Map, Struct, Timestamp};
+
+    match (kind, noted) {
+        (Timestamp(unit, Some(_)), Timestamp(_, Some(zone))) => Timestamp(*unit, Some(zone.clone())),
+        (List(field), List(noted)) => List(zoned_field(field, noted)),
+        (LargeList(field), LargeList(noted)) => LargeList(zoned_field(field, noted)),
+        (FixedSizeList(field, len), FixedSizeList(noted, _)) => FixedSizeList(zoned_field(field, noted), *len),
+        (Map(field, is_sorted), Map(noted, _)) => Map(zoned_field(field, noted), *is_sorted),
+        (Struct(fields), Struct(noted)) if fields.len() == noted.len() => {
+            Struct(fields.iter().zip(noted).map(|(field, noted)| zoned_field(field, noted)).collect())
+        }
+        (kind, _) => kind.clone(),
+    }
+}
+
+fn zoned_field(field: &FieldRef, noted: &FieldRef) -> FieldRef {
+    Arc::new(field.as_ref().clone().with_data_type(zoned(field.data_type(), noted.data_type())))
+}
+
+fn is_text(leaf: &Type) -> bool {
+    let info = leaf.get_basic_info();
+    let is_decimal = info.converted_type() == ConvertedType::DECIMAL
+        || matches!(info.logical_type_ref(), Some(LogicalType::Decimal { .. }));
+    leaf.get_physical_type() == Stored::BYTE_ARRAY && !is_decimal
+}
+
+fn is_timestamp(leaf: &Type) -> bool {
+    let info = leaf.get_basic_info();
+    let is_old = matches!(info.converted_type(), ConvertedType::TIMESTAMP_MILLIS | ConvertedType::TIMESTAMP_MICROS);
+    is_old || matches!(info.logical_type_ref(), Some(LogicalType::Timestamp { .. }))
+}
+
+/// The schema with nothing but the stored type of some columns.
+fn stripped(node: &TypePtr, is_bare: &dyn Fn(&Type) -> bool) -> parquet::errors::Result<TypePtr> {
     let info = node.get_basic_info();
     if node.is_primitive() {
-        let is_decimal = info.converted_type() == ConvertedType::DECIMAL
-            || matches!(info.logical_type_ref(), Some(LogicalType::Decimal { .. }));
-        if node.get_physical_type() != Stored::BYTE_ARRAY || is_decimal {
+        if !is_bare(node) {
             return Ok(node.clone());
         }
-        let bytes = Type::primitive_type_builder(node.name(), Stored::BYTE_ARRAY);
-        return Ok(Arc::new(bytes.with_repetition(info.repetition()).build()?));
+        let bare = Type::primitive_type_builder(node.name(), node.get_physical_type());
+        return Ok(Arc::new(bare.with_repetition(info.repetition()).build()?));
     }
-    let fields = node.get_fields().iter().map(without_text).collect::<parquet::errors::Result<_>>()?;
+    let fields =
+        node.get_fields().iter().map(|field| stripped(field, is_bare)).collect::<parquet::errors::Result<_>>()?;
     let mut group = Type::group_type_builder(node.name())
         .with_converted_type(info.converted_type())
         .with_logical_type(info.logical_type_ref().cloned())
