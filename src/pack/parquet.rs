@@ -163,7 +163,10 @@ impl Level {
     /// Adds a list with this number of values.
     fn push(&mut self, len: usize) -> Result<()> {
         if let Some(fixed) = self.fixed.filter(|fixed| *fixed != len) {
-            let message = format!("{len} values; the field has {fixed} in each record");
+            let message = format!(
+                "a list of {len} values, but those of the first records, from which the column is made, have {fixed} each; \
+                 pack into tar, where lists of JSON Lines have any length, or leave the field out (--skip-fields)"
+            );
             return Err(Error::new(ErrorKind::Data, message));
         }
         self.lens.push(len);
