@@ -22,9 +22,12 @@ pub enum PackInto {
     /// their own, with the extension of their content; a class index is `cls`; arrays of numbers (as in NPY, Parquet or
     /// TFRecord files) are `.npy`; all other values are in one `json`, and so are all lists of JSON Lines. A field
     /// has the same form in all samples: arrays that have missing values in the first 1000 records, or are lists of
-    /// lists of different lengths, are in `json`, too.
+    /// lists of different lengths, are in `json`, too. Dates, times, timestamps and durations are integers in the unit
+    /// of the source, such as days or microseconds: neither the archive nor the manifest names the unit or the zone.
     Tar,
-    /// Parquet files, compressed by Snappy: each field is a column. Needs the feature `parquet`.
+    /// Parquet files, compressed by Snappy: each field is a column, or lies in a struct if it did so before. Types are
+    /// kept, except that seconds become milliseconds, a list of structs or a map becomes a struct of lists, and a
+    /// struct all of whose fields are missing is missing itself. Needs the feature `parquet`.
     Parquet,
 }
 
@@ -95,6 +98,7 @@ impl PackedField {
     pub(super) fn of(column: &Column) -> Self {
         let kind = match column.kind {
             FieldKind::Numbers(_) if column.meaning == Some(Meaning::U64) => DType::U64.as_str(),
+            FieldKind::Numbers(_) if column.meaning == Some(Meaning::F16) => DType::F16.as_str(),
             FieldKind::Numbers(dtype) => dtype.as_str(),
             FieldKind::Text => "text",
             _ => "bytes",

@@ -147,6 +147,55 @@ fn an_object_may_be_missing() {
     }
 }
 
+/// An NPY file of numbers of this type, as NumPy describes it, with these bytes.
+fn npy(descr: &str, count: usize, bytes: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({count},), }}");
+    let header = format!("{header:<117}\n");
+    [b"\x93NUMPY\x01\x00\x76\x00", header.as_bytes(), bytes].concat()
+}
+
+#[test]
+fn numbers_of_arrays_keep_the_type_of_their_file() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = |name: &str| folder.path().join(name);
+    let large = [u64::MAX, 3].map(u64::to_le_bytes).concat();
+    let halves = [0x3e00u16, 0x4000].map(u16::to_le_bytes).concat();
+    fs::write(at("u.npy"), npy("<u8", 2, &large)).unwrap();
+    fs::write(at("h.npy"), npy("<f2", 2, &halves)).unwrap();
+    let header = json!({
+        "u": { "dtype": "U64", "shape": [2], "data_offsets": [0, 16] },
+        "h": { "dtype": "F16", "shape": [2], "data_offsets": [16, 20] },
+    });
+    let header = header.to_string();
+    let bytes = [&(header.len() as u64).to_le_bytes()[..], header.as_bytes(), &large, &halves].concat();
+    fs::write(at("both.safetensors"), bytes).unwrap();
+    for (name, wanted) in [("u.npy", &["u64"][..]), ("h.npy", &["f16"]), ("both.safetensors", &["f16", "u64"])] {
+        let pack = |into| Pack::new(Formats::new().whole(at(name)).unwrap(), into);
+        let manifest = pack(PackInto::Tar).run(at(&format!("{name}.tar"))).unwrap();
+        let mut found = kinds(&manifest);
+        found.sort_unstable();
+        assert_eq!(found, wanted, "{name}");
+        let members = members(&at(&format!("{name}.tar")).join("shard-000000.tar"));
+        for (name, array) in members.iter().filter(|(name, _)| name.starts_with("000000000")) {
+            let bytes = if name.ends_with("h.npy") || wanted == ["f16"] { &halves[..2] } else { &large[..8] };
+            assert!(array.ends_with(bytes), "{name}");
+        }
+        #[cfg(feature = "parquet")]
+        {
+            use arrow_array::Array as _;
+
+            let out = at(&format!("{name}.parquet"));
+            assert_eq!(kinds(&pack(PackInto::Parquet).run(&out).unwrap()).len(), wanted.len());
+            let table = columns::table(&out);
+            let mut types: Vec<String> = table.columns().iter().map(|column| column.data_type().to_string()).collect();
+            types.sort_unstable();
+            let wanted: Vec<&str> =
+                wanted.iter().map(|kind| if *kind == "f16" { "Float16" } else { "UInt64" }).collect();
+            assert_eq!(types, wanted, "{name}");
+        }
+    }
+}
+
 #[cfg(feature = "parquet")]
 mod columns {
     use std::sync::Arc;
@@ -160,7 +209,7 @@ mod columns {
     use super::*;
 
     /// The rows of the first file of a pack.
-    fn table(out: &Path) -> RecordBatch {
+    pub(super) fn table(out: &Path) -> RecordBatch {
         let file = fs::File::open(out.join("shard-000000.parquet")).unwrap();
         let reader = ParquetRecordBatchReaderBuilder::try_new(file).unwrap().with_batch_size(1 << 20).build().unwrap();
         let batches: Vec<RecordBatch> = reader.map(Result::unwrap).collect();
@@ -229,6 +278,61 @@ mod columns {
         let table = table(&out);
         let a = table.column_by_name("a").unwrap();
         assert!(a.is_valid(0) && a.is_null(1) && table.num_columns() == 2, "{table:?}");
+    }
+
+    #[test]
+    fn a_timestamp_keeps_its_zone() {
+        use arrow_array::{
+            TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
+        };
+        use arrow_schema::{DataType, TimeUnit};
+
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("times.parquet");
+        let zone = "Europe/Berlin";
+        let seconds: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1]).with_timezone(zone));
+        let inner = Arc::new(arrow_schema::Field::new("t", seconds.data_type().clone(), true));
+        let inside: ArrayRef = Arc::new(arrow_array::StructArray::from(vec![(inner, seconds.clone())]));
+        let columns: Vec<(&str, ArrayRef)> = vec![
+            ("s", seconds),
+            ("ms", Arc::new(TimestampMillisecondArray::from(vec![1]).with_timezone(zone))),
+            ("us", Arc::new(TimestampMicrosecondArray::from(vec![1]).with_timezone(zone))),
+            ("ns", Arc::new(TimestampNanosecondArray::from(vec![1]).with_timezone(zone))),
+            ("local", Arc::new(TimestampSecondArray::from(vec![1]))),
+            ("in", inside),
+        ];
+        write(&path, columns);
+        let out = folder.path().join("out");
+        Pack::new(Formats::new().whole(&path).unwrap(), PackInto::Parquet).run(&out).unwrap();
+        let table = table(&out);
+        let found: Vec<DataType> = table.columns().iter().map(|column| column.data_type().clone()).collect();
+        let of = |unit| DataType::Timestamp(unit, Some(zone.into()));
+        let inside = vec![arrow_schema::Field::new("t", of(TimeUnit::Millisecond), true)];
+        let wanted = [
+            of(TimeUnit::Millisecond),
+            of(TimeUnit::Millisecond),
+            of(TimeUnit::Microsecond),
+            of(TimeUnit::Nanosecond),
+            DataType::Timestamp(TimeUnit::Millisecond, None),
+            DataType::Struct(inside.into()),
+        ];
+        assert_eq!(found, wanted);
+        let values = table.column(0).as_primitive::<arrow_array::types::TimestampMillisecondType>();
+        assert_eq!(values.value(0), 1000);
+    }
+
+    #[test]
+    fn a_list_of_another_length_than_the_first_ones_is_named_with_a_way_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lists.jsonl");
+        for (nth, (later, found)) in [("[]", "0 values"), ("[1, 2, 3]", "3 values")].into_iter().enumerate() {
+            let lines = "{\"l\": [1, 2]}\n".repeat(1200) + &format!("{{\"l\": {later}}}\n");
+            let error = pack_of(&path, &lines, PackInto::Parquet).run(folder.path().join(nth.to_string())).unwrap_err();
+            assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1200)), "{error}");
+            assert!(error.message().contains(found) && error.message().contains("pack into tar"), "{error}");
+            let out = folder.path().join(format!("tar {nth}"));
+            assert_eq!(pack_of(&path, &lines, PackInto::Tar).run(&out).unwrap().records, 1201);
+        }
     }
 
     #[test]
