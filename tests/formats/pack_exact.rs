@@ -285,29 +285,48 @@ mod columns {
         use arrow_array::{
             TimestampMicrosecondArray, TimestampMillisecondArray, TimestampNanosecondArray, TimestampSecondArray,
         };
-        use arrow_schema::{DataType, TimeUnit};
+        use arrow_schema::{DataType, Field, TimeUnit};
+        use parquet::arrow::arrow_writer::ArrowWriterOptions;
+        use parquet::file::metadata::KeyValue;
+        use parquet::file::properties::WriterProperties;
 
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("times.parquet");
         let zone = "Europe/Berlin";
-        let seconds: ArrayRef = Arc::new(TimestampSecondArray::from(vec![1]).with_timezone(zone));
-        let inner = Arc::new(arrow_schema::Field::new("t", seconds.data_type().clone(), true));
-        let inside: ArrayRef = Arc::new(arrow_array::StructArray::from(vec![(inner, seconds.clone())]));
-        let columns: Vec<(&str, ArrayRef)> = vec![
-            ("s", seconds),
-            ("ms", Arc::new(TimestampMillisecondArray::from(vec![1]).with_timezone(zone))),
-            ("us", Arc::new(TimestampMicrosecondArray::from(vec![1]).with_timezone(zone))),
-            ("ns", Arc::new(TimestampNanosecondArray::from(vec![1]).with_timezone(zone))),
-            ("local", Arc::new(TimestampSecondArray::from(vec![1]))),
-            ("in", inside),
-        ];
-        write(&path, columns);
+        // pyarrow stores seconds as milliseconds, and notes that they were seconds.
+        let stored = |unit| {
+            let times: ArrayRef = match unit {
+                TimeUnit::Second => Arc::new(TimestampSecondArray::from(vec![1]).with_timezone(zone)),
+                _ => Arc::new(TimestampMillisecondArray::from(vec![1000]).with_timezone(zone)),
+            };
+            let inner = Arc::new(Field::new("t", times.data_type().clone(), true));
+            let inside: ArrayRef = Arc::new(arrow_array::StructArray::from(vec![(inner, times.clone())]));
+            let columns: Vec<(&str, ArrayRef)> = vec![
+                ("s", times),
+                ("ms", Arc::new(TimestampMillisecondArray::from(vec![1]).with_timezone(zone))),
+                ("us", Arc::new(TimestampMicrosecondArray::from(vec![1]).with_timezone(zone))),
+                ("ns", Arc::new(TimestampNanosecondArray::from(vec![1]).with_timezone(zone))),
+                ("local", Arc::new(TimestampMillisecondArray::from(vec![1]))),
+                ("in", inside),
+            ];
+            RecordBatch::try_from_iter_with_nullable(columns.into_iter().map(|(name, array)| (name, array, true)))
+                .unwrap()
+        };
+        let noted = parquet::arrow::encode_arrow_schema(&stored(TimeUnit::Second).schema());
+        let notes = vec![KeyValue::new("ARROW:schema".to_owned(), noted)];
+        let properties = WriterProperties::builder().set_key_value_metadata(Some(notes)).build();
+        let options = ArrowWriterOptions::new().with_properties(properties).with_skip_arrow_metadata(true);
+        let batch = stored(TimeUnit::Millisecond);
+        let file = fs::File::create(&path).unwrap();
+        let mut writer = ArrowWriter::try_new_with_options(file, batch.schema(), options).unwrap();
+        writer.write(&batch).unwrap();
+        writer.close().unwrap();
         let out = folder.path().join("out");
         Pack::new(Formats::new().whole(&path).unwrap(), PackInto::Parquet).run(&out).unwrap();
         let table = table(&out);
         let found: Vec<DataType> = table.columns().iter().map(|column| column.data_type().clone()).collect();
         let of = |unit| DataType::Timestamp(unit, Some(zone.into()));
-        let inside = vec![arrow_schema::Field::new("t", of(TimeUnit::Millisecond), true)];
+        let inside = vec![Field::new("t", of(TimeUnit::Millisecond), true)];
         let wanted = [
             of(TimeUnit::Millisecond),
             of(TimeUnit::Millisecond),
