@@ -273,6 +273,63 @@ fn sequences_of_one_name_belong_together() {
     assert_eq!(Batch::of(&pairs, &[1]).unwrap().values::<f32>("labels"), [2.]);
 }
 
+/// The labels of the sequences of these features, if each file holds the number of its sequence, or the error.
+fn paired(features: &[&str], labels: &[&str], unpaired: Unpaired) -> Result<Vec<(f32, f32)>> {
+    let open = |names: &[&str]| {
+        let number = |name: &str| -> u32 { name.replace(|each: char| !each.is_ascii_digit(), "").parse().unwrap() };
+        let files: Vec<(String, String)> =
+            names.iter().map(|name| (format!("{name}.csv"), format!("{}\n", number(name)))).collect();
+        let files: Vec<_> = files.iter().map(|(name, text)| (&**name, text.as_bytes())).collect();
+        let folder = folder(&files);
+        (CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap(), folder)
+    };
+    let ((features, _kept), (labels, _also)) = (open(features), open(labels));
+    let pairs = CsvSequenceReader::aligned(features, labels, Align::Equal, unpaired)?;
+    let batch = Batch::of(&pairs, &(0..pairs.len()).collect::<Vec<_>>())?;
+    Ok(batch.values("features").into_iter().zip(batch.values("labels")).collect())
+}
+
+#[test]
+fn numbers_in_names_are_compared_by_their_values() {
+    let names = |prefix: &str, digits: usize, numbers: std::ops::RangeInclusive<u32>| -> Vec<String> {
+        numbers.map(|number| format!("{prefix}{number:0digits$}")).collect()
+    };
+    for (features, labels) in [
+        (names("subj", 2, 1..=10), names("label_", 1, 1..=10)),
+        (names("", 3, 1..=12), names("", 1, 1..=12)),
+        // What all begin and end with is not a part of a number.
+        (names("s", 2, 10..=19), names("l", 1, 10..=19)),
+        (names("s1", 1, 1..=9), names("l", 3, 11..=19)),
+    ] {
+        let [features, labels] = [&features, &labels].map(|names| names.iter().map(|name| &**name).collect::<Vec<_>>());
+        let pairs = paired(&features, &labels, Unpaired::Error).unwrap();
+        assert!(pairs.len() == features.len() && pairs.iter().all(|(x, y)| x == y), "{pairs:?}");
+    }
+    // Unless several names would be one.
+    assert_eq!(paired(&["1", "01"], &["1", "01"], Unpaired::Error).unwrap().len(), 2);
+}
+
+#[test]
+fn positions_count_only_if_nothing_contradicts_them() {
+    // The second is the second, and not the tenth.
+    let positions = paired(&["a1x", "a2y", "a10z"], &["b4u", "b5v", "b60w"], Unpaired::Error).unwrap();
+    assert_eq!(positions, [(10., 60.), (1., 4.), (2., 5.)]);
+    let positions = paired(&["x1", "y2", "z3"], &["u1", "y2", "v3"], Unpaired::Error);
+    assert!(positions.unwrap_err().to_string().contains("x1.csv has no partner"));
+    // One common end, where it is in both.
+    assert_eq!(paired(&["x1a", "x2b"], &["y1a", "y2c"], Unpaired::Error).unwrap(), [(1., 1.), (2., 2.)]);
+    let error = paired(&["x1a", "x2b"], &["y0c", "y1a"], Unpaired::Error).unwrap_err().to_string();
+    for part in ["x1a.csv", "y1a.csv", "give the features and the labels of a sequence the same name"] {
+        assert!(error.contains(part), "{error}");
+    }
+    for unpaired in [Unpaired::Error, Unpaired::Drop] {
+        let error = paired(&["x1", "x2"], &["y3", "y4", "y5"], unpaired).unwrap_err().to_string();
+        for part in ["2 sequences of features", "x1.csv", "3 of labels", "y3.csv"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+}
+
 #[test]
 fn separate_labels_of_whole_sequences_may_have_any_name() {
     let files = folder(&[("x.csv", b"id,x\n1,1\n1,2\n2,3\n"), ("y.csv", b"id,outcome\n1,7\n1,8\n2,9\n")]);
@@ -290,7 +347,14 @@ fn records_without_a_name_are_no_sequence() {
     let files = folder(&[("s.csv", b"id,x\n1,1\n,2\n2,3\nNA,4\n,5\n")]);
     let open = |options| CsvSequenceReader::open_grouped(files.path().join("s.csv"), "id", &options);
     let error = open(SequenceOptions::default()).unwrap_err();
-    assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)), "{error}");
+    // There are no sequences yet, so the error names none.
+    let place = error.location();
+    assert_eq!(
+        (error.kind(), place.record, place.line, place.byte),
+        (ErrorKind::Data, None, Some(3), Some(9)),
+        "{error}"
+    );
+    assert_eq!(place.column.as_deref(), Some("id"));
     let csv = CsvOptions { missing_tokens: vec!["?".to_owned()], ..CsvOptions::default() };
     assert_eq!(open(SequenceOptions { csv, ..SequenceOptions::default() }).unwrap().len(), 4);
 }

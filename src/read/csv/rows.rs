@@ -9,6 +9,7 @@ use super::dialect::Dialect;
 use super::format::Format;
 use super::lines::Lines;
 use super::options::CsvOptions;
+use super::scan::Span;
 use super::text::{InputReader, Text};
 
 /// The records of one file of text.
@@ -34,13 +35,13 @@ impl Rows {
         format: &Format,
         options: &CsvOptions,
         budget: &MemoryBudget,
-        mut observe: impl FnMut(&[u8], bool) -> Result<()>,
+        mut observe: impl FnMut(&[u8], &Span) -> Result<()>,
     ) -> Result<Self> {
         let input = text.input(options, budget)?;
         let mut index = RecordIndex::new(budget)?;
         let mut scan = format.records(InputReader::new(&input), text.path(), options)?;
-        while let Some(span) = scan.next().map_err(|error| error.at_record(index.len() as u64))? {
-            observe(scan.bytes(&span), span.quoted)?;
+        while let Some(span) = scan.next()? {
+            observe(scan.bytes(&span), &span)?;
             index.push(span.byte).map_err(|error| error.at_path(text.path()))?;
         }
         index.finish(input.len());

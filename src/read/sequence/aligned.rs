@@ -1,4 +1,4 @@
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::{Fingerprint, RecordReader, Sample, Scratch, check_record};
@@ -8,7 +8,7 @@ use crate::storage::Needs;
 
 use super::CsvSequenceReader;
 use super::options::{Align, Unpaired};
-use super::source::{SequenceScratch, Source};
+use super::source::{SequenceScratch, Source, natural};
 
 /// Sequences whose features and labels come from two readers.
 ///
@@ -25,40 +25,37 @@ pub struct AlignedSequences {
 
 /// Which sequence of features and which one of labels each sample consists of.
 #[derive(Debug)]
-enum Pairs {
-    /// The sequences of the same numbers; so many.
-    ByPosition(u64),
-    ByName(Vec<(u64, u64)>),
-}
+struct Pairs(Vec<(u64, u64)>);
 
 impl Pairs {
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for a sequence without a partner, unless it may be dropped.
+    /// [`ErrorKind::Data`] for a sequence without a partner, unless it may be dropped, and for sequences of which neither
+    /// names nor positions tell the partners.
     fn of(features: &Source, labels: &Source, unpaired: Unpaired) -> Result<Self> {
         let whole = [features, labels].map(|source| (0..source.len()).map(|nth| source.stem(nth)).collect::<Vec<_>>());
-        let mut names = whole.each_ref().map(|names| names.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let whole = whole.each_ref().map(|names| names.iter().map(Vec::as_slice).collect::<Vec<_>>());
+        let mut names = keys(&whole);
         if pairs(&names[0], &numbered(&names[1])).is_empty() {
-            names = names.map(what_differs);
+            names = keys(&whole.map(what_differs));
+            let common = pairs(&names[0], &numbered(&names[1]));
             // One name alone may be the same by chance, such as that of nothing but what all have in common.
-            let [of_features, of_labels] = &names;
-            let common = pairs(of_features, &numbered(of_labels)).len();
-            if common < 2 && common < of_features.len().max(of_labels.len()) {
-                return Self::by_position(features.len(), labels.len(), unpaired);
+            if common.len() < 2 && common.len() < names[0].len().max(names[1].len()) {
+                return Self::by_position(features, labels, common.first());
             }
         }
         let [of_features, of_labels] = names.each_ref().map(|names| numbered(names));
-        let common = of_features.keys().find(|name| of_labels.contains_key(*name)).copied().unwrap_or_default();
         if of_features.len() as u64 != features.len() || of_labels.len() as u64 != labels.len() {
+            let common = of_features.iter().find(|(name, _)| of_labels.contains_key(*name)).map(|(_, nth)| *nth);
             let message = format!(
-                "features and labels have names in common, such as {:?}, but several sequences have one name; a file is \
-                 named without its endings",
-                String::from_utf8_lossy(common)
+                "features and labels have names in common, such as that of {}, but several sequences have one name; a \
+                 file is named without its endings",
+                common.map(|nth| features.name(nth)).unwrap_or_default()
             );
             return Err(Error::new(ErrorKind::Data, message));
         }
-        let first_alone = |from: &Source, names: &[&[u8]], others: &HashMap<&[u8], u64>| {
-            (0..).zip(names).find(|(_, name)| !others.contains_key(*name)).map(|(nth, _)| from.name(nth))
+        let first_alone = |from: &Source, names: &[Vec<u8>], others: &HashMap<&[u8], u64>| {
+            (0..).zip(names).find(|(_, name)| !others.contains_key(&***name)).map(|(nth, _)| from.name(nth))
         };
         let alone = first_alone(features, &names[0], &of_labels).map(|name| (name, "labels"));
         let alone = alone.or_else(|| Some((first_alone(labels, &names[1], &of_features)?, "features")));
@@ -69,59 +66,93 @@ impl Pairs {
             );
             return Err(Error::new(ErrorKind::Data, message));
         }
-        Ok(Self::ByName(pairs(&names[0], &of_labels)))
+        Ok(Self(pairs(&names[0], &of_labels)))
     }
 
-    fn by_position(features: u64, labels: u64, unpaired: Unpaired) -> Result<Self> {
-        if features != labels && unpaired == Unpaired::Error {
+    /// The first sequence of both, the second, and so on, unless `common`, the only ones whose names have something in
+    /// common, would then be apart.
+    fn by_position(features: &Source, labels: &Source, common: Option<&(u64, u64)>) -> Result<Self> {
+        const ADVICE: &str =
+            "give the features and the labels of a sequence the same name, such as 01.csv in both folders";
+        if features.len() != labels.len() {
+            let such_as = |source: &Source| match source.len() {
+                0 => String::new(),
+                _ => format!(" (such as {})", source.name(0)),
+            };
             let message = format!(
-                "{features} sequences of features, but {labels} of labels, and no names in common; to leave the surplus \
-                 out, say so with Unpaired::Drop"
+                "{} sequences of features{}, but {} of labels{}, and no names in common that tell which of them belong \
+                 together; {ADVICE}",
+                features.len(),
+                such_as(features),
+                labels.len(),
+                such_as(labels)
             );
             return Err(Error::new(ErrorKind::Data, message));
         }
-        Ok(Self::ByPosition(features.min(labels)))
+        let mut pairs: Vec<_> = features.in_order().into_iter().zip(labels.in_order()).collect();
+        if let Some((of_features, of_labels)) = common
+            && let Some((_, other)) = pairs.iter().find(|(nth, other)| nth == of_features && other != of_labels)
+        {
+            let message = format!(
+                "by its position, {} would belong to {}, by its name to {}; {ADVICE}",
+                features.name(*of_features),
+                labels.name(*other),
+                labels.name(*of_labels)
+            );
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        pairs.sort_unstable();
+        Ok(Self(pairs))
     }
 
     fn len(&self) -> u64 {
-        match self {
-            Self::ByPosition(count) => *count,
-            Self::ByName(pairs) => pairs.len() as u64,
-        }
+        self.0.len() as u64
     }
 
     /// The numbers of the features and of the labels; those of a sample that does not exist do not exist, either.
     fn get(&self, sample: u64) -> (u64, u64) {
-        match self {
-            Self::ByPosition(_) => (sample, sample),
-            Self::ByName(pairs) => {
-                let pair = usize::try_from(sample).ok().and_then(|at| pairs.get(at));
-                pair.copied().unwrap_or((u64::MAX, u64::MAX))
-            }
-        }
+        let pair = usize::try_from(sample).ok().and_then(|at| self.0.get(at));
+        pair.copied().unwrap_or((u64::MAX, u64::MAX))
     }
 }
 
+/// What is compared of the names of features and labels: with the values of numbers, unless names of one side would then
+/// be alike, as `1` and `01` are.
+fn keys(names: &[Vec<&[u8]>; 2]) -> [Vec<Vec<u8>>; 2] {
+    let values = names.each_ref().map(|names| names.iter().map(|name| natural(name)).collect::<Vec<_>>());
+    let alike = names.iter().zip(&values).any(|(names, values)| {
+        names.iter().collect::<HashSet<_>>().len() > values.iter().collect::<HashSet<_>>().len()
+    });
+    if alike { names.each_ref().map(|names| names.iter().map(|name| name.to_vec()).collect()) } else { values }
+}
+
 /// The number of each name.
-fn numbered<'a>(names: &[&'a [u8]]) -> HashMap<&'a [u8], u64> {
-    names.iter().copied().zip(0..).collect()
+fn numbered(names: &[Vec<u8>]) -> HashMap<&[u8], u64> {
+    names.iter().map(Vec::as_slice).zip(0..).collect()
 }
 
 /// The number of each name that is also among the labels, and its number there.
-fn pairs(names: &[&[u8]], labels: &HashMap<&[u8], u64>) -> Vec<(u64, u64)> {
-    (0..).zip(names).filter_map(|(nth, name)| Some((nth, *labels.get(name)?))).collect()
+fn pairs(names: &[Vec<u8>], labels: &HashMap<&[u8], u64>) -> Vec<(u64, u64)> {
+    (0..).zip(names).filter_map(|(nth, name)| Some((nth, *labels.get(&**name)?))).collect()
 }
 
 /// The names without what all of them begin with, and then without what all of them end with: `p1` and `p10` of `p1_label`
-/// and `p10_label`, which stand in another order.
+/// and `p10_label`, which stand in another order. Numbers stay whole.
 fn what_differs(mut names: Vec<&[u8]>) -> Vec<&[u8]> {
     let Some(first) = names.first().copied() else { return names };
+    let digits = |bytes: &mut dyn Iterator<Item = &u8>| bytes.take_while(|byte| byte.is_ascii_digit()).count();
     let alike = |a: &[u8], b: &[u8]| a.iter().zip(b).take_while(|(a, b)| a == b).count();
-    let begin = names.iter().map(|name| alike(first, name)).min().unwrap_or(0);
+    let mut begin = names.iter().map(|name| alike(first, name)).min().unwrap_or(0);
+    if names.iter().any(|name| name.get(begin).is_some_and(u8::is_ascii_digit)) {
+        begin -= digits(&mut first[..begin].iter().rev());
+    }
     names.iter_mut().for_each(|name| *name = &name[begin..]);
     let first = names[0];
     let alike = |a: &[u8], b: &[u8]| a.iter().rev().zip(b.iter().rev()).take_while(|(a, b)| a == b).count();
-    let end = names.iter().map(|name| alike(first, name)).min().unwrap_or(0);
+    let mut end = names.iter().map(|name| alike(first, name)).min().unwrap_or(0);
+    if names.iter().any(|name| name[..name.len() - end].last().is_some_and(u8::is_ascii_digit)) {
+        end -= digits(&mut first[first.len() - end..].iter());
+    }
     names.iter_mut().for_each(|name| *name = &name[..name.len() - end]);
     names
 }

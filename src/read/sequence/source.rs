@@ -189,14 +189,15 @@ pub(super) fn open_grouped(
     let mut groups = Grouping::default();
     let mut held = budget.reserve(0, "the sequence index")?;
     let mut buffer = Vec::new();
-    let rows = Rows::open(&text, &format, csv, budget, |raw, quoted| {
+    let rows = Rows::open(&text, &format, csv, budget, |raw, span| {
         if let Some(inference) = &mut inference {
-            inference.observe(raw, quoted, &format.dialect);
+            inference.observe(raw, span.quoted, &format.dialect);
         }
-        let mut fields = Fields::new(raw, quoted, &format.dialect);
+        let mut fields = Fields::new(raw, span.quoted, &format.dialect);
         for _ in 0..group_column {
             fields.skip();
         }
+        let at = fields.at();
         // A record that is too short to have this field is bad. It goes into a group in which it can be reported.
         let field = fields.next(&mut buffer);
         if let Some(field) = field.filter(|field| missings.contains(field.trim_ascii())) {
@@ -204,9 +205,8 @@ pub(super) fn open_grouped(
                 "no sequence is named: {:?} stands for a missing value; take such records out, or change missing_tokens",
                 String::from_utf8_lossy(field)
             );
-            let record = groups.members.len() as u64;
             let error = Error::new(ErrorKind::Data, message).at_column(&format.names[group_column]);
-            return Err(at_path(error.at_record(record)));
+            return Err(at_path(error.at_line(span.line).at_byte(span.byte + at as u64)));
         }
         let new = groups.add(field.unwrap_or_default()).map_err(at_path)?;
         if new || groups.members.len().is_multiple_of(1 << 12) {
@@ -326,6 +326,16 @@ impl Source {
         text.file_stem().unwrap_or_default().as_encoded_bytes().to_vec()
     }
 
+    /// The sequences in the order in which those of another source may correspond to them: groups as they are, files by
+    /// their names, with the values of numbers.
+    pub(super) fn in_order(&self) -> Vec<u64> {
+        let mut order: Vec<u64> = (0..self.len()).collect();
+        if let Self::Files { .. } = self {
+            order.sort_by_cached_key(|nth| natural(self.own_name(*nth)));
+        }
+        order
+    }
+
     /// The beginning of sequence `sample`.
     pub(super) fn place(&self, sample: u64) -> Location {
         let (path, byte) = match self {
@@ -424,6 +434,23 @@ impl Source {
         };
         Fingerprint { count: Some(self.len()), names, sizes }
     }
+}
+
+/// A name in which numbers are compared by their values: `01` is `1`, and comes before `10`.
+pub(super) fn natural(name: &[u8]) -> Vec<u8> {
+    let mut key = Vec::with_capacity(name.len());
+    for part in name.chunk_by(|a, b| a.is_ascii_digit() == b.is_ascii_digit()) {
+        if part[0].is_ascii_digit() {
+            let zeros = part.iter().take_while(|digit| **digit == b'0').count();
+            // A number stands where its first digit would, and a longer one is larger.
+            key.push(b'0');
+            key.extend((part.len() - zeros).to_be_bytes());
+            key.extend(&part[zeros..]);
+        } else {
+            key.extend(part);
+        }
+    }
+    key
 }
 
 /// Reads a whole file and finds its rows; returns where its bytes begin.
