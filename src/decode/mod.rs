@@ -10,7 +10,7 @@ mod numbers;
 #[cfg(feature = "formats")]
 mod tokenizer;
 
-pub(crate) use decimal::compare as compare_decimals;
+pub(crate) use decimal::{LONG, compare as compare_decimals, integer as integer_of_decimal, number as number_of_text};
 pub(crate) use fused::{map_in_place, scale_all};
 pub(crate) use halves::{FromF32, odd_beside, odd_f32, odd_f32_of_text};
 #[cfg(feature = "formats")]

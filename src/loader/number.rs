@@ -1,6 +1,7 @@
 //! Numbers by which samples are chosen. Integers are exact beyond the 53 bits of f64, because ids are often 64-bit
 //! integers.
 
+use crate::decode::number_of_text;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Known, MOST_EXACT, written_integer};
@@ -164,7 +165,7 @@ fn written(text: &str) -> Option<Exactly> {
     if let Some(integer) = written_integer(text) {
         return Some(parts(integer));
     }
-    let number: f64 = text.parse().ok()?;
+    let number: f64 = number_of_text(text)?;
     let is_too_large = number.is_infinite() && text.bytes().any(|byte| byte.is_ascii_digit());
     (!is_too_large).then_some(float(number))
 }

@@ -3,6 +3,7 @@
 
 use std::fmt::Write;
 
+use crate::decode::number_of_text;
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{DateUnit, Value};
@@ -52,7 +53,7 @@ pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
             Some("") => return Ok(None),
             // Words such as "inf" parse, too, but are not numbers here.
             Some(text) if text.bytes().any(|byte| byte.is_ascii_digit()) => {
-                text.parse().map_err(|_| unexpected("a number", value))?
+                number_of_text(text).ok_or_else(|| unexpected("a number", value))?
             }
             _ => return Err(unexpected("a number", value)),
         },

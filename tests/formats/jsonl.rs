@@ -53,6 +53,26 @@ fn numbers_are_those_of_python_and_numpy_or_an_error() {
 }
 
 #[test]
+fn numbers_with_an_exponent_are_exact_or_rounded_once() {
+    let zeros = "0".repeat(655_359);
+    let text =
+        format!("{{\"x\": 0.{zeros}1e655360}}\n{{\"x\": 1{zeros}e-655359}}\n{{\"x\": 1.23456789012345678e17}}\n");
+    let (_file, container) = lines(text);
+    let fields = [("x".to_owned(), Numbers::i64().into()), ("f".to_owned(), Numbers::f32().from("/x"))];
+    let rows = tensors(container, &fields);
+    let read: Vec<_> = rows.iter().flatten().map(|row| bytemuck::pod_collect_to_vec::<u8, i64>(&row[0])[0]).collect();
+    assert_eq!(read, [1, 1, 123_456_789_012_345_678]);
+    let read: Vec<_> = rows.iter().flatten().map(|row| bytemuck::pod_collect_to_vec::<u8, f32>(&row[1])[0]).collect();
+    assert_eq!(read, [1.0, 1.0, 123_456_789_012_345_678.0]);
+    let (_file, container) =
+        lines("{\"x\": 18446744073709551615e0}\n{\"x\": 1.8446744073709551615E19}\n{\"x\": 18446744073709551616e0}\n");
+    let rows = tensors(container, &[("x".to_owned(), Numbers::of(DType::U64).into())]);
+    let read: Vec<_> =
+        rows.iter().map(|row| Some(bytemuck::pod_collect_to_vec::<u8, u64>(&row.as_ref()?[0])[0])).collect();
+    assert_eq!(read, [Some(u64::MAX), Some(u64::MAX), None]);
+}
+
+#[test]
 fn records_are_those_of_python_however_they_are_written() {
     let mut lines = open(&fixture("records.jsonl")).unwrap();
     let read = values(&mut lines, &["text", "/list", "/deep/flag", "/deep/a~1b/0/~0", "n"]);

@@ -2,7 +2,7 @@
 
 use bytemuck::cast_slice_mut;
 
-use crate::decode::{compare_decimals, write_finite, write_finite_column};
+use crate::decode::{integer_of_decimal, number_of_text, write_finite, write_finite_column};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Missing;
@@ -273,21 +273,21 @@ fn parsed<T: FieldNumber>(text: &str) -> Option<T> {
 
 /// The integer that a text stands for. Some writers put 3.0 or 3e0 for 3.
 pub(super) fn whole(text: &str) -> Option<i64> {
-    integer(text, |near| near as i64)
+    integer(text)
 }
 
 /// The same for an integer that may be too large for i64.
 #[cold]
 fn large(text: &str) -> Option<u64> {
-    integer(text, |near| near as u64)
+    integer(text)
 }
 
 #[inline]
-fn integer<T: FieldNumber + ToString>(text: &str, of: impl Fn(f64) -> T) -> Option<T> {
+fn integer<T: FieldNumber + TryFrom<i128>>(text: &str) -> Option<T> {
     let plain = text.trim_end_matches('0').strip_suffix('.').and_then(parsed::<T>);
     if let Some(number) = parsed::<T>(text).or(plain) {
         return Some(number);
     }
-    let near = of(text.parse::<f64>().ok().filter(|near| near.is_finite())?);
-    compare_decimals(text.as_bytes(), near.to_string().as_bytes()).is_eq().then_some(near)
+    number_of_text::<f64>(text).filter(|near| near.is_finite())?;
+    integer_of_decimal(text.as_bytes())?.try_into().ok()
 }

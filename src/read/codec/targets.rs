@@ -1,7 +1,7 @@
 //! Boxes and key points that are transformed like their picture.
 
 use crate::decode::image::{Step, follow, header};
-use crate::decode::{ImageOptions, write_numbers};
+use crate::decode::{ImageOptions, number_of_text, write_numbers};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
@@ -64,7 +64,7 @@ fn number_of(value: Value<'_>) -> Result<f64> {
         Value::I64(number) | Value::Time(number, _) => number as f64,
         Value::U64(number) => number as f64,
         Value::F64(number) => number,
-        Value::Decimal(text) | Value::Text(text) => text.trim().parse().unwrap_or(f64::NAN),
+        Value::Decimal(text) | Value::Text(text) => number_of_text(text.trim()).unwrap_or(f64::NAN),
         Value::Numbers(numbers) if numbers.len() == 1 => numbers.at(0),
         other => return Err(unexpected("a number", &other)),
     };

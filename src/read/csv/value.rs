@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 use fast_float2::FastFloat;
 
-use crate::decode::{compare_decimals, odd_f32, odd_f32_of_text};
+use crate::decode::{LONG, compare_decimals, integer_of_decimal, number_of_text, odd_f32, odd_f32_of_text};
 use crate::dtype::{DType, Element};
 use crate::float16::{bf16, f16};
 use crate::schema::Affine;
@@ -114,8 +114,8 @@ pub(super) fn whole(field: &[u8]) -> Option<i64> {
     let digits =
         field.iter().rposition(|byte| *byte != b'0').filter(|last| field[*last] == b'.').unwrap_or(field.len());
     i64::exact(&field[..digits]).or_else(|| {
-        let near = f64::exact(field).filter(|near| near.is_finite())? as i64;
-        compare_decimals(field, near.to_string().as_bytes()).is_eq().then_some(near)
+        f64::exact(field).filter(|near| near.is_finite())?;
+        integer_of_decimal(field)?.try_into().ok()
     })
 }
 
@@ -177,8 +177,9 @@ fn leading_integer<T: FromStr>(bytes: &[u8]) -> Option<(T, usize)> {
 }
 
 #[inline]
-fn leading_float<T: FastFloat>(bytes: &[u8]) -> Option<(T, usize)> {
-    fast_float2::parse_partial(bytes).ok()
+fn leading_float<T: FastFloat + FromStr>(bytes: &[u8]) -> Option<(T, usize)> {
+    let (number, len) = fast_float2::parse_partial(bytes).ok()?;
+    Some((if len < LONG { number } else { number_of_text(std::str::from_utf8(&bytes[..len]).ok()?)? }, len))
 }
 
 macro_rules! field_numbers {
@@ -196,7 +197,7 @@ macro_rules! field_numbers {
             }
 
             fn exact(field: &[u8]) -> Option<Self> {
-                std::str::from_utf8(field).ok()?.parse().ok()
+                number_of_text(std::str::from_utf8(field).ok()?)
             }
 
             fn from_f64(value: f64) -> Option<Self> {
@@ -518,6 +519,38 @@ mod tests {
         }
         for field in ["", "x", "$", "2024-05-01", "12:30", "1,5,x", "3", "a 3"] {
             assert_eq!(advice(field.as_bytes()), "", "{field}");
+        }
+    }
+
+    #[test]
+    fn exponents_of_any_size_are_read() {
+        let zeros = "0".repeat(655_359);
+        for text in [format!("0.{zeros}1e655360"), format!("1{zeros}e-655359")] {
+            let field = text.as_bytes();
+            assert_eq!(
+                (f64::exact(field), f32::exact(field), bf16::exact(field)),
+                (Some(1.0), Some(1.0), Some(bf16::ONE))
+            );
+            assert_eq!(f64::leading(format!("{text},2").as_bytes()), Some((1.0, text.len())));
+            assert_eq!((whole(field), Missings::new(&[]).value(field)), (Some(1), Value::Float(1.0)));
+        }
+        // With other letters, it is as little a number as a short text.
+        assert_eq!(f64::exact(format!("0.{zeros}1e655360x").as_bytes()), None);
+    }
+
+    #[test]
+    fn integers_with_an_exponent_are_exact() {
+        for (text, number) in [
+            ("1.23456789012345678e17", Some(123_456_789_012_345_678)),
+            ("12345678901234567e1", Some(123_456_789_012_345_670)),
+            ("9.223372036854775807e18", Some(i64::MAX)),
+            ("-9.223372036854775808e18", Some(i64::MIN)),
+            ("9.223372036854775808e18", None),
+            ("1.5e0", None),
+            ("1e400", None),
+            ("inf", None),
+        ] {
+            assert_eq!(whole(text.as_bytes()), number, "{text}");
         }
     }
 

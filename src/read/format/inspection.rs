@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Serialize, Serializer};
 
+use crate::decode::number_of_text;
 use crate::dtype::DType;
 use crate::error::Result;
 use crate::read::container::{Container, FieldInfo, FieldKind, Value, doubled_names, find_all, read_one};
@@ -407,9 +408,9 @@ impl Sums {
             Value::I64(number) | Value::Time(number, _) => self.tally.add_integer(number.into()),
             Value::U64(number) => self.tally.add_integer(number.into()),
             Value::F64(number) if !number.is_nan() => self.tally.add(number),
-            Value::Decimal(text) => match (integer_of_64_bits(text), text.parse()) {
+            Value::Decimal(text) => match (integer_of_64_bits(text), number_of_text(text)) {
                 (Some(number), _) => self.tally.add_integer(number),
-                (None, Ok(number)) => self.tally.add(number),
+                (None, Some(number)) => self.tally.add(number),
                 _ => {}
             },
             Value::Numbers(numbers) => self.tally.add_numbers(numbers),

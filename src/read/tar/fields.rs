@@ -1,7 +1,7 @@
 //! From fields to what is read of each sample, and to the tensors for it.
 
 use crate::decode::image::ImageFormat;
-use crate::decode::{ImageColour, ImageOptions, write_numbers};
+use crate::decode::{ImageColour, ImageOptions, number_of_text, write_numbers};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
@@ -385,10 +385,10 @@ fn kept(text: &str, max_len: usize) -> &str {
 fn write_number(value: &Value<'_>, tensor: &mut TensorMut<'_>) -> Option<Result<()>> {
     match (value, tensor.dtype()) {
         (Value::Float(text), DType::F64) => {
-            text.parse().ok().map(|number| write_numbers(tensor, 0, Numbers::F64(&[number])))
+            number_of_text(text).map(|number| write_numbers(tensor, 0, Numbers::F64(&[number])))
         }
         (Value::Float(text), DType::F32) => {
-            let number = text.parse().ok().filter(|number: &f32| number.is_finite());
+            let number = number_of_text(text).filter(|number: &f32| number.is_finite());
             number.map(|number| write_numbers(tensor, 0, Numbers::F32(&[number])))
         }
         _ => value.to_i64().map(|number| write_numbers(tensor, 0, Numbers::I64(&[number]))),

@@ -5,7 +5,7 @@ use std::fmt;
 
 use memchr::memchr;
 
-use crate::decode::compare_decimals;
+use crate::decode::{integer_of_decimal, number_of_text};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::json::{Wanted, inner_of, steps, unescape};
 
@@ -80,10 +80,10 @@ impl<'a> Value<'a> {
     }
 
     fn number(text: &'a str) -> Option<Self> {
-        match (text.parse(), text.parse::<f64>()) {
+        match (text.parse(), number_of_text::<f64>(text)) {
             (Ok(integer), _) => Some(Self::Integer(integer)),
             // "nan" and "inf" are words here: nobody means to train on them.
-            (_, Ok(float)) if float.is_finite() => Some(Self::Float(text)),
+            (_, Some(float)) if float.is_finite() => Some(Self::Float(text)),
             _ => None,
         }
     }
@@ -94,11 +94,7 @@ impl<'a> Value<'a> {
             // Some writers put 3.0 or 3e0 for 3.
             Self::Float(text) => {
                 let whole = text.trim_end_matches('0').strip_suffix('.').and_then(|whole| whole.parse().ok());
-                whole.or_else(|| {
-                    let near = text.parse::<f64>().ok()? as i64;
-                    let is_exact = compare_decimals(text.as_bytes(), near.to_string().as_bytes()).is_eq();
-                    is_exact.then_some(near)
-                })
+                whole.or_else(|| integer_of_decimal(text.as_bytes())?.try_into().ok())
             }
             Self::Text(_) => None,
         }
@@ -158,6 +154,7 @@ mod tests {
             ("9223372036854775808.0", None),
             ("-9223372036854775809", None),
             ("-9223372036854775807.5", None),
+            ("1.23456789012345678e17", Some(123_456_789_012_345_678)),
             ("1e19", None),
             ("1e300", None),
         ] {
