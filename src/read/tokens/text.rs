@@ -1,9 +1,11 @@
 //! Documents as one long row of tokens in a file.
 
 use std::fs::File;
-use std::io::{BufWriter, Read, Write};
+use std::io::{BufWriter, Write};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use crc32fast::Hasher;
 use tempfile::{NamedTempFile, TempPath};
 
 use crate::decode::Tokenizer;
@@ -20,7 +22,7 @@ use crate::read::saved::{ELSEWHERE, Guard, Kept, belongs_to_another};
 use crate::read::{ColumnRef, Fingerprint, Job, RecordReader, Sample, Scratch, parallel};
 use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
-use crate::storage::{Access, Files, Needs};
+use crate::storage::{Access, Files, Input, Needs};
 
 use super::TokenReader;
 use super::options::TokenOptions;
@@ -30,11 +32,14 @@ use super::text_options::TextTokenOptions;
 /// Number of documents that a thread takes at a time.
 const DOCUMENTS_AT_ONCE: u64 = 64;
 
-/// A saved file of tokens begins with these magic bytes, a hash of everything that it is made of, the number of bytes
-/// per token, and the number of bytes that follow. Without this header, raw tokens could not be distinguished from any
-/// other file.
-const MAGIC: [u8; 8] = *b"rftokens";
+/// A saved file of tokens begins with these magic bytes, the last of which is the version of its form, a hash of
+/// everything that it is made of, the number of bytes per token, the CRC-32 of the tokens, and the number of bytes that
+/// follow. Without this header, raw tokens could not be distinguished from any other file.
+const MAGIC: [u8; 8] = *b"rftoken2";
 const HEADER: usize = 32;
+
+/// Bytes of a saved file whose checksum a thread computes at a time.
+const CHECKED_BYTES: u64 = 1 << 20;
 
 /// Windows of tokens that were made from text.
 pub(super) struct TextTokens {
@@ -130,7 +135,7 @@ impl Corpus {
     /// Writes the header and all tokens.
     fn write(&self, file: &File, guard: u64, options: &TextTokenOptions) -> Result<()> {
         let mut out = BufWriter::with_capacity(1 << 20, file);
-        let mut bytes = 0u64;
+        let (mut bytes, mut checksum) = (0u64, Hasher::new());
         let written = |error: std::io::Error| {
             Error::new(ErrorKind::Io, format!("the tokens can't be written: {error}")).with_source(error)
         };
@@ -152,12 +157,13 @@ impl Corpus {
                         format!("more than {} bytes of tokens; raise max_token_bytes", options.max_token_bytes);
                     return Err(Error::new(ErrorKind::Limit, message));
                 }
+                checksum.update(&tokens);
                 check_file_limit(HEADER as u64 + bytes).and_then(|()| out.write_all(&tokens)).map_err(written)
             },
         )?;
         out.flush().map_err(written)?;
         drop(out);
-        write_at(file, &header(guard, self.stored, bytes)).map_err(written)
+        write_at(file, &header(guard, self.stored, checksum.finalize(), bytes)).map_err(written)
     }
 
     /// Writes them to a file of this name, which other programs see only when it is complete; `false` if it belongs to
@@ -175,12 +181,16 @@ impl Corpus {
         file.persist(path).map(|_| true).map_err(|error| Error::io(path, error.error))
     }
 
-    /// Whether the file at `path` holds these tokens.
-    fn is_kept(&self, path: &Path, guard: u64) -> bool {
-        let Ok(mut file) = files::open(path) else { return false };
-        let len = file.metadata().map_or(0, |metadata| metadata.len());
+    /// Whether the file at `path` holds these tokens. If it does, all of it is read, to see that none was changed since.
+    fn is_kept(&self, path: &Path, guard: u64, options: &TextTokenOptions) -> bool {
+        let Ok(input) = Files::local().open(path, Access::Read) else { return false };
         let mut found = [0; HEADER];
-        file.read_exact(&mut found).is_ok() && found == header(guard, self.stored, len.saturating_sub(HEADER as u64))
+        if input.len() < HEADER as u64 || input.read_at(0, &mut found).is_err() {
+            return false;
+        }
+        let checksum = u32::from_le_bytes(found[CHECKSUM].try_into().unwrap_or_default());
+        found == header(guard, self.stored, checksum, input.len() - HEADER as u64)
+            && checksum_of(&input, options).is_ok_and(|found| found == checksum)
     }
 }
 
@@ -192,13 +202,36 @@ fn kept(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Option<
     paths.iter().try_fold(Kept::new(path, Guard::new("tokens 2")), |kept, path| kept.and_file(path)).ok()
 }
 
-fn header(guard: u64, stored: StoredType, bytes: u64) -> [u8; HEADER] {
+/// Where the checksum is in a header.
+const CHECKSUM: Range<usize> = 20..24;
+
+fn header(guard: u64, stored: StoredType, checksum: u32, bytes: u64) -> [u8; HEADER] {
     let mut header = [0; HEADER];
     header[..8].copy_from_slice(&MAGIC);
     header[8..16].copy_from_slice(&guard.to_le_bytes());
-    header[16..24].copy_from_slice(&(stored.bytes() as u64).to_le_bytes());
-    header[24..].copy_from_slice(&bytes.to_le_bytes());
+    header[16..CHECKSUM.start].copy_from_slice(&(stored.bytes() as u32).to_le_bytes());
+    header[CHECKSUM].copy_from_slice(&checksum.to_le_bytes());
+    header[CHECKSUM.end..].copy_from_slice(&bytes.to_le_bytes());
     header
+}
+
+/// The checksum of the tokens in a saved file, which several threads read.
+fn checksum_of(input: &Input, options: &TextTokenOptions) -> Result<u32> {
+    let mut whole = Hasher::new();
+    let part = |buffer: &mut Vec<u8>, part: u64| {
+        let start = HEADER as u64 + part * CHECKED_BYTES;
+        buffer.resize((input.len() - start).min(CHECKED_BYTES) as usize, 0);
+        input.read_at(start, buffer)?;
+        let mut checksum = Hasher::new();
+        checksum.update(buffer);
+        Ok(checksum)
+    };
+    let parts = (input.len() - HEADER as u64).div_ceil(CHECKED_BYTES);
+    parallel::in_order(parallel::thread_count(options.threads), parts, part, |checksum| {
+        whole.combine(&checksum);
+        Ok(())
+    })?;
+    Ok(whole.finalize())
 }
 
 fn write_at(mut file: &File, bytes: &[u8]) -> std::io::Result<()> {
@@ -217,15 +250,8 @@ impl TextTokens {
         let kept = kept.filter(|_| corpus.is_told_by(paths)).map(|kept| kept.and(&corpus.guard().to_le_bytes()));
         let mut temporary = None;
         let path = match kept.as_ref().and_then(Kept::settled) {
-            Some((kept, guard)) => {
-                // Earlier versions kept tokens under the name that now belongs to the index of the text.
-                let old = options.saved_index.path(at.path);
-                let known = old.into_iter().chain([kept.to_owned()]).find(|path| corpus.is_kept(path, guard));
-                match known {
-                    Some(known) => Some(known),
-                    None => corpus.write_to(kept, guard, options)?.then(|| kept.to_owned()),
-                }
-            }
+            Some((kept, guard)) if corpus.is_kept(kept, guard, options) => Some(kept.to_owned()),
+            Some((kept, guard)) => corpus.write_to(kept, guard, options)?.then(|| kept.to_owned()),
             None => None,
         };
         let path = match path {
