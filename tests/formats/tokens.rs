@@ -442,6 +442,7 @@ fn options_that_make_no_sense_are_refused() {
     let file = counting(100);
     let open = |options: TokenOptions| -> Error { TokenReader::open(file.path(), &options).unwrap_err() };
     let good = || TokenOptions { window: 10, ..TokenOptions::default() };
+    let documents = |end| TokenCut::Documents { end, packing: TokenPacking::Whole };
     for (options, kind, part) in [
         (TokenOptions { window: 0, ..good() }, ErrorKind::Config, "1 to 2^30"),
         (TokenOptions { window: usize::MAX, ..good() }, ErrorKind::Config, "1 to 2^30"),
@@ -451,6 +452,21 @@ fn options_that_make_no_sense_are_refused() {
             "holds 100 tokens; a window and its targets need 101",
         ),
         (TokenOptions { cut: TokenCut::Contiguous { stride: Some(0) }, ..good() }, ErrorKind::Config, "stride"),
+        (
+            TokenOptions { cut: documents(100_257), ..good() },
+            ErrorKind::Config,
+            "100257; the file holds u16 tokens, which are 65535 at most",
+        ),
+        (
+            TokenOptions { cut: documents(256), stored: StoredType::U8, ..good() },
+            ErrorKind::Config,
+            "256; the file holds u8 tokens, which are 255 at most",
+        ),
+        (
+            TokenOptions { cut: documents(10), vocabulary: Some(10), ..good() },
+            ErrorKind::Config,
+            "10; no token of the vocabulary of 10",
+        ),
         (TokenOptions { stored: StoredType::F32, ..good() }, ErrorKind::Config, "u8, u16 or u32"),
         (TokenOptions { header_bytes: 199, ..good() }, ErrorKind::Format, "leave 1"),
         (TokenOptions { header_bytes: 201, ..good() }, ErrorKind::Format, "header_bytes are 201"),

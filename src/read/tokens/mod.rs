@@ -196,6 +196,16 @@ impl TokenReader {
         no_faults(options.faults()).map_err(|error| error.at_path(path))?;
         let file = TokenFile::open(files, path, options)?;
         let tensors = Tensors::of(options, fields, Some(file.stored.kind)).map_err(|error| error.at_path(path))?;
+        if let (TokenCut::Documents { end, .. }, Some((_, most))) = (&options.cut, file.stored.kind.dtype().int_range())
+            && i128::from(*end) > most
+        {
+            let message = format!(
+                "cut.documents.end: {end}; the file holds {} tokens, which are {most} at most, so no document would end: \
+                 look at `end` and `stored`",
+                file.stored.kind
+            );
+            return Err(Error::new(ErrorKind::Config, message).at_path(path));
+        }
         let (tokens, span, overlap) = (file.tokens, options.span() as u64, options.overlap() as u64);
         let fewest = if let TokenCut::Documents { .. } = options.cut { 1 + overlap } else { span };
         if tokens < fewest {

@@ -55,7 +55,7 @@ pub enum TokenCut {
     /// window, from 0), both `i32`, tell them apart; a mask (`u8`) is 1 where a token is predicted from earlier tokens
     /// of its own document. See [`TokenPacking`].
     Documents {
-        /// The token that ends a document.
+        /// The token that ends a document: one that the file's type can hold, and below `vocabulary`.
         end: u32,
         /// How documents are packed into windows.
         #[serde(default)]
@@ -172,6 +172,13 @@ impl TokenOptions {
         }
         if let TokenCut::Contiguous { stride: Some(0) } = self.cut {
             faults.push("cut.contiguous.stride: 0; each window begins behind the one before".to_owned());
+        }
+        if let (TokenCut::Documents { end, .. }, Some(vocabulary)) = (&self.cut, self.vocabulary)
+            && *end >= vocabulary
+        {
+            faults.push(format!(
+                "cut.documents.end: {end}; no token of the vocabulary of {vocabulary} has this number, so no document would end"
+            ));
         }
         if !matches!(self.stored, StoredType::U8 | StoredType::U16 | StoredType::U32) {
             faults.push(format!("stored: {}; tokens are stored as u8, u16 or u32", self.stored));
