@@ -199,9 +199,12 @@ impl Container for Lines {
         match std::str::from_utf8(line) {
             Ok(text) => visit(0, Value::Text(text)),
             Err(error) => {
+                let error_at = error.valid_up_to() as u64;
                 let message = format!("{:#04x}: the line is not UTF-8; set encoding", line[error.valid_up_to()]);
                 let error = Error::new(ErrorKind::Data, message).at_column("line");
-                Err(self.locate(error, record, 0))
+                // What was changed has no bytes in the file.
+                let at = if changed.is_some() { 0 } else { error_at };
+                Err(self.locate(error, record, at))
             }
         }
         .map_err(|error| self.locate(error, record, 0))

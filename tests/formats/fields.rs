@@ -5,8 +5,9 @@ use std::path::{Path, PathBuf};
 
 use ringfeed::csv::Missing;
 use ringfeed::field::{Category, Class, Field, Image, Numbers, Text};
+use ringfeed::formats::TextLines;
 use ringfeed::images::{ImageAugment, PixelOrder};
-use ringfeed::settings::BadRecords;
+use ringfeed::settings::{BadRecords, SourceConfig};
 use ringfeed::tensor::Role;
 use ringfeed::{DType, DataSet, DataSetIterator, Loader, LoaderConfig, Result};
 
@@ -351,4 +352,15 @@ fn what_a_source_does_not_have_is_said() {
     assert!(found.contains("a field has exactly one of image, index_map, audio, class"), "{found}");
     let found = settings("[source]\npath = \"train\"\n[fields]\nlabel = \"clas\"\n");
     assert!(found.contains("loader.toml:4:") && found.contains("\"class\""), "{found}");
+}
+
+#[test]
+fn a_line_that_is_not_utf_8_is_told_by_the_bad_byte() {
+    let mut file = tempfile::NamedTempFile::new().unwrap();
+    std::io::Write::write_all(&mut file, b"good\nabc\xffdef\n").unwrap();
+    let source = SourceConfig::new(TextLines, file.path(), Default::default());
+    let mut batches = Loader::new(source).field("line", Text::new(20)).build().unwrap();
+    let error = batches.find_map(|batch| batch.err()).unwrap();
+    let place = error.location();
+    assert_eq!((place.record, place.line, place.byte), (Some(1), Some(2), Some(8)), "{error}");
 }
