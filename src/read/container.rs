@@ -274,11 +274,24 @@ pub(super) fn doubled_names(infos: &[FieldInfo]) -> HashSet<String> {
 ///
 /// # Errors
 ///
-/// [`ErrorKind::NotFound`] with the nearest name, or with all names.
+/// [`ErrorKind::NotFound`] with the nearest name, or with all names; [`ErrorKind::Config`] for a name that several fields
+/// have, with their positions.
 pub fn find_field(fields: &[FieldInfo], field: &ColumnRef) -> Result<usize> {
     let found = match field {
         ColumnRef::Position(position) => Some(*position).filter(|position| *position < fields.len()),
-        ColumnRef::Name(name) => fields.iter().position(|field| field.name == *name),
+        ColumnRef::Name(name) => {
+            let mut named =
+                fields.iter().zip(0..).filter(|(field, _)| field.name == *name).map(|(_, position)| position);
+            let first = named.next();
+            if let (Some(first), Some(second)) = (first, named.next()) {
+                let message = format!(
+                    "several fields are called {name:?}; name one by its position from 0, such as `from = {first}` or \
+                     `from = {second}`"
+                );
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            first
+        }
     };
     found.ok_or_else(|| {
         const SHOWN: usize = 20;

@@ -502,6 +502,67 @@ fn whole_columns_become_what_their_values_become_one_by_one() {
     assert!(error.to_string().contains("record 256: column \"id\": expected u8, found 256"), "{error}");
 }
 
+/// An Arrow file of columns of integers with these names; column `n` of record `r` is `10 * n + r`.
+fn integers(names: &[&str]) -> Vec<u8> {
+    use arrow_schema::{DataType, Field, Schema};
+
+    let columns =
+        (0..names.len() as i64).map(|nth| Arc::new(Int64Array::from(vec![10 * nth, 10 * nth + 1])) as ArrayRef);
+    let schema =
+        Arc::new(Schema::new(names.iter().map(|name| Field::new(*name, DataType::Int64, true)).collect::<Vec<_>>()));
+    let batch = RecordBatch::try_new(schema.clone(), columns.collect()).unwrap();
+    let mut writer = FileWriter::try_new(Vec::new(), &schema).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    writer.into_inner().unwrap()
+}
+
+#[test]
+fn of_columns_with_one_name_one_is_named_by_its_position() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("twice.arrow");
+    std::fs::write(&path, integers(&["x", "y", "x"])).unwrap();
+    let mut twice = open(&Files::local(), &path, &ColumnsOptions::default()).unwrap();
+    let error = twice.find(&"x".into()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Config);
+    assert!(
+        error.message().contains("several fields are called \"x\"") && error.message().contains("`from = 2`"),
+        "{error}"
+    );
+    assert!(twice.find(&"y".into()).is_ok());
+    let config = json!({
+        "source": {"format": "arrow", "path": path},
+        "fields": {"first": {"from": 0, "numbers": "i64"}, "last": {"from": 2, "numbers": "i64"}},
+        "batch_size": 2
+    });
+    let config: ringfeed::LoaderConfig = serde_json::from_value(config).unwrap();
+    let batch = Loader::from(config).build().unwrap().next().unwrap().unwrap();
+    let of = |name: &str| batch.tensor(name).unwrap().as_slice::<i64>().unwrap().to_vec();
+    assert_eq!((of("first"), of("last")), (vec![0, 1], vec![20, 21]));
+    let error = Loader::open(&path).unwrap().build().err().unwrap();
+    assert!(error.to_string().contains("twice.arrow") && error.to_string().contains("\"x\""), "{error}");
+}
+
+#[test]
+fn integers_of_128_bits_are_refused_by_the_name_of_their_column() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("wide.arrow");
+    let bytes = integers(&["a", "b"]);
+    // The width of one column's integers, as polars writes it, in the list of columns at the end.
+    let widths = (0..bytes.len() - 4).filter(|at| bytes[*at..at + 4] == 64i32.to_le_bytes());
+    let refused = widths.filter_map(|at| {
+        let mut wide = bytes.clone();
+        wide[at..at + 4].copy_from_slice(&128i32.to_le_bytes());
+        std::fs::write(&path, wide).unwrap();
+        let error = open(&Files::local(), &path, &ColumnsOptions::default()).err()?;
+        let column = error.location().column.clone();
+        (error.kind() == ErrorKind::Unsupported && error.message().contains("integers of 128 bits")).then_some(column)
+    });
+    let mut columns: Vec<_> = refused.flatten().collect();
+    columns.sort();
+    assert_eq!(columns, ["a", "b"]);
+}
+
 #[test]
 fn columns_of_every_type_become_every_type_of_tensor_as_their_values_do_one_by_one() {
     crate::common::watchdog::watch();

@@ -185,7 +185,22 @@ fn schema_of(written: arrow_ipc::Schema<'_>, damaged: impl Fn(&dyn std::fmt::Dis
                        read; write it again, such as with pyarrow on this machine";
         return Err(Error::new(ErrorKind::Unsupported, message));
     }
+    for field in written.fields().into_iter().flatten() {
+        if let Some(bits) = wide_integer(field) {
+            let message = format!(
+                "integers of {bits} bits, which are not read; write the file again without this column, or with another type"
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message).at_column(field.name().unwrap_or_default()));
+        }
+    }
     arrow_ipc::convert::try_fb_to_schema(written).map_err(|error| damaged(&error))
+}
+
+/// The bits of integers in a column that the crate has no type for, and therefore refuses the whole schema: polars
+/// writes some of 128 bits.
+fn wide_integer(field: arrow_ipc::Field<'_>) -> Option<i32> {
+    let bits = field.type_as_int().map(|int| int.bitWidth()).filter(|bits| matches!(bits, 128 | 256));
+    bits.or_else(|| field.children().into_iter().flatten().find_map(wide_integer))
 }
 
 fn end_of_stream(

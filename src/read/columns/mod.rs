@@ -120,7 +120,8 @@ const WHOLE: u32 = u32::MAX;
 /// many files with the same columns.
 ///
 /// Its fields are the columns, and the fields of structs by their path: `image.bytes` is field `bytes` of column
-/// `image`, unless a column itself has this name. Only fields that are used are read.
+/// `image`, unless a column itself has this name. If several columns have one name, they are named by their positions.
+/// Only fields that are used are read.
 ///
 /// | stored as | becomes |
 /// |---|---|
@@ -309,6 +310,15 @@ impl Columns {
         self.identity = Arc::default();
     }
 
+    /// The position of the only column of this name, which fields of structs may have, too.
+    fn only_column(&self, field: &ColumnRef) -> Option<usize> {
+        let ColumnRef::Name(name) = field else { return None };
+        let leaves = self.source.leaves().iter().zip(0..);
+        let mut own = leaves.filter(|(leaf, _)| leaf.path.len() == 1 && leaf.info.name == *name);
+        let (_, position) = own.next()?;
+        own.next().is_none().then_some(position)
+    }
+
     /// The error for a field that is not read, if it is one.
     fn refusal(&self, name: &str) -> Option<Error> {
         let leaf = self.refused.iter().find(|leaf| leaf.info.name == name)?;
@@ -336,10 +346,13 @@ impl Container for Columns {
     }
 
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {
-        let position = find_field(&self.infos, field).map_err(|error| match field {
-            ColumnRef::Name(name) => self.refusal(name).unwrap_or(error),
-            ColumnRef::Position(_) => error,
-        })?;
+        let position = match self.only_column(field) {
+            Some(position) => position,
+            None => find_field(&self.infos, field).map_err(|error| match field {
+                ColumnRef::Name(name) if error.kind() == ErrorKind::NotFound => self.refusal(name).unwrap_or(error),
+                _ => error,
+            })?,
+        };
         if let Some(nth) = self.found.iter().position(|found| *found == position) {
             return Ok(nth);
         }
