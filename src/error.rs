@@ -287,6 +287,14 @@ impl Error {
         self
     }
 
+    /// Converts an offset in something that was made of a file, if known, to one in the file, where there may be none.
+    #[must_use]
+    pub(crate) fn with_byte(mut self, in_file: impl FnOnce(u64) -> Option<u64>) -> Self {
+        let byte = &mut self.0.location.byte;
+        *byte = byte.and_then(in_file);
+        self
+    }
+
     /// The kind, for matching.
     pub fn kind(&self) -> ErrorKind {
         self.0.kind

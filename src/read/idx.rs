@@ -10,8 +10,8 @@ use crate::schema::{Role, TensorSpec};
 
 use super::fields::{Array, Field};
 use super::fixed::{
-    ArrayHeader, ArraySummary, Endian, FixedRecords, Stored, StoredType, Wanted, open_only, plain, read_fixed_records,
-    wanted,
+    ArrayHeader, ArraySummary, Endian, FixedRecords, Origin, Stored, StoredType, Wanted, open_only, plain,
+    read_fixed_records, wanted,
 };
 use super::format::{
     ArrayFile, Check, Checks, Details, Entry, Fields, Foretold, Format, Inspection, Open, Opened, format_has,
@@ -334,6 +334,7 @@ fn header_in(path: &Path, mut bytes: impl Read) -> Result<(ArrayHeader, u64)> {
         shape: dims[1..rank].iter().map(|dim| *dim as usize).collect(),
         start: 4 + 4 * rank as u64,
         is_fortran: false,
+        origin: Origin::File,
     };
     let (_, file_bytes) = header.sizes().map_err(|error| error.at_path(path).at_byte(4))?;
     Ok((header, file_bytes))

@@ -11,7 +11,7 @@ use crate::storage::{Input, Spool, inflate_error};
 
 use super::arrays::{self, ArraySetOptions, Listed};
 use super::container::Container;
-use super::fixed::{ArrayHeader, in_c_order};
+use super::fixed::{ArrayHeader, Origin, in_c_order};
 use super::format::{Checks, Format, Inspection, Open, Opened, format_has, open_parts};
 use super::npy::{MOST_BYTES, header_in, header_within};
 
@@ -175,7 +175,7 @@ impl<'a> Archive<'a> {
 
     fn load(&self, number: usize) -> Result<(Input, ArrayHeader)> {
         let member = &self.members[number];
-        let header = self.header(member)?;
+        let mut header = self.header(member)?;
         let Open { path, files, budget, .. } = *self.at;
         let spool = Spool { budget: budget.clone(), limit_bytes: member.bytes, ..Spool::default() };
         let input = if member.method == CompressionMethod::STORE {
@@ -186,6 +186,7 @@ impl<'a> Archive<'a> {
             if input.len() != member.bytes || checked.crc.finalize() != member.crc {
                 return Err(damage(path, member));
             }
+            header.origin = Origin::Compressed;
             input
         };
         let spool = Spool { budget: budget.clone(), ..Spool::default() };

@@ -12,7 +12,7 @@ use crate::storage::Input;
 
 use super::arrays::{self, ArraySetOptions, Listed};
 use super::container::Container;
-use super::fixed::{ArrayHeader, Endian, Stored, StoredType};
+use super::fixed::{ArrayHeader, Endian, Origin, Stored, StoredType};
 use super::format::{Checks, Format, Inspection, Open, Opened, format_has, open_parts};
 
 /// Bytes before the header, which hold its length.
@@ -254,5 +254,5 @@ fn header(info: &Info, start: u64) -> Result<ArrayHeader> {
         return Err(Error::new(ErrorKind::Format, format!("a shape of {:?}", info.shape.0)));
     };
     let stored = Stored { kind, endian: Endian::Little };
-    Ok(ArrayHeader { stored, records: *records, shape, start: start + from, is_fortran: false })
+    Ok(ArrayHeader { stored, records: *records, shape, start: start + from, is_fortran: false, origin: Origin::File })
 }

@@ -257,6 +257,47 @@ fn a_checksum_that_is_wrong_is_found_by_verify() {
     assert!(said.contains("stored.npz") && said.contains("the checksum or the length of the array"), "{said}");
 }
 
+/// An NPZ archive of one array.
+fn npz_of(name: &str, npy: &[u8], is_packed: bool) -> Vec<u8> {
+    use std::io::Write;
+
+    let mut data = npy.to_vec();
+    if is_packed {
+        let mut packed = flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+        packed.write_all(npy).unwrap();
+        data = packed.finish().unwrap();
+    }
+    let (method, len) = (if is_packed { 8u16 } else { 0 }, name.len() as u16);
+    let about =
+        [&20u16.to_le_bytes()[..], &[0; 2], &method.to_le_bytes(), &[0; 4], &crc32fast::hash(npy).to_le_bytes()];
+    let sizes = [data.len() as u32, npy.len() as u32].map(u32::to_le_bytes).concat();
+    let about = [about.concat(), sizes, len.to_le_bytes().to_vec(), vec![0; 2]].concat();
+    let member = [b"PK\x03\x04", &about[..], name.as_bytes(), &data].concat();
+    let list = [b"PK\x01\x02\x14\0", &about[..], &[0; 14], name.as_bytes()].concat();
+    let places = [list.len() as u32, member.len() as u32].map(u32::to_le_bytes).concat();
+    let end = [b"PK\x05\x06\0\0\0\0\x01\0\x01\0", &places[..], &[0; 2]].concat();
+    [member, list, end].concat()
+}
+
+#[test]
+fn a_bad_record_is_told_by_its_array_and_its_byte_if_the_file_has_it() {
+    let header = "{'descr': '<u8', 'fortran_order': False, 'shape': (3,), }\n";
+    let numbers = [1, 1 << 63, 2u64].map(u64::to_le_bytes).concat();
+    let len = (header.len() as u16).to_le_bytes();
+    let npy = [b"\x93NUMPY\x01\0", &len[..], header.as_bytes(), &numbers].concat();
+    let folder = tempfile::tempdir().unwrap();
+    for is_packed in [false, true] {
+        let path = folder.path().join("one.npz");
+        let archive = npz_of("x.npy", &npy, is_packed);
+        std::fs::write(&path, &archive).unwrap();
+        let error = Loader::open(&path).unwrap().build().unwrap().find_map(Result::err).unwrap();
+        let place = error.location();
+        assert_eq!((place.record, place.column.as_deref()), (Some(1), Some("x")), "{error}");
+        let byte = archive.windows(8).position(|window| window == (1u64 << 63).to_le_bytes());
+        assert_eq!(place.byte, if is_packed { None } else { byte.map(|byte| byte as u64) });
+    }
+}
+
 /// A record of one array that can't be read leaves those behind it with the values of their own record in all arrays.
 #[test]
 fn a_part_that_is_cut_off_after_opening_moves_no_other_values() {

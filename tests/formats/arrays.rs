@@ -137,6 +137,21 @@ fn a_number_that_i64_does_not_hold_is_a_bad_record_with_its_byte() {
     assert!(error.message().contains("9223372036854775808"), "{error}");
 }
 
+#[test]
+fn an_error_in_fortran_order_names_the_byte_in_the_file() {
+    let header = "{'descr': '<u8', 'fortran_order': True, 'shape': (3, 2), }\n";
+    let columns = [[1, 3, 5], [2, 1 << 63, 6u64]];
+    let numbers: Vec<u8> = columns.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
+    let bytes = [with_header(header, 0), numbers].concat();
+    let start = (bytes.len() - 6 * 8) as u64;
+    let file = tempfile::Builder::new().suffix(".npy").tempfile().unwrap();
+    std::fs::write(file.path(), &bytes).unwrap();
+    let report = verify(file.path(), 2, |_| {}).unwrap();
+    let place = report.bad[0].location();
+    assert_eq!((report.bad.len(), place.record, place.byte), (1, Some(1), Some(start + 4 * 8)));
+    assert_eq!(npy(&bytes).unwrap().place(2).byte, Some(start + 2 * 8));
+}
+
 /// A reader of NPY bytes, or why there is none.
 fn npy(bytes: &[u8]) -> Result<NpyReader> {
     NpyReader::open(bytes_of(bytes).path(), &NpyOptions::default())

@@ -61,8 +61,10 @@ pub(super) fn open(
     let plain = fields.iter().map(|(name, field)| Some((plain(name, field)?, field.columns(name).remove(0))));
     if let Some(plain) = plain.collect::<Option<Vec<_>>>() {
         let reader = |(wanted, from): (Wanted<'_>, super::ColumnRef)| {
-            let (input, header) = load(set.numbers[find_field(&set.infos, &from)?])?;
+            let place = find_field(&set.infos, &from)?;
+            let (input, header) = load(set.numbers[place])?;
             let records = FixedRecords::new(input, &header, &wanted).map_err(|error| error.at_path(at.path))?;
+            let records = records.of_array(&set.infos[place].name);
             Ok(Arc::new(ArrayReader { records }) as Arc<dyn RecordReader>)
         };
         return Ok(Opened::Readers(plain.into_iter().map(reader).collect::<Result<_>>()?));

@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::storage::{Input, Spool};
 
-use super::ArrayHeader;
+use super::{ArrayHeader, Origin};
 
 /// Bytes of what is reordered at a time.
 const BLOCK_BYTES: usize = 16 << 20;
@@ -31,7 +31,11 @@ pub(crate) fn in_c_order(input: Input, header: ArrayHeader, spool: &Spool) -> Re
     }
     header.sizes()?;
     let held = reordered(&input, &header, spool, BLOCK_BYTES)?;
-    Ok((held, ArrayHeader { start: 0, is_fortran: false, ..header }))
+    let origin = match header.origin {
+        Origin::File => Origin::Fortran { start: header.start, shape: header.shape.clone() },
+        other => other,
+    };
+    Ok((held, ArrayHeader { start: 0, is_fortran: false, origin, ..header }))
 }
 
 /// The array in C order, made in blocks of so many bytes.
@@ -139,6 +143,16 @@ pub(crate) fn in_row(mut column: usize, shape: &[usize]) -> usize {
     place
 }
 
+/// The inverse of [`in_row`].
+pub(super) fn out_of_row(mut place: usize, shape: &[usize]) -> usize {
+    let mut column = 0;
+    for dim in shape.iter().rev() {
+        column = column * dim + place % dim;
+        place /= dim;
+    }
+    column
+}
+
 /// Bytes that are made block by block; the block after the last one is empty.
 struct Blocks<F> {
     next: F,
@@ -186,7 +200,8 @@ mod tests {
             (2, vec![3, 50, 7], StoredType::I64),
         ] {
             let stored = Stored { kind, endian: Endian::Little };
-            let header = ArrayHeader { stored, records, shape: shape.clone(), start: 10, is_fortran: true };
+            let origin = Origin::default();
+            let header = ArrayHeader { stored, records, shape: shape.clone(), start: 10, is_fortran: true, origin };
             let (size, columns) = (kind.bytes(), shape.iter().product::<usize>());
             let bytes: Vec<u8> = (0..records as usize * columns * size).map(|at| (at * 7 + at / 251) as u8).collect();
             std::fs::write(file.path(), [&[0; 10], &bytes[..]].concat()).unwrap();
@@ -194,6 +209,7 @@ mod tests {
             for (nth, element) in bytes.chunks_exact(size).enumerate() {
                 let (row, column) = (nth % records as usize, nth / records as usize);
                 let place = (row * columns + in_row(column, &shape)) * size;
+                assert_eq!(out_of_row(in_row(column, &shape), &shape), column);
                 wanted[place..place + size].copy_from_slice(element);
             }
             for block_bytes in [1, 16, 100, 256, 1000, 5000, BLOCK_BYTES] {
@@ -209,7 +225,14 @@ mod tests {
     #[test]
     fn few_long_rows_take_few_reads() {
         let stored = Stored { kind: StoredType::F32, endian: Endian::Little };
-        let header = ArrayHeader { stored, records: 100, shape: vec![2_000_000], start: 0, is_fortran: true };
+        let header = ArrayHeader {
+            stored,
+            records: 100,
+            shape: vec![2_000_000],
+            start: 0,
+            is_fortran: true,
+            origin: Origin::File,
+        };
         let band = columns_in(BLOCK_BYTES, &header);
         let (bands, blocks) = (2_000_000_usize.div_ceil(band), 100_usize.div_ceil(rows_in(BLOCK_BYTES, &header)));
         assert!(bands + blocks * bands < 3000, "{bands} bands, {blocks} blocks");

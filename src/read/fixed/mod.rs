@@ -22,6 +22,7 @@ use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
 pub(super) use entry::{open_only, plain, wanted};
 pub(crate) use fetched::Fetched;
+use fortran::out_of_row;
 pub(crate) use fortran::{in_c_order, in_row};
 use stored::too_large;
 pub use stored::{Endian, StoredType};
@@ -38,6 +39,9 @@ pub(crate) struct FixedRecords {
     record_bytes: usize,
     stored: Stored,
     tensors: [TensorSpec; 1],
+    origin: Origin,
+    /// The name of the array, in a file of several.
+    column: Option<String>,
 }
 
 /// The description of an array file.
@@ -51,6 +55,19 @@ pub(crate) struct ArrayHeader {
     pub(crate) start: u64,
     /// Whether the first dimension changes fastest, so that a record's elements do not lie together.
     pub(crate) is_fortran: bool,
+    pub(crate) origin: Origin,
+}
+
+/// Where the bytes that are read come from, to say in an error which byte of the file it is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) enum Origin {
+    /// From the file, as they are.
+    #[default]
+    File,
+    /// From an array in Fortran order, which begins at this byte of the file and has records of this shape.
+    Fortran { start: u64, shape: Vec<usize> },
+    /// From bytes that lie compressed in the file.
+    Compressed,
 }
 
 impl ArrayHeader {
@@ -61,7 +78,7 @@ impl ArrayHeader {
     /// [`ErrorKind::Format`].
     pub(crate) fn of_raw(stored: Stored, shape: Vec<usize>, start: u64, file_bytes: u64) -> Result<Self> {
         let format = |message: String| Error::new(ErrorKind::Format, message);
-        let mut header = Self { stored, records: 0, shape, start, is_fortran: false };
+        let mut header = Self { stored, records: 0, shape, start, is_fortran: false, origin: Origin::File };
         let (record_bytes, _) = header.sizes()?;
         let Some(data_bytes) = file_bytes.checked_sub(start) else {
             return Err(format(format!("header_bytes are {start}, the file has {file_bytes}")).at_byte(file_bytes));
@@ -154,7 +171,13 @@ impl FixedRecords {
     pub(crate) fn new(input: Input, header: &ArrayHeader, wanted: &Wanted<'_>) -> Result<Self> {
         let (record_bytes, _) = header.sizes()?;
         let tensors = [wanted.tensor(header.stored.kind, &header.shape)?];
-        Ok(Self { input, start: header.start, count: header.records, record_bytes, stored: header.stored, tensors })
+        let ArrayHeader { start, records: count, stored, ref origin, .. } = *header;
+        Ok(Self { input, start, count, record_bytes, stored, tensors, origin: origin.clone(), column: None })
+    }
+
+    /// The records of the array with this name, in a file of several.
+    pub(crate) fn of_array(self, name: &str) -> Self {
+        Self { column: Some(name.to_owned()), ..self }
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -180,6 +203,26 @@ impl FixedRecords {
     fn bytes_of(&self, sample: u64) -> Range<u64> {
         let start = self.offset(sample);
         start..start.saturating_add(self.record_bytes as u64)
+    }
+
+    /// The byte of the file that is the byte at `offset` of what is read.
+    fn in_file(&self, offset: u64) -> Option<u64> {
+        match &self.origin {
+            Origin::File => Some(offset),
+            Origin::Fortran { start, shape } => {
+                let (size, record_bytes) = (self.stored.kind.bytes() as u64, self.record_bytes as u64);
+                let (record, within) = (offset / record_bytes, offset % record_bytes);
+                let column = out_of_row((within / size) as usize, shape) as u64;
+                let element = column.saturating_mul(self.count).saturating_add(record);
+                Some(start.saturating_add(element.saturating_mul(size)).saturating_add(within % size))
+            }
+            Origin::Compressed => None,
+        }
+    }
+
+    #[cold]
+    fn located(&self, error: Error) -> Error {
+        error.with_byte(|byte| self.in_file(byte))
     }
 
     pub(crate) fn need(&self, samples: &[u64], needs: &mut Needs) {
@@ -266,7 +309,7 @@ impl FixedRecords {
     pub(crate) fn explained(&self, error: Error, numbers: Numbers<'_>, sample: u64) -> Error {
         let Numbers::U64(values) = numbers else { return error };
         match values.iter().position(|value| i64::try_from(*value).is_err()) {
-            Some(nth) => too_large(values[nth], self.offset(sample), nth),
+            Some(nth) => self.located(too_large(values[nth], self.offset(sample), nth)),
             None => error,
         }
     }
@@ -278,6 +321,11 @@ impl FixedRecords {
 
     #[inline]
     fn write(&self, fetched: &mut Fetched, sample: u64, nth: usize, tensor: &mut TensorMut<'_>) -> Result<()> {
+        self.write_stored(fetched, sample, nth, tensor).map_err(|error| self.located(error))
+    }
+
+    #[inline]
+    fn write_stored(&self, fetched: &mut Fetched, sample: u64, nth: usize, tensor: &mut TensorMut<'_>) -> Result<()> {
         if fetched.is_late() {
             if self.stored.is_plain(tensor) {
                 return self.input.read_at(self.offset(sample), tensor.bytes_mut());
@@ -293,7 +341,8 @@ impl FixedRecords {
         Location {
             path: Some(self.path().to_owned()),
             record: Some(sample),
-            byte: Some(self.offset(sample)),
+            column: self.column.clone(),
+            byte: self.in_file(self.offset(sample)),
             ..Location::default()
         }
     }

@@ -1,7 +1,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fixed::{ArrayHeader, Endian, Stored, StoredType};
+use crate::read::fixed::{ArrayHeader, Endian, Origin, Stored, StoredType};
 use crate::storage::Input;
 
 const MAGIC: &[u8] = b"\x93NUMPY";
@@ -137,7 +137,7 @@ impl<'a> Parser<'a> {
         let Ok(shape) = shape.iter().map(|dim| usize::try_from(*dim)).collect() else {
             return self.fault(format!("a shape of {dims:?}"));
         };
-        Ok(ArrayHeader { stored, records: *records, shape, start: 0, is_fortran })
+        Ok(ArrayHeader { stored, records: *records, shape, start: 0, is_fortran, origin: Origin::File })
     }
 
     /// The type of the elements, all dimensions, and whether the first dimension is the fastest in a way that matters.
