@@ -20,7 +20,8 @@ pub struct SequenceOptions {
     /// file of a folder is a sequence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group_by: Option<ColumnRef>,
-    /// For a source: where the labels come from, if not from the same files.
+    /// For a source: where the labels come from, if not from the same files. The sequences of one name belong together,
+    /// as for [`CsvSequenceReader::aligned`](super::CsvSequenceReader::aligned).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub labels: Option<PathBuf>,
     /// For a source with separate labels: how features and labels of different length are aligned.
