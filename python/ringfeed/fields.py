@@ -75,7 +75,8 @@ class Image(Field):
     """A picture as ``[channels, height, width]``, f32 from 0 to 255 unless a normaliser or ``dtype`` changes that.
 
     ``augment``: names or tables of operations, in order, or the name of a recipe such as ``"simclr"``.
-    ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"``.
+    ``resize``: ``"bilinear"``, ``"bicubic"`` or ``"nearest"`` (``NEAREST_EXACT`` of torchvision, not ``NEAREST`` of
+    Pillow). ``"bicubic"`` differs from Pillow's by more than one level next to hard edges.
     ``geometry``: pictures of a sample with the same name are cropped, flipped and rotated in the same way. Without
     ``height`` and ``width``, each picture keeps its size. Zeros fill the space below and to the right of it, and a mask
     marks the picture. ``jpeg``, ``strict`` and ``dct_scaling`` select how JPEG files are decoded. ``jpeg_index_bytes``
@@ -161,8 +162,8 @@ class Audio(Field):
 
 
 class Class(Field):
-    """A class by its name or index: i64 without a dimension. The names are those found in the data, sorted, unless you
-    list them. Several fields share their names and give ``[fields]``. ``dtype`` is another type that can hold them. In
+    """A class by its name or index: i64 without a dimension. The names are those found in the data, sorted as text (also
+    those of an ordered categorical), unless you list them. Several fields share their names and give ``[fields]``. ``dtype`` is another type that can hold them. In
     tar archives, a class without ``from_`` is the member ``cls``; several are read by their own names."""
 
     def __init__(

@@ -69,7 +69,7 @@ def category(
     at_least: int | None = None,
 ) -> Column:
     """A column of names: one code per name, in the order of the sorted names, or features with a single 1
-    (``one_hot``).
+    (``one_hot``). Whole numbers are sorted as text, too: 10, 2, 9.
 
     ``unknown``: names that training has not seen get a separate code; without it, they are errors. ``most``,
     ``at_least``: the number of names that get a code, and how often a name must occur. ``impute``: a name, or

@@ -61,7 +61,7 @@ struct Line {
 }
 
 impl Line {
-    /// For each pixel, the pixel that contains its centre: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
+    /// For each pixel, the pixel that contains its centre: `nearest-exact` of PyTorch.
     fn places(&self, into: &mut Vec<usize>) {
         into.clear();
         into.extend((0..u64::from(self.count)).map(|at| {

@@ -68,9 +68,11 @@ pub enum ResizeFilter {
     #[default]
     Bilinear,
     /// A cubic filter over twice that width: sharper, and about half as fast. Pillow's `BICUBIC`, and torchvision's
-    /// with `antialias`.
+    /// with `antialias`, but next to hard edges, where the filter overshoots, a level may differ by about 20: what lies
+    /// beyond 0 or 255 is cut off between the two passes, whose order is the other one here.
     Bicubic,
-    /// The pixel that contains the centre of the new pixel: Pillow's `NEAREST`, and `nearest-exact` of PyTorch.
+    /// The pixel that contains the centre of the new pixel: `nearest-exact` of PyTorch, `NEAREST_EXACT` of torchvision.
+    /// Where that centre lies exactly between two pixels, it is the second, in Pillow's `NEAREST` sometimes the first.
     Nearest,
 }
 
@@ -136,8 +138,8 @@ pub enum LabelFormat {
 ///
 /// A map is transformed like the picture that it belongs to, if both draw the same random numbers (see
 /// [`geometry`](Self::geometry)) and have the same options otherwise: resizing takes the pixel that contains the centre
-/// of the new one (Pillow's `NEAREST`, `nearest-exact` of PyTorch), crops and flips are the same, and a rotation has
-/// the same angle and fills with zeros. Operations on colour, including erasing, do not change it.
+/// of the new one ([`ResizeFilter::Nearest`]), crops and flips are the same, and a rotation has the same angle and
+/// fills with zeros. Operations on colour, including erasing, do not change it.
 ///
 /// In one record, give picture and map the same `geometry`: the map then takes over the picture's operations and fit,
 /// unless it has its own. [`Loader::maps`](crate::Loader::maps) adds a folder of maps with the options of the pictures,

@@ -154,7 +154,7 @@ fn reach(start: f64, length: f64, result: u32, side: u32, steps: f64) -> (u32, u
 ///
 /// Each level differs from that of Pillow's `resize` by at most one, except where a bicubic filter overshoots: what
 /// lies beyond 0 or 255 is cut off after each pass, and the first pass here is the vertical one, in Pillow the
-/// horizontal one. Next to hard edges, this is worth some levels.
+/// horizontal one. Next to hard edges, this is worth some levels: up to 21 were seen, in noise of all levels.
 #[derive(Default)]
 pub(super) struct Resampler {
     resizer: Resizer,
