@@ -15,7 +15,7 @@ from . import _ringfeed
 from ._errors import EndedError
 from ._errors import config as config_error
 from ._progress import OnProgress, teller
-from ._reader import Samples, Source
+from ._reader import NoTensors, Samples, Source
 from ._ringfeed import Engine, Epoch, RunReport
 from ._stats import Stats
 from ._table import Table, is_table
@@ -199,10 +199,15 @@ class Loader:
             self._source = Samples(iterable, names)
         elif table is not None:
             self._source = Table(table)
+        # Why there are no tensors. A recipe needs none, so this is raised by what does.
+        self._without_tensors: str | None = None
         if isinstance(self._source, Source | Table) and not (
             self._settings.get("fields") or self._settings.get("prepared")
         ):
-            self._settings["fields"] = self._source.default_fields()
+            try:
+                self._settings["fields"] = self._source.default_fields()
+            except NoTensors as fault:
+                self._without_tensors = str(fault)
         # The launcher's shard is that of the process that opens the loader.
         self._shard = "auto" if shard is None and self._settings.get("shard") == "auto" else shard
         self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
@@ -258,6 +263,8 @@ class Loader:
 
     def _engine_of(self, is_opened: bool = False) -> Engine:
         settings = self._settings
+        if self._without_tensors is not None:  # Stands for them, and is never read.
+            settings = {**settings, "fields": {"none": {"numbers": "f32", "from": 0}}}
         if self._shard is not None:
             settings = {name: value for name, value in settings.items() if name != "shard"}
             if is_opened or self._shard != "auto":
@@ -266,6 +273,13 @@ class Loader:
 
     @property
     def _engine(self) -> Engine:
+        if self._without_tensors is not None:
+            raise ValueError(self._without_tensors)
+        return self._engine_of_records
+
+    @property
+    def _engine_of_records(self) -> Engine:
+        """The engine, also if the records have no tensors by themselves."""
         # The shard is that of the process that uses the loader first.
         opened: Engine | None = self.__dict__.get("_opened")
         if opened is None:
@@ -407,15 +421,15 @@ class Loader:
         return Served(self._engine.serve())
 
     def _fit(self, recipe: str) -> _ringfeed.Fitted:
-        return self._engine.fit(recipe)
+        return self._engine_of_records.fit(recipe)
 
     def _count(self, counted: _ringfeed.Counted) -> None:
-        self._engine.count(counted)
+        self._engine_of_records.count(counted)
 
     def close(self) -> None:
         """Ends the loader's threads. Batches that you hold stay as they are. The same happens when the last reference
         to the loader is gone."""
-        self._engine.close()
+        self._engine_of_records.close()
 
     def __enter__(self) -> Loader:
         return self
@@ -587,7 +601,9 @@ def from_reader(reader: Any, *, names: Sequence[str] | None = None, **settings: 
     A record is a dict of values by name. It may also be a tuple of values or a single value; ``names`` then gives their
     names. Values are numbers, arrays, text, and bytes of files, which the library's threads decode without the
     interpreter lock, according to ``fields``. Without ``fields``, all values must be numbers or arrays, and each
-    becomes a tensor (``field0``, ``field1`` and so on without names). ``read`` is called in those threads, for several
+    becomes a tensor (``field0``, ``field1`` and so on without names) of the type that NumPy gives it. There are no
+    tensors of truth values: those of NumPy and PyTorch become u8 (``.bool()`` makes them what they were), Python's own
+    i64. ``read`` is called in those threads, for several
     records each time the lock is taken. Two threads may call it at the same time if it releases the lock itself, and at
     any time on a free-threaded Python. An exception makes the record bad. An exception that is not an ``Exception``,
     such as ``KeyboardInterrupt``, is raised by the loop unchanged, as for :class:`Map`."""

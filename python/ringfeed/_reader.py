@@ -8,12 +8,17 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 
+class NoTensors(ValueError):
+    """Without fields, records of this source become no tensors."""
+
+
 class Source:
     """Such an object, as the library sees it.
 
     A record is a dict of values by name. It may also be a tuple of values or a single value; ``names`` then gives their
     names. Values are bytes (of a file, for ``Image`` and ``Array``), text, numbers, ``None`` for a missing value, and
-    arrays or lists of numbers. Tensors have the type of these arrays unless a field asks for another.
+    arrays or lists of numbers. Tensors have the type of these arrays and of NumPy's numbers unless a field asks for
+    another: i64 and f64 of Python's own numbers, i64 of its truth values, u8 of those of NumPy and PyTorch.
     """
 
     def __init__(self, reader: Any, names: Sequence[str] | None = None) -> None:
@@ -31,7 +36,10 @@ class Source:
             first = self.values(0)
             if self.names is None:
                 self.names = list(first)
-            self.fields = [_field(name, value) for name, value in first.items()]
+            try:
+                self.fields = [_field(name, value) for name, value in first.items()]
+            except (OverflowError, TypeError, ValueError) as error:
+                raise type(error)(f"record 0: {error}") from error.__cause__
 
     def __len__(self) -> int:
         return len(self.reader)
@@ -46,7 +54,7 @@ class Source:
         for name, kind, shape in self.fields:
             if kind in ("text", "bytes", "other"):
                 such_as = {"text": "Text(80) or Class()", "bytes": "Image(224, 224)"}.get(kind, "Numbers()")
-                raise ValueError(f"{name!r} holds {kind}: give its field in `fields`, such as {such_as}")
+                raise NoTensors(f"{name!r} holds {kind}: give its field in `fields`, such as {such_as}")
             fields[name] = {"numbers": kind, "shape": shape} if shape else {"numbers": kind}
         return fields
 
@@ -67,18 +75,22 @@ def _by_name(record: Any, names: Sequence[str] | None) -> Mapping[str, Any]:
 def read(source: Source, record: int) -> list[Any]:
     """The values of a record in the order of the fields."""
     values = source.values(record)
-    return [_plain(values.get(name)) for name, _, _ in source.fields]
+    return [_plain(values.get(name), name) for name, _, _ in source.fields]
 
 
 # Marks a value that is not a single one.
 _SEVERAL = object()
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, name: str) -> Any:
     """A value in a form that the compiled part knows: bytes, text, a number, `None`, or the element type, bytes and
     shape of an array."""
     single = _single(value)
-    return _array(value) if single is _SEVERAL else single
+    if single is _SEVERAL:
+        return _array(value, name)
+    if type(single) is int and not -(2**63) <= single < 2**64:
+        raise OverflowError(f"{name!r}: {single} has more than 64 bits: give it as a float or as text")
+    return single
 
 
 def _single(value: Any) -> Any:
@@ -93,32 +105,56 @@ def _single(value: Any) -> Any:
     return _SEVERAL
 
 
-def _numbers(value: Any) -> tuple[Any, str]:
+# What to do with values that look like numbers, by words of their type.
+_INSTEAD = {
+    "bfloat16": "NumPy has no bf16: return it as .float()",
+    "complex": "return its real and imaginary part as two fields, or as an array of two numbers",
+    "dict": "return its entries as fields of the record",
+    "date": "return a number, such as .timestamp(), or text",
+    "Timestamp": "return a number, such as .timestamp(), or text",
+}
+
+
+def _instead(*words: object) -> str:
+    found = next((advice for word, advice in _INSTEAD.items() if any(word in str(each) for each in words)), None)
+    return "" if found is None else f": {found}"
+
+
+def _numbers(value: Any, name: str) -> tuple[Any, str]:
     """An array, and the element type for its numbers."""
     import numpy
 
     if numpy.ma.is_masked(value):
-        raise ValueError("an array with masked numbers, and what stands behind the mask is none: fill it")
-    array = numpy.asarray(value)
+        raise ValueError(f"{name!r}: an array with masked numbers, and what stands behind the mask is none: fill it")
+    kind = type(value).__name__
+    if getattr(value, "requires_grad", False):
+        raise TypeError(f"{name!r}: a tensor that requires a gradient is no data: return it as .detach()")
+    try:
+        array = numpy.asarray(value)
+    except (TypeError, ValueError, RuntimeError) as error:
+        advice = _instead(getattr(value, "dtype", ""))
+        raise TypeError(f"{name!r}: expected numbers, found a {kind} that NumPy refuses ({error}){advice}") from error
     if array.dtype == bool:
         array = array.astype(numpy.uint8)
     if array.dtype.kind not in "uif" or array.dtype.itemsize > 8:
-        raise TypeError(f"expected numbers, found {type(value).__name__} of {array.dtype}")
+        raise TypeError(f"{name!r}: expected numbers, found {kind} of {array.dtype}{_instead(array.dtype, kind)}")
     return array, f"{array.dtype.kind}{8 * array.dtype.itemsize}"
 
 
-def _array(value: Any) -> tuple[str, memoryview, list[int]]:
+def _array(value: Any, name: str) -> tuple[str, memoryview, list[int]]:
     import numpy
 
-    array, dtype = _numbers(value)
+    array, dtype = _numbers(value, name)
     whole = numpy.ascontiguousarray(array, dtype=array.dtype.newbyteorder("="))
     return dtype, whole.reshape(-1).view(numpy.uint8).data, list(array.shape)
 
 
 def _field(name: str, value: Any) -> tuple[str, str, list[int]]:
-    single = _single(value)
-    if single is _SEVERAL:
-        array, dtype = _numbers(value)
+    single = _plain(value, name)
+    # A number of NumPy has the type that it has in an array, as far as records can hold it.
+    sized = getattr(value, "dtype", None)
+    if isinstance(single, tuple) or isinstance(single, int | float) and getattr(sized, "itemsize", 9) <= 8:
+        array, dtype = _numbers(value, name)
         return name, dtype, list(array.shape)
     for kind, of in (("bytes", bytes), ("text", str), ("i64", int), ("f64", float)):
         if isinstance(single, of):
@@ -147,7 +183,7 @@ class Samples:
         self._seen: Callable[[], Any] = _weakly(source)
         named = self._named(self._first[0])
         self.names = list(named)
-        arrays = {name: _numbers(value) for name, value in named.items()}
+        arrays = {name: _numbers(value, name) for name, value in named.items()}
         self.fields = [(name, dtype, list(array.shape)) for name, (array, dtype) in arrays.items()]
 
     def _named(self, sample: Any) -> Mapping[str, Any]:
@@ -183,7 +219,7 @@ class Samples:
             sample = next(source)
         except StopIteration:
             return None
-        first, found = ({k: _numbers(v)[0] for k, v in self._named(s).items()} for s in (self._first[0], sample))
+        first, found = ({k: _numbers(v, k)[0] for k, v in self._named(s).items()} for s in (self._first[0], sample))
         alike = first.keys() == found.keys() and all(
             numpy.array_equal(first[name], found[name], equal_nan=first[name].dtype.kind in "fc") for name in first
         )
@@ -235,4 +271,4 @@ def arrays(sample: tuple[Samples, Any]) -> list[tuple[str, memoryview, list[int]
     missing = [name for name in samples.names if name not in named]
     if missing:
         raise KeyError(f"the sample has no {missing[0]!r}, which the first one has")
-    return [_array(named[name]) for name in samples.names]
+    return [_array(named[name], name) for name in samples.names]

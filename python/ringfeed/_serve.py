@@ -66,7 +66,7 @@ class Served:
         their fields. Fields that a record lacks are missing values. Returns NumPy arrays if NumPy is installed,
         otherwise memoryviews. What a loader would treat as a bad record raises an error of the same kind.
         """
-        values = [(name, _plain(value)) for name, value in {**(record or {}), **more}.items()]
+        values = [(name, _plain(value, name)) for name, value in {**(record or {}), **more}.items()]
         return {name: _array(data, dtype, shape) for name, dtype, shape, data in self._served.apply(values)}
 
     def window(self) -> ServedWindow:
@@ -91,7 +91,7 @@ class ServedWindow:
 
     def push(self, record: Mapping[str, Any] | None = None, /, **more: Any) -> bool:
         """Adds a record, as for :meth:`Served.apply`. Returns whether the window is full."""
-        return self._window.push([(name, _plain(value)) for name, value in {**(record or {}), **more}.items()])
+        return self._window.push([(name, _plain(value, name)) for name, value in {**(record or {}), **more}.items()])
 
     def latest(self) -> dict[str, Any]:
         """The tensors of the latest window by name, with the oldest record first. Raises a :class:`~ringfeed.DataError`

@@ -6,6 +6,7 @@ import re
 from typing import Any
 
 from . import _ringfeed
+from ._reader import NoTensors
 
 
 class Table:
@@ -27,9 +28,7 @@ class Table:
         numbers = {name: {"numbers": kind} for name, kind in data if kind not in ("text", "bytes", "other")}
         if not numbers:
             there = ", ".join(f"{name} ({kind})" for name, kind in fields)
-            raise ValueError(
-                f"no column holds numbers alone: give the fields of the others in `fields`: {there}"
-            )
+            raise NoTensors(f"no column holds numbers alone: give the fields of the others in `fields`: {there}")
         return numbers
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -162,9 +162,10 @@ class Audio(Field):
 
 
 class Class(Field):
-    """A class by its name or index: i64 without a dimension. The names are those found in the data, sorted as text (also
-    those of an ordered categorical), unless you list them. Several fields share their names and give ``[fields]``. ``dtype`` is another type that can hold them. In
-    tar archives, a class without ``from_`` is the member ``cls``; several are read by their own names."""
+    """A class by its name or index: i64 without a dimension. The names are those found in the data, sorted as text
+    (also those of an ordered categorical), unless you list them. Several fields share their names and give
+    ``[fields]``. ``dtype`` is another type that can hold them. In tar archives, a class without ``from_`` is the member
+    ``cls``; several are read by their own names."""
 
     def __init__(
         self,

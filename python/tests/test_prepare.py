@@ -341,3 +341,15 @@ def test_moments_of_numpy_have_any_unit_and_durations_are_refused(people: Path) 
     for duration in (np.timedelta64(5, "ns"), Timedelta(seconds=5), datetime.timedelta(seconds=5)):
         with pytest.raises(TypeError, match="duration"):
             prepared.apply({"joined": duration})
+
+
+def test_a_recipe_is_fitted_to_records_that_have_only_names() -> None:
+    pandas = pytest.importorskip("pandas")
+    rows = [{"k": "a"}, {"k": "c"}, {"k": "b"}]
+    recipe = Recipe(k=category())
+    for loader in ringfeed.open(pandas.DataFrame(rows)), ringfeed.from_reader(rows):
+        loader = pickle.loads(pickle.dumps(loader)).filter_by("k", lambda row: row["k"] != "d")
+        counted = RecipeFit(recipe)
+        counted.observe_all(loader)
+        for prepared in recipe.fit(loader), counted.finish():
+            assert prepared.records == 3 and prepared.apply(rows)["categories"].tolist() == [[0], [2], [1]]

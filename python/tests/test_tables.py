@@ -197,8 +197,10 @@ def test_what_is_no_table_is_said() -> None:
         ringfeed.from_table([1, 2])
     with pytest.raises(ringfeed.FormatError, match="can't be taken over"):
         ringfeed.from_table(pa.array([1, 2]))
-    with pytest.raises(ValueError, match=r"t \(text\)"):
-        ringfeed.open(pa.table({"t": ["a"]}))
+    for used in (len, iter, lambda loader: loader.tensors, lambda loader: next(iter(loader.numpy()))):
+        with pytest.raises(ValueError, match=r"t \(text\)"):
+            used(ringfeed.open(pa.table({"t": ["a"]})))
+    ringfeed.open(pa.table({"t": ["a"]})).close()
     with pytest.raises(ringfeed.NotFoundError, match='did you mean "price"'):
         len(ringfeed.open(pa.table({"price": [1.0]}), fields={"x": Numbers(from_="prize")}))
     with pytest.raises(TypeError, match="no format"):

@@ -297,7 +297,10 @@ impl Decode for ListCodec {
         }
         dims.check()?;
         if self.elements.is_some_and(|elements| elements != at) {
-            let message = format!("a list of {at} numbers; the tensor has {room} elements");
+            let message = format!(
+                "a list of {at} numbers; the tensor has {room} elements; for lists of different lengths, set `list` to \
+                 true, or a `max_len`"
+            );
             return Err(Error::new(ErrorKind::Data, message));
         }
         if self.elements.is_some() && !dims.fit(tensor.shape()) {
