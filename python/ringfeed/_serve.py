@@ -10,7 +10,7 @@ from . import _ringfeed
 from ._loader import Settings, _text
 from ._reader import _plain
 from ._transform import Map
-from .prepare import _array
+from .prepare import _array, _record
 
 
 def serve(
@@ -59,14 +59,14 @@ class Served:
         """The fields of a record that the tensors are made of."""
         return self._served.field_names()
 
-    def apply(self, record: Mapping[str, Any] | None = None, /, **more: Any) -> dict[str, Any]:
-        """The tensors of one record, by name, without a batch dimension.
+    def apply(self, record: Any = None, /, **more: Any) -> dict[str, Any]:
+        """The tensors of one record, by name, without a batch dimension. It is a dict or a row of pandas.
 
         Values are bytes of files (also if a field names a file), numbers, texts, arrays and ``None``, by the names of
         their fields. Fields that a record lacks are missing values. Returns NumPy arrays if NumPy is installed,
         otherwise memoryviews. What a loader would treat as a bad record raises an error of the same kind.
         """
-        values = [(name, _plain(value, name)) for name, value in {**(record or {}), **more}.items()]
+        values = _values(record, more)
         return {name: _array(data, dtype, shape) for name, dtype, shape, data in self._served.apply(values)}
 
     def window(self) -> ServedWindow:
@@ -75,6 +75,11 @@ class Served:
 
     def __repr__(self) -> str:
         return f"Served({self.field_names!r})"
+
+
+def _values(record: Any, more: Mapping[str, Any]) -> list[tuple[str, Any]]:
+    named = more if record is None else {**_record(record), **more}
+    return [(name, _plain(value, name)) for name, value in named.items()]
 
 
 class ServedWindow:
@@ -89,9 +94,9 @@ class ServedWindow:
     def __init__(self, window: _ringfeed.Window) -> None:
         self._window = window
 
-    def push(self, record: Mapping[str, Any] | None = None, /, **more: Any) -> bool:
+    def push(self, record: Any = None, /, **more: Any) -> bool:
         """Adds a record, as for :meth:`Served.apply`. Returns whether the window is full."""
-        return self._window.push([(name, _plain(value, name)) for name, value in {**(record or {}), **more}.items()])
+        return self._window.push(_values(record, more))
 
     def latest(self) -> dict[str, Any]:
         """The tensors of the latest window by name, with the oldest record first. Raises a :class:`~ringfeed.DataError`

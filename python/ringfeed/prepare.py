@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 from . import _ringfeed
-from ._errors import ConfigError
+from ._errors import ConfigError, DataError, make
 from ._loader import Loader
 from ._transform import _dtype
 
@@ -270,18 +270,23 @@ class Prepared:
         """The number of records that it was fitted to."""
         return self._fitted.records()
 
-    def apply(self, record: Mapping[str, Any] | Iterable[Mapping[str, Any]]) -> dict[str, Any]:
+    def apply(self, record: Any) -> dict[str, Any]:
         """The tensors of one record by name, or of several as tensors with one row each, with the same bytes as in
         training.
 
+        A record is a dict of values by name or a row of pandas (``df.iloc[0]``); several are an iterable of those, or a
+        table of pandas, polars or pyarrow.
         Values are numbers, texts, dates (also those of NumPy and pandas), ``None`` and NaN. Columns that a record lacks
         are missing values; other keys are ignored. Returns NumPy arrays if NumPy is installed, otherwise memoryviews.
         What training would treat as a bad record raises a :class:`~ringfeed.DataError` with record and column.
         """
-        if isinstance(record, Mapping):
-            return self._arrays(self._fitted.apply_json([_text(record)]), None)
-        records = [_text(each) for each in record]
-        return self._arrays(self._fitted.apply_json(records), len(records))
+        several = _several(record)
+        records = [_text(each, number) for number, each in enumerate([record] if several is None else several)]
+        try:
+            made = self._fitted.apply_json(records)
+        except DataError as error:
+            raise _without_byte(error) from None
+        return self._arrays(made, None if several is None else len(records))
 
     def apply_json(self, record: str) -> dict[str, Any]:
         """Like :meth:`apply`, for a JSON text."""
@@ -338,9 +343,12 @@ class PreparedWindow:
     ) -> None:
         self._window, self._arrays = window, arrays
 
-    def push(self, record: Mapping[str, Any]) -> bool:
-        """Adds a record, as for :meth:`Prepared.apply`. Returns whether the window is full."""
-        return self._window.push_json(_text(record))
+    def push(self, record: Any) -> bool:
+        """Adds one record, as for :meth:`Prepared.apply`. Returns whether the window is full."""
+        try:
+            return self._window.push_json(_text(record))
+        except DataError as error:
+            raise _without_byte(error) from None
 
     def push_json(self, record: str) -> bool:
         """Like :meth:`push`, for a JSON text."""
@@ -398,8 +406,65 @@ def _has_numpy() -> bool:
     return importlib.util.find_spec("numpy") is not None
 
 
-def _text(record: Mapping[str, Any]) -> str:
-    return json.dumps({name: _value(value) for name, value in record.items()}, default=_plain, ensure_ascii=False)
+def _several(given: Any) -> Iterable[Any] | None:
+    """The records, if these are several."""
+    if isinstance(given, Mapping) or _is_row(given):
+        return None
+    # Tables of pandas, polars and pyarrow.
+    if getattr(given, "ndim", 0) == 2 and hasattr(given, "iloc"):
+        return given.to_dict("records")  # type: ignore[no-any-return]
+    for rows in ("to_dicts", "to_pylist"):
+        if hasattr(given, "columns") and hasattr(given, rows):
+            return getattr(given, rows)()  # type: ignore[no-any-return]
+    if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+        raise _no_record(given)
+    return given
+
+
+def _is_row(given: Any) -> bool:
+    return getattr(given, "ndim", 0) == 1 and hasattr(given, "iloc")
+
+
+def _record(given: Any) -> Mapping[str, Any]:
+    """One record, also of a row of pandas."""
+    record = given.to_dict() if _is_row(given) else given
+    if not isinstance(record, Mapping) or _is_row(given) and not all(isinstance(name, str) for name in record):
+        raise _no_record(given)
+    return record
+
+
+def _no_record(given: Any) -> TypeError:
+    advice = "; of a table, give one row, such as df.iloc[0]" if hasattr(given, "columns") else ""
+    return TypeError(f"a record is a dict of values by name, and not a {type(given).__name__}{advice}")
+
+
+def _text(given: Any, number: int | None = None) -> str:
+    record = {name: _value(value) for name, value in _record(given).items()}
+    try:
+        return json.dumps(record, default=_plain, ensure_ascii=False, allow_nan=False)
+    except ValueError:
+        infinite = [name for name, value in record.items() if _is_infinite(value)]
+        if not infinite:  # It is in a list: the library says what it expects there.
+            return json.dumps(record, default=_plain, ensure_ascii=False)
+    message = f"expected a finite number, found {record[infinite[0]]}"
+    where = "" if number is None else f"record {number}: "
+    raise make(
+        "data", f'{where}column "{infinite[0]}": {message}', message, None, number, None, None, infinite[0], None
+    )
+
+
+def _is_infinite(value: Any) -> bool:
+    try:
+        return math.isinf(value)
+    except (OverflowError, TypeError, ValueError):
+        return False
+
+
+def _without_byte(error: DataError) -> DataError:
+    """The same error without the place in a text that the user has not written."""
+    text = str(error).replace(f"byte {error.byte}: ", "", 1)
+    place = error.path, error.record, error.line, error.member, error.column
+    return make(error.kind, text, error.message, *place, None)  # type: ignore[return-value]
 
 
 def _value(value: Any) -> Any:

@@ -170,8 +170,14 @@ def test_errors_say_what_is_wrong_and_where(people: Path) -> None:
     with pytest.raises(ringfeed.DataError) as raised:
         prepared.apply([good, {**good, "age": "old"}])
     assert (raised.value.record, raised.value.column) == (1, "age")
-    with pytest.raises(ringfeed.DataError):
-        prepared.apply({**good, "age": math.inf})
+    for infinite in (math.inf, np.float32("-inf")):
+        with pytest.raises(ringfeed.DataError, match=f"expected a finite number, found {infinite}") as raised:
+            prepared.apply([good, {**good, "age": infinite}])
+        assert (raised.value.record, raised.value.column) == (1, "age")
+    for age in ("old", [math.inf]):
+        with pytest.raises(ringfeed.DataError) as raised:
+            prepared.apply({**good, "age": age})
+        assert raised.value.byte is None and "byte" not in str(raised.value).replace("not JSON", "")
     with pytest.raises(TypeError, match="a number, a text, a date or None"):
         prepared.apply({**good, "age": object()})
     with pytest.raises(ringfeed.NotFoundError):
@@ -353,3 +359,30 @@ def test_a_recipe_is_fitted_to_records_that_have_only_names() -> None:
         counted.observe_all(loader)
         for prepared in recipe.fit(loader), counted.finish():
             assert prepared.records == 3 and prepared.apply(rows)["categories"].tolist() == [[0], [2], [1]]
+
+
+def test_rows_of_tables_are_records(people: Path) -> None:
+    pandas = pytest.importorskip("pandas")
+    polars = pytest.importorskip("polars")
+    pyarrow = pytest.importorskip("pyarrow")
+    prepared = recipe().fit(ringfeed.open(people))
+    frame = pandas.read_csv(people, parse_dates=["joined"])
+    wanted = next(iter(ringfeed.open(people, prepared=prepared, batch_size=200)))
+    for table in frame, pyarrow.table(frame), polars.from_pandas(frame), (frame.iloc[i] for i in range(len(frame))):
+        made = prepared.apply(table)
+        assert {name: array.tobytes() for name, array in made.items()} == {
+            name: wanted[name].numpy().tobytes() for name in wanted
+        }
+    one = prepared.apply(frame.iloc[5])
+    assert one["features"].tobytes() == wanted["features"].numpy()[5].tobytes()
+    served = ringfeed.serve(fields={"age": Numbers()})
+    assert served.apply(frame[["age"]].iloc[5])["age"] == frame["age"][5]
+    assert served.apply(frame[["age"]].iloc[5], age=3)["age"] == 3
+    for given, kind in [(frame["age"], "Series"), ("age", "str"), (3, "int"), (["age"], "str")]:
+        with pytest.raises(TypeError, match=f"a record is a dict of values by name, and not a {kind}"):
+            prepared.apply(given)
+    for given in (frame, pyarrow.table(frame), polars.from_pandas(frame)):
+        with pytest.raises(TypeError, match="of a table, give one row"):
+            served.apply(given)
+    with pytest.raises(TypeError, match="not a list"):
+        served.apply([{"age": 3}])
