@@ -41,7 +41,8 @@ from ._errors import (
     TooManyBadError,
     UnsupportedError,
 )
-from ._loader import Loader, Report, from_iterable, from_reader, from_table, inspect, mix, open, verify
+from ._loader import Loader, Report, from_iterable, from_reader, from_table, inspect, mix, verify
+from ._loader import open as open
 from ._progress import progress
 from ._ringfeed import Batch, RunReport, Tensor, __version__
 from ._serve import Served, ServedWindow, serve
@@ -66,6 +67,7 @@ from .prepare import Prepared, Recipe
 
 Mapping.register(Batch)
 
+# Without `open`, which would take the place of Python's own after `from ringfeed import *`.
 __all__ = [
     "Array",
     "Batch",
@@ -114,7 +116,6 @@ __all__ = [
     "from_table",
     "inspect",
     "mix",
-    "open",
     "progress",
     "serve",
     "verify",

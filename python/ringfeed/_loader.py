@@ -18,7 +18,7 @@ from ._progress import OnProgress, teller
 from ._reader import NoTensors, Samples, Source
 from ._ringfeed import Engine, Epoch, RunReport
 from ._stats import Stats
-from ._table import Table, is_table
+from ._table import Table, advice_for, is_table
 from ._transform import Map
 
 if TYPE_CHECKING:
@@ -66,6 +66,9 @@ def _still_open() -> list[Engine]:
 
 def _plain(value: object) -> object:
     """Converts a value that JSON does not know to one that it knows."""
+    if isinstance(value, type):
+        advice = f": write {value.__name__}()" if callable(getattr(value, "settings", None)) else ""
+        raise TypeError(f"settings are numbers, texts, lists and tables, and a class is none of them{advice}")
     said = getattr(value, "settings", None)
     if callable(said):
         return said()
@@ -87,7 +90,23 @@ def _plain(value: object) -> object:
 
 
 def _text(settings: Settings) -> str:
-    return json.dumps(settings, default=_plain, ensure_ascii=False, allow_nan=False)
+    try:
+        return json.dumps(settings, default=_plain, ensure_ascii=False, allow_nan=False)
+    except TypeError as error:
+        place = _place_of_fault(settings)
+        advice = "; filter_by(fields, function) takes a function" if place == "filter" else ""
+        raise TypeError(f"{place}: {error}{advice}" if place else str(error)) from None
+
+
+def _place_of_fault(settings: Settings) -> str:
+    """The key of a value that is no setting, with the tables around it."""
+    for key, value in settings.items():
+        try:
+            json.dumps(value, default=_plain)
+        except TypeError:
+            inner = _place_of_fault(value) if isinstance(value, Mapping) else ""
+            return f"{key}.{inner}" if inner else str(key)
+    return ""
 
 
 def _shard_of(shard: Shard) -> dict[str, int] | None:
@@ -541,11 +560,15 @@ def open(
             raise TypeError("a table in memory has no format, and no options of one")
         return from_table(path, **settings)
     try:
+        if isinstance(path, Mapping):
+            raise TypeError
         paths = os.fspath(path) if isinstance(path, str | os.PathLike) else [os.fspath(each) for each in path]
     except TypeError:
+        advice = advice_for(path) or (
+            "from_reader takes what has a length and [i], and from_iterable what gives samples"
+        )
         raise TypeError(
-            f"open takes a path, a list of paths or a table, and not a {type(path).__name__}: from_reader takes what "
-            "has a length and [i], and from_iterable what gives samples"
+            f"open takes a path, a list of paths or a table, and not a {type(path).__name__}: {advice}"
         ) from None
     source: dict[str, Any] = {"path": paths}
     if format is not None:

@@ -41,7 +41,26 @@ def is_table(given: object) -> bool:
 
 
 def _is_hugging_face(given: object) -> bool:
-    return any(kind.__module__ == "datasets.arrow_dataset" for kind in type(given).__mro__)
+    # Other kinds of data sets inherit parts of that module, too.
+    return any(
+        (kind.__module__, kind.__name__) == ("datasets.arrow_dataset", "Dataset") for kind in type(given).__mro__
+    )
+
+
+def advice_for(given: object) -> str | None:
+    """What to do with an object that is no table, but can become one."""
+    kinds = {(kind.__module__.split(".")[0], kind.__name__) for kind in type(given).__mro__}
+    if ("pyarrow", "Dataset") in kinds:
+        return "to_table() makes a table of it"
+    hints = {
+        "LazyFrame": "collect() it first",
+        "DatasetDict": 'take one of its splits, such as given["train"]',
+        "IterableDataset": "give it to from_iterable",
+        "Series": "a column is no table: to_frame() makes one of it",
+        "dict": "pandas.DataFrame(given) or pyarrow.table(given) makes a table of columns",
+    }
+    names = [name for _, name in kinds]
+    return next((hint for of, hint in hints.items() if of in names), None)
 
 
 def _hugging_face(given: Any) -> _ringfeed.Table:
@@ -54,17 +73,12 @@ def _hugging_face(given: Any) -> _ringfeed.Table:
 
 
 def _taken(given: Any, name: str) -> _ringfeed.Table:
-    if hasattr(given, "__arrow_c_stream__"):
+    if hasattr(given, "__arrow_c_stream__") and not hasattr(given, "to_frame"):
         return _ringfeed.Table.from_stream(given.__arrow_c_stream__(), name)
     if hasattr(given, "__arrow_c_array__"):
         schema, array = given.__arrow_c_array__()
         return _ringfeed.Table.from_array(schema, array, name)
-    hints = {
-        "LazyFrame": "collect() it first",
-        "DatasetDict": 'take one of its splits, such as given["train"]',
-        "IterableDataset": "give it to from_iterable",
-    }
-    hint = next((hint for kind in type(given).__mro__ for of, hint in hints.items() if kind.__name__ == of), None)
+    hint = advice_for(given)
     raise TypeError(
         "a table is one of pyarrow, pandas, polars or others that have __arrow_c_stream__, or a Dataset of Hugging "
         f"Face, and {type(given).__name__} is none of them{': ' + hint if hint else ''}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import importlib.util
 import io
 import json
@@ -238,6 +239,26 @@ def test_what_others_call_a_setting_is_answered_by_what_it_is_here() -> None:
             ringfeed.open(IRIS, **{there: 1})  # type: ignore[arg-type]
     with pytest.raises(TypeError, match="not a list: from_reader takes what has a length"):
         ringfeed.Loader([1, 2, 3])  # type: ignore[arg-type]
+
+
+def test_what_is_no_setting_is_named_by_its_key() -> None:
+    with pytest.raises(TypeError, match=r"^fields.i: .* a class is none of them: write Numbers\(\)$"):
+        ringfeed.open(IRIS, fields={"i": Numbers})
+    with pytest.raises(TypeError, match="^fields.i.from: .* a class is none of them$"):
+        ringfeed.open(IRIS, fields={"i": {"from": int}})
+    with pytest.raises(
+        TypeError, match=r"^filter: .* is none of them; filter_by\(fields, function\) takes a function$"
+    ):
+        ringfeed.open(IRIS, filter=lambda row: True)
+    with pytest.raises(TypeError, match="^workers: settings are numbers, texts"):
+        ringfeed.open(IRIS, workers=object())
+
+
+def test_all_names_of_the_package_leave_pythons_own_as_they_are() -> None:
+    names: dict[str, object] = {}
+    exec("from ringfeed import *", names)
+    assert names["Loader"] is ringfeed.Loader
+    assert not {name for name in names if hasattr(builtins, name) and not name.startswith("__")}
 
 
 def test_lists_may_lie_one_behind_another(tmp_path: Path) -> None:

@@ -205,6 +205,10 @@ def test_what_is_no_table_is_said() -> None:
         len(ringfeed.open(pa.table({"price": [1.0]}), fields={"x": Numbers(from_="prize")}))
     with pytest.raises(TypeError, match="no format"):
         ringfeed.open(pa.table({"x": [1]}), format="arrow")
+    with pytest.raises(TypeError, match=r"not a dict: pandas.DataFrame\(given\)"):
+        ringfeed.open({"x": [1, 2]})
+    with pytest.raises(TypeError, match=r"InMemoryDataset: to_table\(\) makes a table"):
+        ringfeed.open(pytest.importorskip("pyarrow.dataset").dataset(pa.table({"x": [1]})))
     with pytest.raises(TypeError, match="from one of them"):
         ringfeed.Loader(table=pa.table({"x": [1]}), reader=[1])
     assert list(ringfeed.open(pa.table({"x": pa.array([], pa.int64())}))) == []
@@ -434,3 +438,26 @@ print(next(loop)["x"].tolist()[1])
 """
     )
     assert done.stdout.strip() == "1.0"
+
+
+def test_what_can_become_a_table_is_told_how() -> None:
+    pandas, polars = pytest.importorskip("pandas"), pytest.importorskip("polars")
+    for made in (ringfeed.open, ringfeed.from_table):
+        for column in (pandas.Series([1, 2], name="x"), polars.Series("x", [1, 2])):
+            with pytest.raises(TypeError, match=r"a column is no table: to_frame\(\) makes one"):
+                made(column)
+            assert gathered(ringfeed.open(column.to_frame()))["x"] == [1, 2]
+        with pytest.raises(TypeError, match=r"LazyFrame.*: collect\(\) it first"):
+            made(polars.LazyFrame({"x": [1]}))
+
+
+def test_other_data_sets_of_hugging_face_are_told_what_to_do() -> None:
+    datasets = pytest.importorskip("datasets")
+    rows = datasets.Dataset.from_dict({"x": [1, 2]})
+    for made in (ringfeed.open, ringfeed.from_table):
+        with pytest.raises(TypeError, match="IterableDataset.*: give it to from_iterable"):
+            made(rows.to_iterable_dataset())
+        with pytest.raises(TypeError, match=r'DatasetDict.*: take one of its splits, such as given\["train"\]'):
+            made(datasets.DatasetDict({"train": rows}))
+    loader = ringfeed.from_iterable(rows.to_iterable_dataset(), batch_size=2)
+    assert next(iter(loader))["x"].tolist() == [1, 2]
