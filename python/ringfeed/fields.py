@@ -246,7 +246,8 @@ class Category(Field):
 
 class Numbers(Field):
     """Numbers: one field gives a single number, several fields give ``[fields]``, or another ``shape`` with as many
-    elements. Lists of numbers must have one shape, or are padded with ``pad`` to ``max_len``, with a mask tensor.
+    elements. Lists of numbers must have one shape, or are padded with ``pad`` to ``max_len``, with a mask tensor. Lists
+    of lists that differ in shape become one list of all their numbers.
 
     ``list``: lists of any length, padded to the longest of their batch, even if there are no data to show that the
     field holds lists.

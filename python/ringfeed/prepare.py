@@ -105,8 +105,9 @@ def date(
     """A column of dates or times: ``parts`` as numbers, ``cyclic`` parts as sine and cosine.
 
     Parts are ``"year"``, ``"month"``, ``"day"``, ``"weekday"``, ``"day_of_year"``, ``"hour"``, ``"minute"``,
-    ``"second"`` and so on. ``format``: a format of ``strptime``, if dates are not in ISO 8601. ``unit``: the unit of
-    dates that are numbers.
+    ``"second"`` and so on. Those of a time with a zone are in UTC; a time without one keeps its own hour. ``format``:
+    the format of dates that are not in ISO 8601, of ``%Y``, ``%m``, ``%d``, ``%H``, ``%M``, ``%S``, ``%f`` and ``%z``
+    (no other codes of ``strptime``). ``unit``: the unit of dates that are numbers.
     """
     return _column("date", parts=parts, cyclic=cyclic, impute=impute, mask=mask, format=format, unit=unit, scale=scale)
 
