@@ -278,6 +278,14 @@ impl Error {
         self
     }
 
+    /// Removes this column, which is none of the user's.
+    #[cfg(feature = "prepare")]
+    #[must_use]
+    pub(crate) fn not_at_column(mut self, column: &str) -> Self {
+        self.0.location.column.take_if(|known| known.as_str() == column);
+        self
+    }
+
     /// Converts an offset in a part of a file, if known, to one in the file.
     #[must_use]
     pub(crate) fn in_part_at(mut self, start: u64) -> Self {

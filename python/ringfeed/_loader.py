@@ -46,6 +46,9 @@ _ELSEWHERE = {
     "epochs": "a loop of yours; each loop over the loader is one epoch",
 }
 
+# Version 1 had other orders for small sets, and is taken as data that have changed.
+_STATE_VERSION = 2
+
 # The threads must end before the interpreter does.
 _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 
@@ -356,10 +359,14 @@ class Loader:
         """
         return self._engine.state()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, changed_source: bool = False) -> None:
         """Resumes after ``state``, perhaps with another number of workers, batches ahead or ranks. The next loop yields
         the rest of its epoch, or the next epoch if nothing is left. This does not open the loader: if it is not open,
-        an error in the state (such as another seed) is raised when it is first used."""
+        an error in the state (such as another seed) is raised when it is first used. Data that have changed since the
+        state was made are an error, too, unless ``changed_source`` is true, for example because records were added at
+        the end: you then answer for it that positions still mean the same (in a shuffled order, they do not)."""
+        if changed_source:
+            state = {**state, "source": None, "version": max(state.get("version", 0), _STATE_VERSION)}
         self._asked.load_state(_text(state))
 
     def set_epoch(self, epoch: int) -> None:
@@ -514,9 +521,9 @@ class View:
         """Like :meth:`Loader.state_dict`."""
         return self.loader.state_dict()
 
-    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+    def load_state_dict(self, state: Mapping[str, Any], *, changed_source: bool = False) -> None:
         """Like :meth:`Loader.load_state_dict`."""
-        self.loader.load_state_dict(state)
+        self.loader.load_state_dict(state, changed_source=changed_source)
 
     def set_epoch(self, epoch: int) -> None:
         """Like :meth:`Loader.set_epoch`."""

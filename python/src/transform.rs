@@ -146,7 +146,10 @@ impl Transform for Function {
             }
             Written::Same(name) => {
                 tensors.read_all();
-                let spec = tensors.get(name)?.clone();
+                let unknown = |error: Error| {
+                    Error::new(error.kind(), format!("{}; a new tensor needs its `shape` in map()", error.message()))
+                };
+                let spec = tensors.get(name).map_err(unknown)?.clone();
                 tensors.write(spec)
             }
             Written::New(spec) => {

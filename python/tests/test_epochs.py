@@ -190,6 +190,21 @@ def test_a_state_that_is_refused_stays_so_until_another_is_loaded(numbers: Make)
     assert values(loader) == values(numbers(shuffle=4))[90:]
 
 
+def test_a_state_is_accepted_for_data_that_have_grown(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("x\n1\n2\n")
+    loader = ringfeed.open(rows, batch_size=1)
+    next(iter(loader))
+    state = loader.state_dict()
+    rows.write_text("x\n1\n2\n3\n")
+    for grown in ringfeed.open(rows, batch_size=1), ringfeed.open(rows, batch_size=1).numpy():
+        with pytest.raises(ringfeed.ConfigError, match="changed since the state was made"):
+            grown.load_state_dict(state)
+            next(iter(grown))
+        grown.load_state_dict({**state, "version": 1}, changed_source=True)
+        assert [b["features"].tolist() for b in getattr(grown, "loader", grown)] == [[[2]], [[3]]]
+
+
 @pytest.mark.parametrize("ranks", [1, 2, 3])
 def test_a_state_serves_any_number_of_ranks(numbers: Make, ranks: int) -> None:
     two = [numbers(120, shuffle=3, shard=(rank, 2)) for rank in range(2)]

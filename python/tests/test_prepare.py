@@ -182,6 +182,9 @@ def test_errors_say_what_is_wrong_and_where(people: Path) -> None:
         prepared.apply({**good, "age": object()})
     with pytest.raises(ringfeed.NotFoundError):
         Prepared.load(people.with_suffix(".json"))
+    with pytest.raises(ringfeed.NotFoundError, match='people.csv: no column "old"') as raised:
+        Recipe(old=number()).fit(ringfeed.open(people))
+    assert raised.value.column is None
 
 
 def test_a_part_alone_is_fitted_to(people: Path) -> None:

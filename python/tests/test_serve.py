@@ -131,6 +131,13 @@ def test_what_cannot_be_served_says_why(photos: Path) -> None:
         served.apply()
 
 
+def test_what_a_server_lacks_is_said() -> None:
+    with pytest.raises(ringfeed.ConfigError, match=r"no array to look at: give its `dtype`"):
+        ringfeed.serve(fields={"n": ringfeed.Array([2, 3])})
+    with pytest.raises(ringfeed.ConfigError, match=r'all of them are labels \(\["c"\]\)'):
+        ringfeed.serve(fields={"c": Class()})
+
+
 def test_windows_are_served_as_the_loader_makes_them(tmp_path: Path) -> None:
     rows = [(n * 0.25, 1000.0 - n) for n in range(12)]
     (tmp_path / "rows.csv").write_text("x,y\n" + "".join(f"{x},{y}\n" for x, y in rows))

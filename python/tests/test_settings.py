@@ -241,6 +241,18 @@ def test_what_others_call_a_setting_is_answered_by_what_it_is_here() -> None:
         ringfeed.Loader([1, 2, 3])  # type: ignore[arg-type]
 
 
+def test_messages_say_what_to_write(tmp_path: Path) -> None:
+    with pytest.raises(ringfeed.ConfigError, match=r'is an operation; write a list of them: \["horizontal_flip"\]'):
+        ringfeed.open(IRIS, fields={"i": Image(2, 2, augment="horizontal_flip")})
+    with pytest.raises(ringfeed.ConfigError, match=r"windows.part: two numbers from 0 to 1, .* found \[0, 1.5\]"):
+        ringfeed.open(IRIS, windows={"length": 2, "part": [0, 1.5]})
+    (tmp_path / "t.csv").write_text('x\n"1,000"\n')
+    with pytest.raises(ringfeed.DataError, match='thousands=","'):
+        next(iter(ringfeed.open(tmp_path / "t.csv", fields={"x": "f32"})))
+    with pytest.raises(ringfeed.DataError, match="for lists of different lengths, set `list` to true"):
+        list(ringfeed.from_reader([{"x": [1]}, {"x": [1, 2]}]))
+
+
 def test_what_is_no_setting_is_named_by_its_key() -> None:
     with pytest.raises(TypeError, match=r"^fields.i: .* a class is none of them: write Numbers\(\)$"):
         ringfeed.open(IRIS, fields={"i": Numbers})

@@ -250,6 +250,8 @@ def test_wrong_functions_are_refused_at_once(numbers: Make) -> None:
         numbers(transform=Map("z", halve, shape=(), dtype="f31"))
     with pytest.raises(ringfeed.NotFoundError, match='did you mean "x"'):
         len(numbers().map("xx", lambda s: 1))
+    with pytest.raises(ringfeed.NotFoundError, match="a new tensor needs its `shape`"):
+        len(numbers().map("sum", lambda s: s["x"].sum()))
     loader = numbers()
     len(loader)
     with pytest.raises(RuntimeError, match="open already"):

@@ -64,8 +64,9 @@ impl State {
         if self.version < Self::VERSION {
             return fault(format!(
                 "the state has version {}, but this version of Ringfeed has other orders and fingerprints; start \
-                 again, or accept the state with `State::for_changed_source`: the order of more than 256 samples \
-                 without weights or mixes is the same",
+                 again, or accept the state as one of changed data (`State::for_changed_source`, in Python \
+                 `load_state_dict(state, changed_source=True)`): the order of more than 256 samples without weights or \
+                 mixes is the same",
                 self.version
             ));
         }

@@ -115,7 +115,7 @@ impl RecipeFit {
         let config = LoaderConfig {
             sources,
             source,
-            fields: vec![("prepare".to_owned(), counting.field())],
+            fields: vec![(COUNTED.to_owned(), counting.field())],
             batch_size: BATCH_SIZE,
             filter,
             // Each record of their part counts once.
@@ -136,7 +136,7 @@ impl RecipeFit {
         };
         let loader = Loader { config, transforms: Transforms::new(), named: fields, ..rows.clone() };
         let mut tally = Tally::default();
-        let mut batches: Box<dyn DataSetIterator> = loader.build()?;
+        let mut batches: Box<dyn DataSetIterator> = loader.build().map_err(|error| error.not_at_column(COUNTED))?;
         for batch in batches.epoch()? {
             let batch = batch?;
             // Samples that only fill a shard's last batch belong to another shard.
@@ -149,6 +149,9 @@ impl RecipeFit {
         counting.finish(self, &tally)
     }
 }
+
+/// The name of the tensor of all that is counted.
+const COUNTED: &str = "prepare";
 
 /// The windows whose records are counted, of a loader and of the recipe that is fitted to it.
 ///

@@ -115,8 +115,16 @@ impl Loader {
         let labels: Vec<&str> = fields.iter().filter(is_label).map(|(name, _)| name.as_str()).collect();
         let features: Vec<_> = fields.iter().filter(|field| !is_label(field)).cloned().collect();
         if features.is_empty() {
-            let message = "fields: say which tensors are made of which fields, because the usual ones of a source are known only \
-                 after reading it";
+            let message = match labels.as_slice() {
+                [] => {
+                    "fields: say which tensors are made of which fields, because the usual ones of a source are known \
+                       only after reading it"
+                        .to_owned()
+                }
+                labels => {
+                    format!("fields: all of them are labels ({labels:?}), which are left out where records are served")
+                }
+            };
             return Err(Error::new(ErrorKind::Config, message));
         }
         let transforms = self.list().without_those_of(&labels);

@@ -451,8 +451,8 @@ impl Fingerprint {
             return Ok(());
         }
         let message = format!(
-            "the source has changed since the state was made: {}; start again, or accept the state with \
-             `State::for_changed_source`",
+            "the source has changed since the state was made: {}; start again, or accept the state, if positions still \
+             mean the same (`State::for_changed_source`, in Python `load_state_dict(state, changed_source=True)`)",
             changed.join(", ")
         );
         Err(Error::new(ErrorKind::Config, message))

@@ -121,7 +121,9 @@ impl Windows {
         if self.length.saturating_add(self.horizon) > MAX_RECORDS {
             faults.push(format!("length: with the horizon, a window has {MAX_RECORDS} records at most"));
         }
-        if !(0.0 <= from && from < to && to <= 1.0) {
+        if from < 0.0 || to > 1.0 {
+            faults.push(format!("part: two numbers from 0 to 1, such as [0.0, 0.8], are a part; found [{from}, {to}]"));
+        } else if !(0.0 <= from && from < to && to <= 1.0) {
             faults.push(format!("part: nothing lies between {from} and {to}; the first must be smaller"));
         }
         faults

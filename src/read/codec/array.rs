@@ -41,7 +41,10 @@ pub(super) fn make(
     }
     let found = first.map(array_in).transpose()?;
     let unknown = || {
-        let message = "the first record has no array to look at; say its shape and dtype";
+        let message = match shape {
+            Some(_) => "there is no array to look at: give its `dtype`",
+            None => "there is no array to look at: give its `shape` and `dtype`",
+        };
         Error::new(ErrorKind::Config, message)
     };
     let shape = match (shape, &found) {

@@ -448,7 +448,8 @@ pub(super) fn has_decimal_comma(field: &[u8]) -> bool {
 /// The advice for a field that only people read as a number; empty if it is not a number for anybody.
 pub(super) fn advice(field: &[u8]) -> String {
     if has_decimal_comma(field) {
-        return "; numbers have a decimal point: convert the file (pandas.read_csv with decimal=\",\", and to_csv)"
+        return "; numbers have a decimal point: convert the file (pandas.read_csv with decimal=\",\", or with \
+                thousands=\",\" if that is what the comma separates, and to_csv)"
             .to_owned();
     }
     let Ok(text) = std::str::from_utf8(field) else { return String::new() };

@@ -105,6 +105,9 @@ pub(crate) fn named<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result
         }
 
         fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
+            if ImageAugment::deserialize(serde::de::value::StrDeserializer::<E>::new(name)).is_ok() {
+                return Err(E::custom(format!("{name:?} is an operation; write a list of them: [{name:?}]")));
+            }
             AugmentRecipe::deserialize(serde::de::value::StrDeserializer::new(name)).map(AugmentRecipe::operations)
         }
 
