@@ -7,6 +7,7 @@ import json
 import operator
 import os
 import sys
+import threading  # noqa: F401  See below.
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Literal
@@ -49,7 +50,8 @@ _ELSEWHERE = {
 # Version 1 had other orders for small sets, and is taken as data that have changed.
 _STATE_VERSION = 2
 
-# The threads must end before the interpreter does.
+# The threads must end before the interpreter does. `threading` is imported here, since it takes the thread that imports
+# it first for the main one: if that were a thread of a loader, the interpreter's end would wait for it for ever.
 _open: weakref.WeakSet[Engine] = weakref.WeakSet()
 
 

@@ -183,6 +183,20 @@ def test_the_interpreter_ends_with_loaders_alive(left: str) -> None:
     assert run(MAKE + left + "\n").stderr == ""
 
 
+def test_the_interpreter_ends_after_a_function_has_imported_threading() -> None:
+    program = """
+import ringfeed
+
+def imports(sample):
+    import threading
+    return {"x": sample["x"] + 1}
+
+loader = ringfeed.from_reader([{"x": 1.0}] * 8, batch_size=2, transform=imports)
+assert [batch["x"].tolist() for batch in loader] == [[2.0, 2.0]] * 4
+"""
+    run(program, timeout=120)
+
+
 def test_the_interpreter_ends_while_threads_open_loaders() -> None:
     """Threads that nobody waits for do so until the very end."""
     done = run(
