@@ -585,6 +585,7 @@ mod tests {
             (Windows::new(usize::MAX, usize::MAX), "at most"),
             (Windows::new(1, 1).part(0.5, 0.5), "nothing lies between"),
             (Windows::new(1, 1).part(f64::NAN, 1.0), "nothing lies between"),
+            (Windows::new(1, 1).part(0.0, 1.5), "two numbers from 0 to 1"),
         ] {
             assert!(windows.faults()[0].contains(part), "{windows:?}");
         }
