@@ -143,16 +143,6 @@ pub(crate) fn in_row(mut column: usize, shape: &[usize]) -> usize {
     place
 }
 
-/// The inverse of [`in_row`].
-pub(super) fn out_of_row(mut place: usize, shape: &[usize]) -> usize {
-    let mut column = 0;
-    for dim in shape.iter().rev() {
-        column = column * dim + place % dim;
-        place /= dim;
-    }
-    column
-}
-
 /// Bytes that are made block by block; the block after the last one is empty.
 struct Blocks<F> {
     next: F,
@@ -182,6 +172,7 @@ impl<F: FnMut(&mut Vec<u8>) -> Result<()>> Read for Blocks<F> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::origin::out_of_row;
     use super::super::{Endian, Stored, StoredType};
     use super::*;
     use crate::storage::Access;

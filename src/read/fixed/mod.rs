@@ -4,6 +4,7 @@ mod entry;
 mod fetched;
 mod fortran;
 pub(super) mod old;
+mod origin;
 mod stored;
 mod summary;
 
@@ -22,8 +23,8 @@ use super::{Fingerprint, Job, Sample, Scratch, check_record};
 
 pub(super) use entry::{open_only, plain, wanted};
 pub(crate) use fetched::Fetched;
-use fortran::out_of_row;
 pub(crate) use fortran::{in_c_order, in_row};
+pub(crate) use origin::Origin;
 use stored::too_large;
 pub use stored::{Endian, StoredType};
 pub(crate) use stored::{FileNumber, Stored};
@@ -56,18 +57,6 @@ pub(crate) struct ArrayHeader {
     /// Whether the first dimension changes fastest, so that a record's elements do not lie together.
     pub(crate) is_fortran: bool,
     pub(crate) origin: Origin,
-}
-
-/// Where the bytes that are read come from, to say in an error which byte of the file it is.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) enum Origin {
-    /// From the file, as they are.
-    #[default]
-    File,
-    /// From an array in Fortran order, which begins at this byte of the file and has records of this shape.
-    Fortran { start: u64, shape: Vec<usize> },
-    /// From bytes that lie compressed in the file.
-    Compressed,
 }
 
 impl ArrayHeader {
@@ -207,22 +196,18 @@ impl FixedRecords {
 
     /// The byte of the file that is the byte at `offset` of what is read.
     fn in_file(&self, offset: u64) -> Option<u64> {
-        match &self.origin {
-            Origin::File => Some(offset),
-            Origin::Fortran { start, shape } => {
-                let (size, record_bytes) = (self.stored.kind.bytes() as u64, self.record_bytes as u64);
-                let (record, within) = (offset / record_bytes, offset % record_bytes);
-                let column = out_of_row((within / size) as usize, shape) as u64;
-                let element = column.saturating_mul(self.count).saturating_add(record);
-                Some(start.saturating_add(element.saturating_mul(size)).saturating_add(within % size))
-            }
-            Origin::Compressed => None,
-        }
+        self.origin.in_file(offset, self.stored.kind.bytes(), self.record_bytes, self.count)
     }
 
+    /// Adds the byte in the file, if it has one there, and the array to an error in a record. A sample may consist of
+    /// records of several arrays, so that the place of the sample alone does not say where this one is.
     #[cold]
-    fn located(&self, error: Error) -> Error {
-        error.with_byte(|byte| self.in_file(byte))
+    fn located(&self, error: Error, sample: u64) -> Error {
+        let error = error.at_byte(self.offset(sample)).with_byte(|byte| self.in_file(byte));
+        match &self.column {
+            Some(column) => error.at_column(column),
+            None => error,
+        }
     }
 
     pub(crate) fn need(&self, samples: &[u64], needs: &mut Needs) {
@@ -309,7 +294,7 @@ impl FixedRecords {
     pub(crate) fn explained(&self, error: Error, numbers: Numbers<'_>, sample: u64) -> Error {
         let Numbers::U64(values) = numbers else { return error };
         match values.iter().position(|value| i64::try_from(*value).is_err()) {
-            Some(nth) => self.located(too_large(values[nth], self.offset(sample), nth)),
+            Some(nth) => self.located(too_large(values[nth], self.offset(sample), nth), sample),
             None => error,
         }
     }
@@ -321,7 +306,7 @@ impl FixedRecords {
 
     #[inline]
     fn write(&self, fetched: &mut Fetched, sample: u64, nth: usize, tensor: &mut TensorMut<'_>) -> Result<()> {
-        self.write_stored(fetched, sample, nth, tensor).map_err(|error| self.located(error))
+        self.write_stored(fetched, sample, nth, tensor).map_err(|error| self.located(error, sample))
     }
 
     #[inline]
@@ -341,7 +326,6 @@ impl FixedRecords {
         Location {
             path: Some(self.path().to_owned()),
             record: Some(sample),
-            column: self.column.clone(),
             byte: self.in_file(self.offset(sample)),
             ..Location::default()
         }
