@@ -402,7 +402,7 @@ fn numbers_are_one_group_and_one_class_however_they_are_written() {
         assert!(train.is_disjoint(&test) && train.len() + test.len() == 25, "{name}: {train:?} {test:?}");
     }
     // Texts in quotes are what they are.
-    let text = |n: usize| format!("{{\"code\": \"{}\"}}\n", if n % 2 == 0 { "7" } else { "7.0" });
+    let text = |n: usize| format!("{{\"code\": \"{}\"}}\n", if n.is_multiple_of(2) { "7" } else { "7.0" });
     std::fs::write(path("codes.jsonl"), (0..40).map(text).collect::<String>()).unwrap();
     let codes = Loader::open(path("codes.jsonl")).unwrap().field("code", Text::new(4)).group("code");
     let half = see_all(&mut *codes.split(Split::train(0.5)).build().unwrap());
