@@ -92,6 +92,7 @@ impl Cell {
     }
 
     /// Bytes of memory that it takes.
+    #[cfg(feature = "parquet")]
     pub(super) fn held_bytes(&self) -> usize {
         let inside = match self {
             Self::Missing | Self::Bool(_) | Self::I64(_) | Self::U64(_) | Self::F64(_) => 0,

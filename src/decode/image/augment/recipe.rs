@@ -1,5 +1,6 @@
 //! Well-known lists of operations.
 
+use serde::de::value::MapDeserializer;
 use serde::{Deserialize, Serialize};
 
 use super::{Edge, ImageAugment, horizontal_flip, random_resized_crop};
@@ -105,7 +106,9 @@ pub(crate) fn named<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result
         }
 
         fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
-            if ImageAugment::deserialize(serde::de::value::StrDeserializer::<E>::new(name)).is_ok() {
+            let kind = MapDeserializer::<_, serde::de::value::Error>::new(std::iter::once(("kind", name)));
+            let operation = ImageAugment::deserialize(kind);
+            if operation.map_or_else(|error| !error.to_string().starts_with("unknown variant"), |_| true) {
                 return Err(E::custom(format!("{name:?} is an operation; write a list of them: [{name:?}]")));
             }
             AugmentRecipe::deserialize(serde::de::value::StrDeserializer::new(name)).map(AugmentRecipe::operations)
