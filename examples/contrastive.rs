@@ -11,7 +11,7 @@ const SIDE: usize = 8;
 const PARTS: usize = 3 * SIDE * SIDE;
 
 fn main() -> Result<()> {
-    let (untrained, trained) = train("fixtures/photos", 40)?;
+    let (untrained, trained) = train(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/photos"), 40)?;
     println!("loss in the last ten epochs: {trained:.3}, and {untrained:.3} if all parts still counted the same");
     Ok(())
 }
@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn views_of_one_picture_find_each_other() -> Result<()> {
-        let (untrained, trained) = train("fixtures/photos", 40)?;
+        let (untrained, trained) = train(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/photos"), 40)?;
         assert!(trained < untrained && trained < 6f32.ln(), "{trained} instead of {untrained}");
         Ok(())
     }

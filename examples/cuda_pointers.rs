@@ -62,7 +62,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // SAFETY: the stream is one of the device's primary context, and outlives `step` and the batches.
     let step = unsafe { device.borrow_stream(stream.cu_stream().cast()) };
 
-    let loader = Loader::csv(concat!(env!("CARGO_MANIFEST_DIR"), "/fixtures/iris.csv")).labels([4]).batch_size(50);
+    let loader = Loader::csv(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/iris.csv")).labels([4]).batch_size(50);
     let workspace = loader.workspace_builder()?.pages(ringfeed::device::Device::pages(&device)).build()?;
     for batch in Upload::to(device.clone()).start(loader.build_in(&workspace)?)? {
         let batch = batch?;

@@ -17,7 +17,11 @@ fn main() -> ringfeed::Result<()> {
 
 /// Says `after_step` behind each batch of the test part, whose metrics are updated then.
 fn evaluate(mut after_step: impl FnMut()) -> ringfeed::Result<(Accuracy, Confusion)> {
-    let irises = || Loader::csv("fixtures/iris-species.csv").labels(["species"]).batch_size(16);
+    let irises = || {
+        Loader::csv(concat!(env!("CARGO_MANIFEST_DIR"), "/../fixtures/iris-species.csv"))
+            .labels(["species"])
+            .batch_size(16)
+    };
     let split = |part| Split { train: 0.7, validation: 0.0, test: 0.3, seed: 1, part };
     let workspace = irises().workspace()?;
     let mut train = irises().split(split(Part::Train)).build_in(&workspace)?;

@@ -102,6 +102,8 @@ mod tests {
 
     #[test]
     fn a_penguin_is_known_by_its_record() -> Done<()> {
+        // As if it were run in the folder of the whole.
+        std::env::set_current_dir(concat!(env!("CARGO_MANIFEST_DIR"), "/.."))?;
         let folder = tempfile::tempdir()?;
         let right = train(folder.path())?;
         assert!(right > 0.95, "{right}");

@@ -26,7 +26,7 @@ struct Run {
 
 fn run(folder: &Path) -> Result<Run> {
     let path = folder.join("texts.jsonl");
-    let license = std::fs::read_to_string("LICENSE-APACHE")?;
+    let license = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../LICENSE-APACHE"))?;
     let ids = |text: &str| serde_json::json!({ "ids": text.trim().as_bytes() }).to_string();
     let lines: Vec<String> = license.split("\n\n").filter(|text| !text.trim().is_empty()).map(ids).collect();
     std::fs::write(&path, lines.join("\n"))?;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numbers
+import re
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -105,7 +106,7 @@ def _single(value: Any) -> Any:
     return _SEVERAL
 
 
-# What to do with values that look like numbers, by words of their type.
+# What to do with values that look like numbers, by how words of their type begin.
 _INSTEAD = {
     "bfloat16": "NumPy has no bf16: return it as .float()",
     "complex": "return its real and imaginary part as two fields, or as an array of two numbers",
@@ -116,7 +117,7 @@ _INSTEAD = {
 
 
 def _instead(*words: object) -> str:
-    found = next((advice for word, advice in _INSTEAD.items() if any(word in str(each) for each in words)), None)
+    found = next((advice for word, advice in _INSTEAD.items() if any(re.search(rf"\b{word}", str(each)) for each in words)), None)
     return "" if found is None else f": {found}"
 
 

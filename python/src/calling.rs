@@ -1,4 +1,4 @@
-//! Which threads of the loaders run the user's code, for which loader, and how many are working.
+//! Which threads of the loaders run the user's code, and for which loader.
 
 use std::cell::{OnceCell, RefCell};
 use std::ffi::c_long;
@@ -34,12 +34,13 @@ impl Default for Owner {
 impl Owner {
     /// Whether this loader waits for the code that this thread runs.
     pub(crate) fn is_awaiting(self) -> bool {
-        AWAITING.with_borrow(|owners| owners.contains(&self))
+        AWAITING.try_with(|owners| owners.borrow().contains(&self)).unwrap_or(false)
     }
 }
 
 thread_local! {
-    /// The loaders that wait for what this thread runs, the innermost last.
+    /// The loaders that wait for what this thread runs, the innermost last. When the thread ends, what the user's code
+    /// kept in a `threading.local` is dropped after it.
     static AWAITING: RefCell<Vec<Owner>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -49,14 +50,14 @@ pub(crate) struct Awaited(());
 
 impl Awaited {
     pub(crate) fn by(owner: Owner) -> Self {
-        AWAITING.with_borrow_mut(|owners| owners.push(owner));
+        let _ = AWAITING.try_with(|owners| owners.borrow_mut().push(owner));
         Self(())
     }
 }
 
 impl Drop for Awaited {
     fn drop(&mut self) {
-        AWAITING.with_borrow_mut(Vec::pop);
+        let _ = AWAITING.try_with(|owners| owners.borrow_mut().pop());
     }
 }
 
@@ -82,7 +83,7 @@ thread_local! {
 impl Known {
     /// Makes this thread known to Python. Returns whether it is one of ours.
     fn introduce() -> bool {
-        KNOWN.with(|here| {
+        let introduced = KNOWN.try_with(|here| {
             // SAFETY: any thread may ask; it touches nothing but what is the thread's own.
             if here.get().is_none() && unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
                 let interpreter = INTERPRETER.load(Ordering::Acquire);
@@ -93,7 +94,8 @@ impl Known {
                 }
             }
             here.get().is_some()
-        })
+        });
+        introduced.unwrap_or(false)
     }
 }
 
@@ -119,7 +121,7 @@ impl Calling {
         // SAFETY: any thread may ask; it touches nothing but what is the thread's own.
         let thread = unsafe { ffi::PyThread_get_thread_ident() } as u64;
         // The user's own threads are not recorded, nor is one twice.
-        let is_first = Known::introduce() && AWAITING.with_borrow(Vec::is_empty);
+        let is_first = Known::introduce() && AWAITING.try_with(|owners| owners.borrow().is_empty()).unwrap_or(false);
         let places = if is_first { CALLING.as_slice() } else { &[] };
         let take = |place: &&AtomicU64| place.compare_exchange(0, thread, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         Self { thread, place: places.iter().find(take) }

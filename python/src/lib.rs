@@ -49,7 +49,7 @@ fn command(py: Python<'_>, typed: Vec<OsString>) -> u8 {
 
 #[pymodule(gil_used = false)]
 fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
-    fork::watch();
+    fork::watch(module.py());
     ending::watch();
     calling::watch(module.py());
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;

@@ -486,3 +486,65 @@ def forks():
 at_once(lambda number: take(number) if number else forks(), count=4)
 """
     )
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork here")
+def test_processes_fork_while_threads_of_loaders_begin() -> None:
+    """Each loader's threads are new to Python, which has a list of them, and a lock on it."""
+    done = run(
+        """
+import threading, warnings
+import ringfeed
+warnings.simplefilter("ignore", DeprecationWarning)
+class Reads:
+    def __len__(self): return 40
+    def read(self, i): return {"y": i}
+stop = threading.Event()
+def begin():
+    while not stop.is_set():
+        for _ in ringfeed.from_reader(Reads(), workers=8, batch_size=5):
+            pass
+threads = [threading.Thread(target=begin) for _ in range(3)]
+[thread.start() for thread in threads]
+try:
+    for _ in range(400):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)
+        assert os.waitpid(child, 0)[1] == 0
+finally:
+    stop.set()
+[thread.join() for thread in threads]
+""",
+        timeout=300,
+    )
+    assert done.stderr == ""
+
+
+def test_what_a_thread_keeps_may_use_a_loader_when_it_goes() -> None:
+    done = run(
+        """
+import threading, time
+import ringfeed
+kept, closed = threading.local(), []
+class Inner:
+    def __init__(self):
+        self.loader = ringfeed.open(FIXTURES + "/iris.csv", batch_size=50)
+        next(iter(self.loader))
+    def __del__(self):
+        self.loader.close()
+        closed.append(1)
+def own(sample):
+    if not hasattr(kept, "inner"):
+        kept.inner = Inner()
+outer = ringfeed.open(FIXTURES + "/iris.csv", batch_size=50, workers=2, transform=own)
+assert sum(batch.size for batch in outer) == 150
+outer.close()
+# A thread ends a moment after its loader.
+deadline = time.monotonic() + 60
+while not closed and time.monotonic() < deadline:
+    time.sleep(0.01)
+assert 1 <= len(closed) <= 2, closed
+"""
+    )
+    assert done.stderr == ""

@@ -30,7 +30,7 @@ pub(super) enum Draw {
 
 /// The error for `samples` samples per epoch out of none.
 pub(crate) fn nothing_to_draw(samples: u64) -> Error {
-    let message = format!("samples_per_epoch: nothing to draw {samples} samples from: no sample is there, or chosen");
+    let message = format!("samples_per_epoch: there are no samples to draw {samples} from");
     Error::new(ErrorKind::Config, message)
 }
 

@@ -50,16 +50,6 @@ impl Number {
         Ok(Self { near, rest, kind })
     }
 
-    /// The number in a text, or that it is missing; `None` if the text is no number, or has more digits than numbers hold.
-    pub(super) fn of_text(text: &str) -> Option<Self> {
-        if text.is_empty() {
-            return Some(Self::of(&[]));
-        }
-        let (near, rest, kind) = written(text)?;
-        let is_held = kind == Kind::Integer || near.abs() <= 2_f64.powi(53) || !near.is_finite();
-        is_held.then_some(Self { near, rest, kind })
-    }
-
     fn integer(self) -> i128 {
         self.near as i128 + i128::from(self.rest)
     }

@@ -46,6 +46,19 @@ impl Outside for Compared {
     }
 }
 
+/// The integer without blanks and without `.0`, which some writers add if another value of the column is missing. Any
+/// other text as it is: `007`, and `1.10`, may be names.
+pub(super) fn without_zeros(text: &str) -> &str {
+    let number = text.trim();
+    let (whole, zeros) = number.split_once('.').unwrap_or((number, ""));
+    let digits = whole.strip_prefix('-').unwrap_or(whole);
+    let is_integer = digits == "0" || digits.starts_with(|first: char| matches!(first, '1'..='9'));
+    match is_integer && digits.bytes().all(|byte| byte.is_ascii_digit()) && zeros.bytes().all(|byte| byte == b'0') {
+        true => whole,
+        false => text,
+    }
+}
+
 /// # Errors
 ///
 /// [`ErrorKind::Data`] for a value that is not a text.
@@ -61,4 +74,20 @@ pub(super) fn text_of<'a>(value: &Value<'a>) -> Result<&'a str> {
     };
     // A recipe also treats blanks as missing.
     Ok(if text.trim().is_empty() { "" } else { text })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_integer_is_one_value_with_and_without_zeros_behind_it() {
+        for (text, key) in [("7", "7"), (" 7 ", "7"), ("7.0", "7"), ("-70.00", "-70"), ("0.0", "0"), ("12.", "12")] {
+            assert_eq!(without_zeros(text), key, "{text}");
+        }
+        for other in ["", "007", "7.10", "1.1", "+7", "7e0", ".0", "-", "7,0", "7.0x", " x "] {
+            assert_eq!(without_zeros(other), other);
+        }
+        assert_eq!(without_zeros(&format!("{}.0", "9".repeat(40))), "9".repeat(40));
+    }
 }

@@ -26,8 +26,8 @@ pub(super) enum Values {
     Texts {
         codes: Vec<u32>,
         texts: Vec<String>,
-        /// The number of each text, if all of them may be numbers, and are.
-        numbers: Option<Vec<Number>>,
+        /// What texts that stand for one value have in common, if they are not equal themselves.
+        keys: Option<Vec<String>>,
     },
 }
 
@@ -51,16 +51,14 @@ impl Values {
         }
     }
 
-    /// A number for each value. Equal values have the same number, whatever the other values are; `7` and `7.0` are equal
-    /// if all values are numbers.
+    /// A number for each value. Equal values have the same number, whatever the other values are; an integer is equal to
+    /// itself with `.0`, but text in JSON, and any other text, only to the same text.
     pub(super) fn groups(&self) -> Vec<u64> {
         match self {
             Self::Numbers(numbers) => numbers.iter().map(|number| number.group()).collect(),
-            Self::Texts { codes, texts, numbers } => {
-                let groups: Vec<u64> = match numbers {
-                    Some(numbers) => numbers.iter().map(|number| number.group()).collect(),
-                    None => texts.iter().map(|text| hash_bytes(text.as_bytes())).collect(),
-                };
+            Self::Texts { codes, texts, keys } => {
+                let keys = keys.as_ref().unwrap_or(texts);
+                let groups: Vec<u64> = keys.iter().map(|key| hash_bytes(key.as_bytes())).collect();
                 codes.iter().map(|code| groups[*code as usize]).collect()
             }
         }
@@ -76,13 +74,10 @@ impl Values {
                 let ranks = ranks(numbers.iter().map(|number| number.rank()));
                 numbers.iter().map(|number| ranks[&number.rank()]).collect()
             }
-            Self::Texts { codes, numbers: Some(numbers), .. } => {
-                let ranks = ranks(numbers.iter().map(|number| number.rank()));
-                codes.iter().map(|code| ranks[&numbers[*code as usize].rank()]).collect()
-            }
-            Self::Texts { codes, texts, .. } => {
-                let ranks = ranks(texts.iter().map(String::as_str));
-                codes.iter().map(|code| ranks[texts[*code as usize].as_str()]).collect()
+            Self::Texts { codes, texts, keys } => {
+                let keys = keys.as_ref().unwrap_or(texts);
+                let ranks = ranks(keys.iter().map(String::as_str));
+                codes.iter().map(|code| ranks[keys[*code as usize].as_str()]).collect()
             }
         }
     }
@@ -250,22 +245,21 @@ impl Loader {
             return Ok(Values::Numbers(numbers));
         }
         let (mut codes, mut texts, mut known) = (Vec::new(), Vec::new(), HashMap::new());
-        let mut is_any_text = false;
+        let mut keys = Vec::new();
         each(
             reader,
             |row| text::read(row?),
-            |(text, is_text)| {
-                is_any_text |= is_text;
-                let code = *known.entry(text).or_insert_with_key(|text| {
+            |value| {
+                let code = *known.entry(value).or_insert_with_key(|(text, is_text)| {
+                    let key = if *is_text { text } else { text::without_zeros(text) };
+                    keys.push(key.to_owned());
                     texts.push(text.clone());
                     texts.len() as u32 - 1
                 });
                 codes.push(code);
             },
         )?;
-        let numbers = || texts.iter().map(|text| Number::of_text(text)).collect();
-        let numbers = if is_any_text { None } else { numbers() };
-        Ok(Values::Texts { codes, texts, numbers })
+        Ok(Values::Texts { codes, texts, keys: Some(keys) })
     }
 }
 
@@ -306,7 +300,7 @@ fn tensor_values(reader: &impl RecordReader, name: &str, is_text: Option<bool>) 
                 let codes: Vec<u32> = codes.into_iter().flatten().collect();
                 let is_any_missing = codes.contains(&(classes.len() as u32));
                 let texts = classes.iter().cloned().chain(is_any_missing.then(String::new)).collect();
-                Ok(Values::Texts { codes, texts, numbers: None })
+                Ok(Values::Texts { codes, texts, keys: None })
             }
             Some(record) if is_text == Some(true) => {
                 let message = format!("the label is none of the {} classes, and has no name", classes.len());
@@ -327,7 +321,7 @@ fn known_labels(reader: &impl RecordReader, name: &str, is_text: Option<bool>) -
     }
     match (&spec.classes, is_text) {
         (Some(names), None | Some(true)) if labels.iter().all(|label| (*label as usize) < names.len()) => {
-            Some(Values::Texts { codes: labels, texts: names.to_vec(), numbers: None })
+            Some(Values::Texts { codes: labels, texts: names.to_vec(), keys: None })
         }
         (_, Some(true)) => None,
         _ => Some(Values::Numbers(labels.into_iter().map(Number::of_class).collect())),

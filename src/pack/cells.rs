@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use crate::decode::{integer_of_decimal, number_of_text};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::float16::{bf16, f16};
@@ -382,7 +383,7 @@ pub(super) fn is_plain(text: &str) -> bool {
 pub(super) fn float_of(text: &str) -> Option<f64> {
     let text = text.trim();
     text.contains(|c: char| c.is_ascii_digit())
-        .then(|| text.parse().ok())
+        .then(|| number_of_text(text))
         .flatten()
         .filter(|number: &f64| number.is_finite())
 }
@@ -437,16 +438,11 @@ fn significant(text: &str) -> Option<(String, i64)> {
     Some((kept.trim_end_matches('0').to_owned(), before))
 }
 
-/// The integer that the number in a text is, exactly, whether or not it is written with a point or an exponent.
+/// The integer that the number in a text is, exactly, whether or not it is written with a point or an exponent; at most 20
+/// digits.
 pub(super) fn whole_of(text: &str) -> Option<i128> {
     float_of(text)?;
-    let (digits, before) = significant(text)?;
-    if digits.is_empty() {
-        return Some(0);
-    }
-    let zeros = usize::try_from(before.checked_sub(digits.len() as i64)?).ok().filter(|zeros| *zeros < 40)?;
-    let sign = if text.trim_start().starts_with('-') { "-" } else { "" };
-    format!("{sign}{digits}{:0<zeros$}", "").parse().ok()
+    integer_of_decimal(text.trim().as_bytes())
 }
 
 /// Whether f64 can hold an integer exactly.

@@ -87,7 +87,8 @@ fn own_names(out: &Path) -> Result<Vec<String>> {
 
 /// A file with the name of a shard that is none of these.
 fn other_shard(out: &Path, names: &[String]) -> Result<Option<PathBuf>> {
-    let is_own = |path: &PathBuf| path.file_name().is_some_and(|own| names.iter().any(|name| own == OsStr::new(name)));
+    let names: HashSet<&OsStr> = names.iter().map(OsStr::new).collect();
+    let is_own = |path: &PathBuf| path.file_name().is_some_and(|own| names.contains(own));
     Ok(shards_in(out)?.into_iter().find(|path| !is_own(path)))
 }
 

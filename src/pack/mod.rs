@@ -28,9 +28,8 @@ mod values;
 
 use std::fs;
 use std::io::Write;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
@@ -86,8 +85,9 @@ pub struct PackProgress {
 /// and the second one lost texts such as `NA`.
 const VERSION: u32 = 3;
 
-/// Most records that a thread reads at once, and bytes after which it stops in any case. As many records are tried as
-/// have half of these bytes.
+/// A thread reads as many records at once as have about so many bytes, at most `MOST_AT_ONCE`, and stops behind a record
+/// with which it holds `MOST_BYTES_AT_ONCE`.
+const BYTES_AT_ONCE: u64 = 1 << 19;
 const MOST_AT_ONCE: u64 = 256;
 const MOST_BYTES_AT_ONCE: usize = 1 << 20;
 /// Jobs between two estimates of how many records are read at once.
@@ -296,74 +296,65 @@ impl Pack {
         while next < total {
             let begin = next;
             let jobs = (total - begin).div_ceil(at_once).min(JOBS_AT_ONCE);
-            // The first job whose records were too large: those after it are cut anew.
-            let cut = AtomicU64::new(u64::MAX);
-            let (mut is_cut, mut bytes) = (false, 0usize);
+            let (mut bytes, mut own) = (0usize, Scratch::default());
             in_order(
                 thread_count(self.threads),
                 jobs,
                 |scratch: &mut Scratch, job| {
-                    if cut.load(Ordering::Relaxed) < job {
-                        return Ok(Rows::default());
-                    }
-                    let begin = begin + job * at_once;
-                    let job_records: Vec<u64> = (begin..total.min(begin + at_once)).collect();
-                    let rows = Rows::read(&records, &encoder, &job_records, scratch);
-                    if rows.rows.len() < job_records.len() {
-                        cut.fetch_min(job, Ordering::Relaxed);
-                    }
-                    Ok(rows)
+                    let first = begin + job * at_once;
+                    Ok(Rows::read(&records, &encoder, first..total.min(first + at_once), scratch))
                 },
-                |rows| {
-                    if is_cut {
-                        return Ok(());
-                    }
-                    is_cut = (rows.rows.len() as u64) < at_once.min(total - next);
-                    bytes = bytes.saturating_add(rows.bytes);
-                    for row in rows.rows {
-                        let row = match row {
-                            // One that was read, but can't be packed, is not left out.
-                            Ok(row) => row?,
-                            // A missing file, or a link to nothing, is a bad record, just as a damaged one.
-                            Err(error)
-                                if self.skip_bad && matches!(error.kind(), ErrorKind::Data | ErrorKind::NotFound) =>
+                |mut rows| {
+                    loop {
+                        bytes = bytes.saturating_add(rows.bytes);
+                        for row in rows.rows.drain(..) {
+                            let row = match row {
+                                // One that was read, but can't be packed, is not left out.
+                                Ok(row) => row?,
+                                // A missing file, or a link to nothing, is a bad record, just as a damaged one.
+                                Err(error)
+                                    if self.skip_bad
+                                        && matches!(error.kind(), ErrorKind::Data | ErrorKind::NotFound) =>
+                                {
+                                    tracing::warn!(%error, "a bad record is left out");
+                                    skipped(error);
+                                    next += 1;
+                                    continue;
+                                }
+                                Err(error) => return Err(error),
+                            };
+                            let is_full = |shard: &Open| shard.bytes.saturating_add(row.bytes()) > self.shard_bytes;
+                            if shard.as_ref().is_some_and(is_full)
+                                && let Some(full) = shard.take()
                             {
-                                tracing::warn!(%error, "a bad record is left out");
-                                skipped(error);
-                                next += 1;
-                                continue;
+                                full.finish(next, &mut journal, &mut manifest.shards)?;
                             }
-                            Err(error) => return Err(error),
-                        };
-                        let is_full = |shard: &Open| shard.bytes.saturating_add(row.bytes()) > self.shard_bytes;
-                        if shard.as_ref().is_some_and(is_full)
-                            && let Some(full) = shard.take()
-                        {
-                            full.finish(next, &mut journal, &mut manifest.shards)?;
+                            let open = match &mut shard {
+                                Some(open) => open,
+                                empty => {
+                                    let begin = manifest.shards.last().map_or(0, |shard| shard.end);
+                                    empty.insert(encoder.open(out, manifest.shards.len(), begin)?)
+                                }
+                            };
+                            open.push(row)?;
+                            next += 1;
                         }
-                        let open = match &mut shard {
-                            Some(open) => open,
-                            empty => {
-                                let begin = manifest.shards.last().map_or(0, |shard| shard.end);
-                                empty.insert(encoder.open(out, manifest.shards.len(), begin)?)
-                            }
-                        };
-                        open.push(row)?;
-                        next += 1;
-                    }
-                    let shards = manifest.shards.len() as u64;
-                    let bytes = manifest.shards.iter().map(|shard| shard.bytes).sum();
-                    match show(PackProgress { records: next, total, shards, bytes }) {
-                        ControlFlow::Continue(()) => Ok(()),
-                        ControlFlow::Break(()) => {
+                        let shards = manifest.shards.len() as u64;
+                        let written = manifest.shards.iter().map(|shard| shard.bytes).sum();
+                        if show(PackProgress { records: next, total, shards, bytes: written }).is_break() {
                             let message = "stopped; the same call resumes after the last finished shard";
-                            Err(Error::new(ErrorKind::Interrupted, message))
+                            return Err(Error::new(ErrorKind::Interrupted, message));
                         }
+                        if next >= rows.records.end {
+                            return Ok(());
+                        }
+                        // The rest of a job that ended early, as its records are large.
+                        rows = Rows::read(&records, &encoder, next..rows.records.end, &mut own);
                     }
                 },
             )?;
             let each = bytes as u64 / (next - begin).max(1);
-            at_once = (MOST_BYTES_AT_ONCE as u64 / 2 / each.max(1)).clamp(1, MOST_AT_ONCE);
+            at_once = (BYTES_AT_ONCE / each.max(1)).clamp(1, MOST_AT_ONCE);
         }
         if let Some(last) = shard.take() {
             last.finish(next, &mut journal, &mut manifest.shards)?;
@@ -384,6 +375,8 @@ impl Pack {
 /// The records that a thread has read at once, as many as are not too large together, but at least one.
 #[derive(Default)]
 struct Rows {
+    /// The records of the job. Not all of them may be in `rows`.
+    records: Range<u64>,
     /// The outer error is that of a record that can't be read, the inner one that of a record that can't be packed.
     rows: Vec<Result<Result<Row>>>,
     /// Bytes of memory.
@@ -391,8 +384,9 @@ struct Rows {
 }
 
 impl Rows {
-    fn read(records: &Records<'_>, encoder: &Encoder, job: &[u64], scratch: &mut Scratch) -> Self {
-        let mut rows = Self::default();
+    fn read(records: &Records<'_>, encoder: &Encoder, of: Range<u64>, scratch: &mut Scratch) -> Self {
+        let mut rows = Self { records: of.clone(), ..Self::default() };
+        let job: Vec<u64> = of.collect();
         for (nth, record) in job.iter().enumerate() {
             if rows.bytes >= MOST_BYTES_AT_ONCE {
                 break;
@@ -401,7 +395,7 @@ impl Rows {
                 Some(_) => error,
                 None => error.at(records.place(*record)),
             };
-            let row = records.read(job, nth, scratch).map_err(located).map(|cells| {
+            let row = records.read(&job, nth, scratch).map_err(located).map(|cells| {
                 let row = records.check(&cells).and_then(|()| encoder.encode(*record, cells));
                 row.map_err(located)
             });

@@ -407,12 +407,18 @@ fn numbers_are_one_group_and_one_class_however_they_are_written() {
     let codes = Loader::open(path("codes.jsonl")).unwrap().field("code", Text::new(4)).group("code");
     let half = see_all(&mut *codes.split(Split::train(0.5)).build().unwrap());
     assert_eq!(samples(&half).iter().map(|sample| sample % 2).collect::<BTreeSet<u64>>().len(), 1);
-    // Beyond what numbers hold, the digits decide.
-    let digits = |n: usize| format!("{}{}\n", "9".repeat(40), n % 2);
-    std::fs::write(path("long.csv"), format!("id\n{}", (0..40).map(digits).collect::<String>())).unwrap();
-    let long = Loader::open(path("long.csv")).unwrap().field("id", Text::new(41)).group("id");
-    let half = see_all(&mut *long.split(Split::train(0.5)).build().unwrap());
-    assert_eq!(samples(&half).iter().map(|sample| sample % 2).collect::<BTreeSet<u64>>().len(), 1);
+    // Other texts are names, such as those of versions, and integers have any number of digits.
+    for (nth, [one, other]) in
+        [["1.1", "1.10"], ["007", "7"], ["1e2", "100"], [&"9".repeat(41), &"9".repeat(40)]].into_iter().enumerate()
+    {
+        let name = path(&format!("names{nth}.csv"));
+        let names: String = (0..40).map(|n| format!("{}\n", if n % 4 < 2 { one } else { other })).collect();
+        std::fs::write(&name, format!("name\n{names}")).unwrap();
+        let named = Loader::open(&name).unwrap().field("name", Text::new(41)).group("name");
+        let half = see_all(&mut *named.split(Split::train(0.5)).build().unwrap());
+        let seen: BTreeSet<u64> = samples(&half).iter().map(|sample| sample % 4 / 2).collect();
+        assert_eq!(seen.len(), 1, "{one} and {other}");
+    }
 }
 
 #[test]
@@ -430,10 +436,7 @@ fn a_draw_from_nothing_says_what_keeps_nothing() {
             "weight_by: nothing to draw: split and folds keep none of the 4 samples",
         ),
         (weighted().split(Split::train(0.0)), "split: the part \"train\" has no share of the samples; set `train`"),
-        (
-            rows().samples_per_epoch(5).filter("n > 3"),
-            "samples_per_epoch: nothing to draw 5 samples from: no sample is there, or chosen",
-        ),
+        (rows().samples_per_epoch(5).filter("n > 3"), "samples_per_epoch: there are no samples to draw 5 from"),
         (
             rows().class_balanced().filter("n > 3"),
             "class_balanced: nothing to draw: the filter keeps none of the 4 samples",

@@ -43,6 +43,9 @@ const SAMPLED_RECORDS: usize = 1000;
 /// Up to this many names are searched one by one; for more, a table of all names is made.
 const FEW_NAMES: usize = 16;
 
+/// So many bytes are kept of a field that may be the name of a column.
+const MOST_NAME: usize = 256;
+
 /// Number of records that decide about the delimiter.
 const DELIMITER_RECORDS: usize = 100;
 
@@ -126,7 +129,9 @@ impl Format {
         } else {
             let mut buffer = Vec::new();
             while let Some(field) = fields.next(&mut buffer) {
-                no_names.push(String::from_utf8_lossy(field.trim_ascii()).into_owned());
+                // Longer ones are no names.
+                let name = field.trim_ascii().get(..MOST_NAME).unwrap_or_else(|| field.trim_ascii());
+                no_names.push(String::from_utf8_lossy(name).into_owned());
             }
             (1..=columns).map(|number| format!("column_{number}")).collect()
         };

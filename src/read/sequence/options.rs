@@ -80,6 +80,6 @@ pub enum Unpaired {
     /// Opening is an error.
     #[default]
     Error,
-    /// They are left out.
+    /// They are left out, if names or numbers in them say which they are.
     Drop,
 }
