@@ -117,7 +117,9 @@ _INSTEAD = {
 
 
 def _instead(*words: object) -> str:
-    found = next((advice for word, advice in _INSTEAD.items() if any(re.search(rf"\b{word}", str(each)) for each in words)), None)
+    found = next(
+        (advice for word, advice in _INSTEAD.items() if any(re.search(rf"\b{word}", str(each)) for each in words)), None
+    )
     return "" if found is None else f": {found}"
 
 
