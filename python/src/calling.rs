@@ -81,21 +81,25 @@ thread_local! {
 }
 
 impl Known {
-    /// Makes this thread known to Python. Returns whether it is one of ours.
-    fn introduce() -> bool {
-        let introduced = KNOWN.try_with(|here| {
-            // SAFETY: any thread may ask; it touches nothing but what is the thread's own.
-            if here.get().is_none() && unsafe { ffi::PyGILState_GetThisThreadState() }.is_null() {
+    /// Whether this thread is one of ours, which Python knows by us or not at all.
+    fn is_ours() -> bool {
+        // SAFETY: any thread may ask; it touches nothing but what is the thread's own.
+        let is_unknown = || unsafe { ffi::PyGILState_GetThisThreadState() }.is_null();
+        KNOWN.try_with(|here| here.get().is_some() || is_unknown()).unwrap_or(false)
+    }
+
+    /// Makes one of our threads known to Python.
+    fn introduce() {
+        let _ = KNOWN.try_with(|here| {
+            if here.get().is_none() && Self::is_ours() {
                 let interpreter = INTERPRETER.load(Ordering::Acquire);
-                // SAFETY: the interpreter loaded this module, and has not begun to end.
+                // SAFETY: the interpreter loaded this module. Its end waits for this thread, which is recorded.
                 let state = fork::not_meanwhile(|| unsafe { ffi::PyThreadState_New(interpreter) });
                 if !state.is_null() {
                     let _ = here.set(Self(()));
                 }
             }
-            here.get().is_some()
         });
-        introduced.unwrap_or(false)
     }
 }
 
@@ -121,10 +125,17 @@ impl Calling {
         // SAFETY: any thread may ask; it touches nothing but what is the thread's own.
         let thread = unsafe { ffi::PyThread_get_thread_ident() } as u64;
         // The user's own threads are not recorded, nor is one twice.
-        let is_first = Known::introduce() && AWAITING.try_with(|owners| owners.borrow().is_empty()).unwrap_or(false);
+        let is_first = Known::is_ours() && AWAITING.try_with(|owners| owners.borrow().is_empty()).unwrap_or(false);
         let places = if is_first { CALLING.as_slice() } else { &[] };
         let take = |place: &&AtomicU64| place.compare_exchange(0, thread, Ordering::SeqCst, Ordering::Relaxed).is_ok();
         Self { thread, place: places.iter().find(take) }
+    }
+}
+
+impl Calling {
+    /// Before the user's code is called, and after it was seen that the interpreter does not end.
+    pub(crate) fn introduce(&self) {
+        Known::introduce();
     }
 }
 

@@ -91,13 +91,14 @@ fn begin<R: Send + 'static>(work: impl FnOnce() -> Result<R> + Send + 'static) -
 /// Runs the user's code for a loader, attached to the interpreter. `None` if the interpreter ends: code that starts
 /// then could keep it from ending, or be stopped in the middle.
 pub(crate) fn attach<R>(owner: Owner, work: impl FnOnce(Python<'_>) -> R) -> Option<R> {
+    let calling = Calling::begin();
+    let _awaited = Awaited::by(owner);
+    // Asked only now: the interpreter's end looks at who calls after it has begun.
     if ends() {
         return None;
     }
-    let _calling = Calling::begin();
-    let _awaited = Awaited::by(owner);
-    // Asked again: the interpreter's end looks at who calls after it has begun.
-    if ends() { None } else { Python::try_attach(work) }
+    calling.introduce();
+    Python::try_attach(work)
 }
 
 /// The error for work that was not done because the interpreter ends.
