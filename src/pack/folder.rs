@@ -2,7 +2,9 @@
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
-use std::fs::{self, File};
+use std::fs;
+#[cfg(unix)]
+use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -28,31 +30,39 @@ pub(super) fn whole_shards(out: &Path, shards: &[Shard], threads: usize) -> Resu
     Ok(all.iter().position(|is_whole| !is_whole).unwrap_or(all.len()))
 }
 
-/// Locks the folder against other runs until it is dropped, if the system supports this.
-///
-/// # Errors
-///
-/// [`ErrorKind::Config`] if another run uses the folder.
-pub(super) fn lock(out: &Path) -> Result<Option<File>> {
-    #[cfg(unix)]
-    {
-        use rustix::fs::{FlockOperation, flock};
-        use rustix::io::Errno;
+/// Keeps other runs out of a folder until it is dropped.
+pub(super) struct Lock(#[cfg(unix)] File);
 
-        let folder = File::open(out).map_err(|error| Error::io(out, error))?;
-        match flock(&folder, FlockOperation::NonBlockingLockExclusive) {
-            Err(Errno::WOULDBLOCK) => {
+impl Lock {
+    /// Locks a folder, if the system supports this.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if another run uses the folder.
+    pub(super) fn of(out: &Path) -> Result<Self> {
+        #[cfg(unix)]
+        {
+            let folder = File::open(out).map_err(|error| Error::io(out, error))?;
+            if let Err(TryLockError::WouldBlock) = folder.try_lock() {
                 let message = "another run is packing into this folder; wait until it ends, or pack into another one";
-                Err(Error::new(ErrorKind::Config, message).at_path(out))
+                return Err(Error::new(ErrorKind::Config, message).at_path(out));
             }
             // Not every file system has locks.
-            _ => Ok(Some(folder)),
+            Ok(Self(folder))
+        }
+        #[cfg(not(unix))]
+        {
+            let _ = out;
+            Ok(Self())
         }
     }
-    #[cfg(not(unix))]
-    {
-        let _ = out;
-        Ok(None)
+}
+
+#[cfg(unix)]
+impl Drop for Lock {
+    /// To close the file is not enough: a process that was forked meanwhile has it open, too.
+    fn drop(&mut self) {
+        let _ = self.0.unlock();
     }
 }
 
@@ -195,4 +205,20 @@ pub(super) fn stamp(files: &[PathBuf]) -> String {
         bytes.extend_from_slice(&changed.unwrap_or_default().as_nanos().to_le_bytes());
     }
     format!("{:016x}", crate::random::hash_bytes(&bytes))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_is_free_after_a_run_although_a_forked_process_has_its_file_open() {
+        let folder = tempfile::tempdir().unwrap();
+        let lock = Lock::of(folder.path()).unwrap();
+        let forked = lock.0.try_clone().unwrap();
+        assert_eq!(Lock::of(folder.path()).err().map(|error| error.kind()), Some(ErrorKind::Config));
+        drop(lock);
+        assert!(Lock::of(folder.path()).is_ok());
+        drop(forked);
+    }
 }

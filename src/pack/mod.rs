@@ -253,7 +253,7 @@ impl Pack {
             return Err(Error::new(ErrorKind::Config, message).at_path(out));
         }
         fs::create_dir_all(out).map_err(|error| Error::io(out, error))?;
-        let _lock = folder::lock(out)?;
+        let _lock = folder::Lock::of(out)?;
         if self.restart {
             folder::clear(out)?;
         }
