@@ -19,10 +19,10 @@ fi
 cd "$(dirname "$0")/.."
 features="tokio,cuda,parquet"
 memory=(--lib --test device --test device_contract --test device_convert --test dlpack --test leases --test workspace
-    --test faults --test formats --test images --test cuda)
+    --test faults --test formats --test images --test order --test loader --test transforms --test cuda)
 # Not `cuda`: the simulated driver is a library of its own, whose locks are not instrumented.
 threads=(--lib --test device --test device_contract --test dlpack --test leases --test workspace --test faults --test storage
-    --test stream)
+    --test stream --test order --test loader --test transforms --test stats --test tracing)
 # Few cases of property tests: each is many times slower.
 export PROPTEST_CASES=8 PROPTEST_RNG_SEED=2026 RUST_BACKTRACE=0
 

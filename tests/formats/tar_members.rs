@@ -203,3 +203,52 @@ fn every_reader_of_an_archive_finds_its_own_index_again() {
     assert_eq!(f32s(&all(loader()).unwrap(), "x"), [5.0]);
     assert_eq!(kept(folder.path()), first, "none is written again");
 }
+
+#[test]
+fn lists_of_numbers_in_json_are_found_and_have_their_shape_or_a_mask() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("set.tar");
+    let members: [(&str, &[u8]); 4] = [
+        ("0.json", b"{\"box\": [1, 2.5, 3, 4], \"ids\": [7], \"n\": 5, \"grid\": [[1, 2], [3, 4]]}"),
+        ("1.json", b"{\"box\": [5, 6, 7, 8], \"ids\": [8, 9, 10], \"n\": 6, \"grid\": [[5, 6], [7, 8]]}"),
+        ("2.json", b"{\"box\": [9, 10, 11, 12], \"ids\": [], \"n\": 7, \"grid\": [[9, 0], [0, 9]]}"),
+        ("3.json", b"{\"box\": [13, 14, 15, 16], \"ids\": [11, 12], \"n\": 8, \"grid\": [[0, 0], [0, 0]]}"),
+    ];
+    archive(&path, &members);
+    let open = || Loader::open(&path).unwrap().field("n", Numbers::f32().from("json:/n"));
+    let loader = open().field("box", Numbers::f32().from("json:/box")).field("ids", Numbers::i64().from("json:/ids"));
+    let batch = all(loader.field("grid", Numbers::of(DType::F16).from("json:/grid"))).unwrap();
+    assert_eq!(f32s(&batch, "n"), [5.0, 6.0, 7.0, 8.0]);
+    assert_eq!(batch.tensor("box").unwrap().shape(), [4, 4]);
+    assert_eq!(f32s(&batch, "box")[..5], [1.0, 2.5, 3.0, 4.0, 5.0]);
+    assert_eq!(batch.tensor("grid").unwrap().shape(), [4, 2, 2]);
+    assert_eq!(batch.tensor("ids").unwrap().as_slice::<i64>().unwrap(), [7, 0, 0, 8, 9, 10, 0, 0, 0, 11, 12, 0]);
+    assert_eq!(batch.tensor("ids_mask").unwrap().as_slice::<u8>().unwrap(), [1, 0, 0, 1, 1, 1, 0, 0, 0, 1, 1, 0]);
+    // The same of lines of JSON.
+    let lines = folder.path().join("set.jsonl");
+    fs::write(&lines, members.map(|(_, bytes)| [bytes, b"\n"].concat()).concat()).unwrap();
+    let loader = Loader::open(&lines).unwrap().field("n", Numbers::f32()).field("box", Numbers::f32());
+    let of_lines = all(loader.field("ids", Numbers::i64()).field("grid", Numbers::of(DType::F16))).unwrap();
+    for name in ["n", "box", "ids", "ids_mask", "grid"] {
+        let [one, other] = [&batch, &of_lines].map(|batch| batch.tensor(name).unwrap());
+        assert_eq!((one.shape(), one.bytes()), (other.shape(), other.bytes()), "{name}");
+    }
+    // What the first samples do not show is told by the error.
+    let late = folder.path().join("late.tar");
+    let texts: Vec<(String, String)> = (0..50)
+        .map(|at| {
+            let (first, second) = if at == 40 { ("[1]", "[1, 2, 3]") } else { ("1", "[1, 2]") };
+            (format!("{at:02}.json"), format!("{{\"x\": {first}, \"y\": {second}}}"))
+        })
+        .collect();
+    archive(&late, &texts.iter().map(|(name, text)| (name.as_str(), text.as_bytes())).collect::<Vec<_>>());
+    for (name, dtype) in [("x", DType::F32), ("x", DType::F16), ("y", DType::F32)] {
+        let field = Numbers::of(dtype).from(format!("json:/{name}").as_str());
+        let error = all(Loader::open(&late).unwrap().field(name, field)).unwrap_err();
+        assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(40)), "{error}");
+        assert!(error.message().contains("`list`"), "{error}");
+        let field = Numbers::of(dtype).list().from(format!("json:/{name}").as_str());
+        let batch = all(Loader::open(&late).unwrap().field(name, field)).unwrap();
+        assert_eq!(batch.tensor(name).unwrap().shape(), [50, if name == "x" { 1 } else { 3 }]);
+    }
+}

@@ -146,8 +146,10 @@ pub(super) fn write_number(tensor: &mut TensorMut<'_>, at: usize, value: Value<'
             Missing::Value(value) => write_float(tensor, at, value),
         },
         Value::Numbers(_) | Value::List(_) => {
-            let message =
-                format!("{}, where one number was expected; give the field a shape or a max_len", value.describe());
+            let message = format!(
+                "{}, where one number was expected; for lists, set `list` to true, or give a shape or a max_len",
+                value.describe()
+            );
             Err(Error::new(ErrorKind::Data, message))
         }
         Value::Text(_) => Err(unexpected(tensor.dtype(), &value)),

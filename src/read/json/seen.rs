@@ -95,6 +95,11 @@ impl Seen {
         }
     }
 
+    /// Whether there are lists among the values.
+    pub(in crate::read) fn is_list(&self) -> bool {
+        self.shape.as_ref().is_some_and(|shape| !shape.is_empty())
+    }
+
     /// Whether the values are objects, which are not values of fields.
     pub(in crate::read) fn is_object(&self) -> bool {
         self.kind == Kind::Object && self.shape.as_ref().is_some_and(Vec::is_empty)

@@ -17,6 +17,7 @@ use super::{TarOptions, TarReader, Worker};
 /// Samples whose members are bytes, or values in JSON.
 pub(super) struct TarMembers {
     reader: TarReader,
+    /// The members, followed by the lists that were found in JSON.
     fields: Vec<FieldInfo>,
     /// The number of the member among those that are read, and a pointer into it.
     found: Vec<(usize, Option<Pointer>)>,
@@ -66,7 +67,16 @@ impl Container for TarMembers {
         let Some(member) = self.extensions.iter().position(|own| *own == extension) else {
             return Err(Error::new(ErrorKind::NotFound, format!("no member {extension:?} is read")));
         };
-        self.found.push((member, pointer.as_deref().map(Pointer::new)));
+        let pointer = pointer.as_deref().map(Pointer::new);
+        if let (Some(pointer), ColumnRef::Name(name)) = (&pointer, field)
+            && !self.fields.iter().any(|field| field.name == *name)
+        {
+            let seen = self.reader.seen(member, pointer)?;
+            if seen.is_list() {
+                self.fields.push(seen.info(name));
+            }
+        }
+        self.found.push((member, pointer));
         Ok(self.found.len() - 1)
     }
 

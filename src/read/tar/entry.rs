@@ -74,7 +74,7 @@ impl Format for Tar {
     }
 
     fn field_faults(&self, _: &TarOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(split(fields))
+        fault_of(split(fields, &[]))
     }
 
     fn usual_fields(&self, _: &TarOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
@@ -90,12 +90,20 @@ impl Format for Tar {
         if at.fields.is_empty() {
             return Ok(Opened::reader(open(Vec::new())?));
         }
-        let (own, others) =
-            named_geometries(at.fields).and_then(|fields| split(&fields)).map_err(|error| error.at_path(at.path))?;
+        let at_path = |error: Error| error.at_path(at.path);
+        let fields = named_geometries(at.fields).map_err(at_path)?;
+        let (own, others) = split(&fields, &[]).map_err(at_path)?;
+        let mut own = if own.is_empty() { None } else { Some(open(own)?) };
+        let lists = own.as_ref().map_or(Ok(Vec::new()), TarReader::lists_in_json)?;
+        let others = if lists.is_empty() {
+            others
+        } else {
+            let (single, others) = split(&fields, &lists).map_err(at_path)?;
+            own = if single.is_empty() { None } else { Some(open(single)?) };
+            others
+        };
         let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
-        if !own.is_empty() {
-            readers.push(Arc::new(open(own)?));
-        }
+        readers.extend(own.map(|own| Arc::new(own) as _));
         if !others.is_empty() {
             let wanted: Vec<ColumnRef> = others.iter().flat_map(|(name, field)| field.columns(name)).collect();
             let members = TarMembers::open(at.files, at.path, archives.clone(), options, &wanted, at.budget)?;

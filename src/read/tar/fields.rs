@@ -54,12 +54,13 @@ impl Becomes {
     }
 }
 
-/// Splits the fields into those that are decoded here, and the others, which go through values.
+/// Splits the fields into those that are decoded here, and the others, which go through values, as do those called
+/// `lists`.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for a field that archives can't have.
-pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedFields)> {
+pub(super) fn split(fields: &[(String, Field)], lists: &[String]) -> Result<(Vec<OwnField>, NamedFields)> {
     let (mut own, mut others) = (Vec::<OwnField>::new(), NamedFields::new());
     check_maps(fields)?;
     let mut fields = fields.to_vec();
@@ -86,7 +87,7 @@ pub(super) fn split(fields: &[(String, Field)]) -> Result<(Vec<OwnField>, NamedF
             }
         };
         let has_pointer = member.as_ref().is_some_and(|member| member.pointer.is_some());
-        let becomes = becomes.filter(|becomes| !has_pointer || becomes.takes_json());
+        let becomes = becomes.filter(|becomes| !lists.contains(name) && (!has_pointer || becomes.takes_json()));
         let Some(becomes) = becomes else {
             others.push((name.clone(), field.clone()));
             continue;
@@ -288,6 +289,15 @@ impl Fields {
     /// Whether nothing is decoded here: members are only read.
     pub(super) fn are_bytes(&self) -> bool {
         self.own.iter().all(|field| matches!(field.becomes, Becomes::Bytes))
+    }
+
+    /// The numbers that are values in JSON: the names of their fields, their members, and where they are found there.
+    pub(super) fn numbers_in_json(&self) -> impl Iterator<Item = (&str, usize, &Pointer)> {
+        let values = self.own.iter().filter(|field| matches!(field.becomes, Becomes::Text { .. } | Becomes::Number(_)));
+        values.zip(&self.values).filter_map(|(field, value)| match &value.kind {
+            Kind::Number(Some(pointer)) => Some((field.name.as_str(), value.member, pointer)),
+            _ => None,
+        })
     }
 
     /// The extension of a wanted member; `None` for an image with any extension.

@@ -32,7 +32,8 @@ use crate::schema::{Extents, TensorSpec};
 
 use super::fields::Field;
 use super::images::{ImageSizes, upright_size, write_label, write_mask};
-use super::json::Buffers;
+use super::json::{Buffers, Seen};
+use super::parallel::in_order;
 use super::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::storage::{Access, Files, Input, Needs, check_bytes};
 
@@ -44,9 +45,16 @@ use index::{ArchiveIndex, Place};
 pub use options::TarOptions;
 pub(super) use paths::is_tar_name;
 pub use summary::{MemberCount, TarRecord, TarSummary};
+use value::Pointer;
 
 /// How many archives are kept open at a time. Systems limit the number of open files per process, often to 1024.
 const KEPT_OPEN: usize = 256;
+
+/// In how many of the first samples values in JSON are looked at, to tell lists from single values.
+const SEEN_SAMPLES: u64 = 32;
+
+/// How many of them are read at a time.
+const SEEN_AT_ONCE: usize = 8;
 
 /// Random access to samples in tar archives, which WebDataset calls shards.
 ///
@@ -176,7 +184,7 @@ impl TarReader {
         let own = match own.is_empty() {
             true => {
                 let usual = fields::usual_fields(&first_extensions(files, &paths)?);
-                usual.and_then(|usual| fields::split(&usual)).map_err(at_root)?.0
+                usual.and_then(|usual| fields::split(&usual, &[])).map_err(at_root)?.0
             }
             false => own,
         };
@@ -305,6 +313,43 @@ impl TarReader {
         self.place_of(archive, nth, member) == Place::default()
     }
 
+    /// What the values have in common that `pointer` finds in this member of the first samples.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading. A sample that is bad has no value here.
+    fn seen(&self, member: usize, pointer: &Pointer) -> Result<Seen> {
+        let mut seen = Seen::default();
+        let look = |bytes: &mut Vec<u8>, sample| {
+            if self.lacks(sample, member) {
+                return Ok(Seen::default());
+            }
+            match self.read_member(sample, member, bytes) {
+                Ok(()) => Ok(pointer.find(bytes).ok().flatten().map(Seen::of).unwrap_or_default()),
+                Err(error) if matches!(error.kind(), ErrorKind::Data | ErrorKind::Limit | ErrorKind::Unsupported) => {
+                    Ok(Seen::default())
+                }
+                Err(error) => Err(error),
+            }
+        };
+        in_order(SEEN_AT_ONCE, self.count.min(SEEN_SAMPLES), look, |more| {
+            seen = seen.and(&more);
+            Ok(())
+        })?;
+        Ok(seen)
+    }
+
+    /// The fields of single numbers that are lists in JSON, by their names.
+    fn lists_in_json(&self) -> Result<Vec<String>> {
+        let mut lists = Vec::new();
+        for (name, member, pointer) in self.fields.numbers_in_json() {
+            if self.seen(member, pointer)?.is_list() {
+                lists.push(name.to_owned());
+            }
+        }
+        Ok(lists)
+    }
+
     /// Why a sample has no class.
     #[cold]
     fn class_fault(&self, sample: u64, buffer: &mut Vec<u8>) -> Option<Error> {
@@ -328,7 +373,7 @@ fn first_extensions(files: &Files, paths: &[PathBuf]) -> Result<Vec<String>> {
 
 /// The fields of a reader that decodes all of them itself.
 fn own_fields(root: &Path, fields: &[(String, Field)]) -> Result<Vec<OwnField>> {
-    let (own, others) = fields::split(fields).map_err(|error| error.at_path(root))?;
+    let (own, others) = fields::split(fields, &[]).map_err(|error| error.at_path(root))?;
     match others.first() {
         None => Ok(own),
         Some((name, _)) => {

@@ -87,7 +87,7 @@ impl TarSummary {
             },
         )?;
         let extensions = super::first_extensions(&Files::local(), &paths)?;
-        let usual = usual_fields(&extensions).and_then(|usual| split_fields(&usual));
+        let usual = usual_fields(&extensions).and_then(|usual| split_fields(&usual, &[]));
         let (is_usual, archives) = (usual.is_ok(), paths.len() as u64);
         // Any member is enough to count samples.
         let fields = usual.map_or_else(|_| any_fields(&extensions[..extensions.len().min(1)]), |(own, _)| own);

@@ -74,7 +74,10 @@ impl<'a> Value<'a> {
                 Some(number) => return Ok(number),
                 None => "the number is too large",
             },
-            Some(_) => "it is neither a number nor text",
+            Some((_, [b'[', ..])) => {
+                "it is a list, not a single value; of numbers, a field takes lists if `list` is set"
+            }
+            Some(_) => "it is an object; name a value in it, such as /a/b",
         };
         Err(Error::new(ErrorKind::Data, format!("JSON at {:?}: {problem}", pointer.text)))
     }
@@ -168,7 +171,8 @@ mod tests {
         let error = |json: &str, pointer: &str| Value::of(json.as_bytes(), Some(&Pointer::new(pointer))).unwrap_err();
         assert!(error(r#"{"a": 1}"#, "/b").message().contains("nothing there"));
         assert!(error(r#"{"a": 1}"#, "/a/b").message().contains("nothing there"));
-        assert!(error(r#"{"a": [1]}"#, "/a").message().contains("neither"));
+        assert!(error(r#"{"a": [1]}"#, "/a").message().contains("`list` is set"));
+        assert!(error(r#"{"a": {"b": 1}}"#, "/a").message().contains("name a value in it"));
         assert!(error(r#"{"a": null}"#, "/a").message().contains("nothing there"));
         assert!(error(r#"{"a": 1"#, "/a").message().contains("not JSON: expected a comma or }, found the end"));
         assert!(error(r#"{"a": 1} {}"#, "/a").message().contains("not JSON"));
@@ -209,8 +213,11 @@ mod tests {
                 },
                 Some(serde_json::Value::String(text)) => prop_assert_eq!(found.unwrap(), Value::Text(text.into())),
                 Some(serde_json::Value::Bool(flag)) => prop_assert_eq!(found.unwrap(), Value::Integer((*flag).into())),
-                Some(serde_json::Value::Array(_) | serde_json::Value::Object(_)) => {
-                    prop_assert!(found.unwrap_err().message().contains("neither"));
+                Some(serde_json::Value::Array(_)) => {
+                    prop_assert!(found.unwrap_err().message().contains("it is a list"));
+                }
+                Some(serde_json::Value::Object(_)) => {
+                    prop_assert!(found.unwrap_err().message().contains("it is an object"));
                 }
                 None | Some(serde_json::Value::Null) => prop_assert!(found.unwrap_err().message().contains("nothing")),
             }
