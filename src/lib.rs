@@ -206,8 +206,8 @@ pub mod settings {
 /// [`ReaderSource`](source::ReaderSource).
 pub mod source {
     pub use crate::dataset::{
-        AsDyn, BatchPlan, ByEpoch, Filler, Headspace, Opened, Planner, ReaderSource, Replay, Source, StreamSource,
-        Transformed, read_labels,
+        AsDyn, BatchPlan, ByEpoch, Filler, Headspace, Opened, Planner, Positions, ReaderSource, Replay, Source,
+        StreamSource, Transformed, read_labels,
     };
     pub use crate::loader::Chosen;
     pub use crate::storage::ReadLimit;

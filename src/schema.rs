@@ -222,6 +222,8 @@ pub enum Masked {
     ByName,
     /// All are data.
     Never,
+    /// Some of it may be padding, and no mask of this form says which. Transforms that must not change padding are errors.
+    Unknown,
     /// It has this mask.
     By {
         /// Name of the mask.
@@ -253,7 +255,7 @@ impl TensorSpec {
         let of = |mask: &'a Self, axis| MaskOf { name: &mask.name, axis, rank: mask.shape.len() };
         match &self.masked {
             _ if self.role == Role::Mask => None,
-            Masked::Never => None,
+            Masked::Never | Masked::Unknown => None,
             Masked::By { mask, axis } => {
                 let mask = find(mask)?;
                 self.shape.get(*axis..)?.starts_with(&mask.shape).then(|| of(mask, *axis))

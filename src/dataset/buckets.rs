@@ -11,7 +11,7 @@ use crate::read::{RecordReader, Scratch, parallel};
 use crate::schema::{Extents, Rows, TensorSpec};
 use crate::tree::{no_faults, under};
 
-use super::contract::{BatchPlan, LastBatch, Planner, batches};
+use super::contract::{BatchPlan, LastBatch, Planner, Positions, batches};
 use super::state::State;
 
 /// Number of samples that a thread takes at a time to measure them.
@@ -34,7 +34,8 @@ pub struct Buckets {
     pub by: String,
     /// The largest length in each bucket, ascending.
     pub bounds: Vec<u32>,
-    /// Maximum number of elements of the tensor per batch, padding included, instead of a number of samples.
+    /// Maximum sum of the lengths of a batch, padding included, instead of a number of samples. A length is that of one
+    /// dimension: of token lists or of a sound with one channel, it is the number of elements.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tokens_per_batch: Option<u64>,
     /// What to do with samples that are longer than the last bound.
@@ -78,7 +79,7 @@ impl Buckets {
         Self { by: by.into(), bounds, tokens_per_batch: None, longer: Beyond::Error }
     }
 
-    /// Sets the maximum number of elements per batch, padding included, instead of a number of samples.
+    /// Sets the maximum sum of the lengths of a batch, padding included, instead of a number of samples.
     #[must_use]
     pub fn tokens_per_batch(self, tokens: u64) -> Self {
         Self { tokens_per_batch: Some(tokens), ..self }
@@ -182,13 +183,18 @@ impl BucketLength {
             }
             Ok(())
         })?;
-        let bucket = |(samples, bound): (Vec<u64>, &u32)| {
+        let bucket = |(nth, (samples, bound)): (usize, (Vec<u64>, &u32))| {
             let rows = self.buckets.tokens_per_batch.map_or(batch_size as u64, |tokens| tokens / u64::from(*bound));
             let samples = Subset::listed(samples);
             let batches = batches(samples.len(), usize::try_from(rows).unwrap_or(usize::MAX), last_batch);
-            Bucket { samples, rows, batches }
+            Bucket { samples, nth, rows, batches }
         };
-        Ok(Bucketed::new(samples.into_iter().zip(&self.buckets.bounds).map(bucket).collect()))
+        Ok(Bucketed::new(samples.into_iter().zip(&self.buckets.bounds).enumerate().map(bucket).collect()))
+    }
+
+    /// The bucket of a sample that is in one.
+    pub(super) fn bucket_of(&self, reader: &dyn RecordReader, sample: u64, scratch: &mut Scratch) -> Option<usize> {
+        self.measure(reader, sample, scratch).ok()?.1
     }
 
     /// A sample and its bucket. A sample that can't be measured goes into the first bucket, and is found to be bad when
@@ -281,16 +287,13 @@ impl Planner for BucketPlanner {
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
-        let width = self.order.most_rows();
-        let batch = state.position / width;
-        if batch > self.order.batches() {
-            return Err(state.is_beyond(self.order.batches() * width));
-        }
-        if !state.position.is_multiple_of(width) {
-            let message = format!("the state's position {} is within a batch of {width}", state.position);
-            return Err(Error::new(ErrorKind::Config, message));
-        }
-        self.go_to(state.epoch, batch);
+        self.positions().check(state)?;
+        self.go_to(state.epoch, state.position / self.order.most_rows());
         Ok(())
+    }
+
+    fn positions(&self) -> Positions {
+        let step = self.order.most_rows();
+        Positions { end: Some(self.order.batches() * step), step, shards: self.shard.count }
     }
 }

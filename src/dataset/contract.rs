@@ -79,6 +79,42 @@ impl fmt::Debug for Opened {
     }
 }
 
+/// What a planner knows of the positions that states have.
+#[derive(Clone, Copy, Debug)]
+pub struct Positions {
+    /// The last one, if it is known: the end of an epoch.
+    pub end: Option<u64>,
+    /// Each is a multiple of this number, which is 1 at least.
+    pub step: u64,
+    /// Number of shards that take batches of the same order.
+    pub shards: u32,
+}
+
+impl Default for Positions {
+    fn default() -> Self {
+        Self { end: None, step: 1, shards: 1 }
+    }
+}
+
+impl Positions {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for a state at another position.
+    pub(crate) fn check(self, state: &State) -> Result<()> {
+        let (position, step) = (state.position, self.step.max(1));
+        if let Some(end) = self.end.filter(|end| position > *end) {
+            return Err(state.is_beyond(end));
+        }
+        if position.is_multiple_of(step) {
+            return Ok(());
+        }
+        let message = format!(
+            "the state's position {position} is within a batch; a state of these buckets has a multiple of {step}"
+        );
+        Err(Error::new(ErrorKind::Config, message))
+    }
+}
+
 /// The sequential half of a source, used by one thread at a time. Only this half has sequential state, user iterators
 /// and streamed reading.
 pub trait Planner: Send {
@@ -109,6 +145,12 @@ pub trait Planner: Send {
     /// planner reads nothing.
     fn limit_reads(&mut self, limit: &ReadLimit) {
         let _ = limit;
+    }
+
+    /// What is known of the positions of an epoch, so that a state that can't be one of this planner is refused at once.
+    /// By default nothing.
+    fn positions(&self) -> Positions {
+        Positions::default()
     }
 
     /// The main work of the planner, under which statistics count its time. By default, choosing samples.
@@ -216,6 +258,12 @@ pub trait Filler: Send + Sync {
     fn any_sample(&self, bits: u64) -> Option<u64> {
         let _ = bits;
         None
+    }
+
+    /// A sample to replace `sample`, which is bad, chosen by random bits. By default [any sample](Self::any_sample).
+    fn replacement(&self, sample: u64, bits: u64, scratch: &mut Scratch) -> Option<u64> {
+        let _ = (sample, scratch);
+        self.any_sample(bits)
     }
 
     /// The place of row `row` in the data.

@@ -1,5 +1,6 @@
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::normalise::{NormaliserFit, QuantileFit};
+use crate::schema::Masked;
 use crate::view::TensorView;
 
 use super::batch::DataSet;
@@ -56,6 +57,10 @@ impl QuantileFit {
 /// The tensor of this name and its mask, of the samples that do not only pad the batch.
 fn observed<'a>(batch: &'a DataSet, tensor: &str) -> Result<(TensorView<'a>, Option<TensorView<'a>>)> {
     let (index, specs) = (batch.schema().index_of(tensor)?, batch.schema().tensors());
+    if specs[index].masked == Masked::Unknown {
+        let message = "has padding, and in windows no mask tells it from data; fit the normaliser without windows";
+        return Err(Error::new(ErrorKind::Schema, message).at_column(tensor));
+    }
     let mask = specs[index].mask(specs.iter()).map(|mask| batch.schema().index_of(mask.name)).transpose()?;
     Ok((batch.unpadded(index), mask.map(|mask| batch.unpadded(mask))))
 }

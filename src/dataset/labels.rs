@@ -9,21 +9,38 @@ use crate::read::{RecordReader, Sample, Scratch};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 
-/// The tensor that holds a record's class, as an index or one-hot.
+/// The tensor that holds a record's class, as an index or one-hot: the first one with names of classes, otherwise the
+/// first one of integers.
 fn class_tensor(tensors: &[TensorSpec]) -> Option<usize> {
     let holds_class = |spec: &TensorSpec| match spec.shape.as_slice() {
         [] => !spec.dtype.is_float(),
         [Dim::Fixed(classes)] => spec.classes.as_ref().is_some_and(|names| names.len() == *classes),
         _ => false,
     };
-    tensors.iter().position(|spec| spec.role == Role::Label && holds_class(spec))
+    let is_class = |spec: &TensorSpec| spec.role == Role::Label && holds_class(spec);
+    let named = tensors.iter().position(|spec| is_class(spec) && spec.classes.is_some());
+    named.or_else(|| tensors.iter().position(is_class))
+}
+
+/// Whether the classes are those that the reader knows without reading its records, rather than those of a tensor.
+fn knows_them(reader: &(impl RecordReader + ?Sized), tensor: Option<usize>) -> bool {
+    match (tensor, reader.label_tensor()) {
+        (None, _) => true,
+        (Some(tensor), Some(known)) => tensor == known,
+        (Some(tensor), None) => reader.tensors()[tensor].classes.is_none(),
+    }
 }
 
 pub(super) fn labels_of(readers: &[Arc<dyn RecordReader>]) -> Result<Vec<u32>> {
-    let has_classes = |reader: &&Arc<dyn RecordReader>| {
-        !reader.is_empty() && reader.label(0).is_some() || class_tensor(reader.tensors()).is_some()
+    let knows = |reader: &Arc<dyn RecordReader>| !reader.is_empty() && reader.label(0).is_some();
+    let is_named = |reader: &Arc<dyn RecordReader>| {
+        let tensor = class_tensor(reader.tensors());
+        let is_known = tensor.is_some() && tensor == reader.label_tensor() && knows(reader);
+        is_known || tensor.is_some_and(|tensor| reader.tensors()[tensor].classes.is_some())
     };
-    match readers.iter().find(has_classes) {
+    let is_delivered = |reader: &Arc<dyn RecordReader>| class_tensor(reader.tensors()).is_some();
+    let find = |has: &dyn Fn(&Arc<dyn RecordReader>) -> bool| readers.iter().find(|reader| has(reader));
+    match find(&is_named).or_else(|| find(&is_delivered)).or_else(|| find(&knows)) {
         Some(reader) => caught(|| read_labels(&**reader)),
         None => Err(no_classes()),
     }
@@ -84,7 +101,8 @@ pub fn read_labels(reader: &(impl RecordReader + ?Sized)) -> Result<Vec<u32>> {
             Error::new(ErrorKind::Data, "the label is not a class").at_column(&schema.tensors()[tensor].name)
         })
     };
-    let label = |id| match reader.label(id) {
+    let is_known = knows_them(reader, tensor);
+    let label = |id| match reader.label(id).filter(|_| is_known) {
         Some(label) => Ok(label),
         None => read(id).map_err(|error| error.at(reader.place(id)).at_record(id)),
     };
@@ -110,6 +128,7 @@ mod tests {
             spec(Role::Label, DType::U8, &[]),
         ];
         assert_eq!(class_tensor(&tensors), Some(3));
+        assert_eq!(class_tensor(&[tensors[3].clone(), one_hot.clone()]), Some(1), "names tell what is a class");
         assert_eq!(class_tensor(&tensors[..3]), None);
         assert_eq!(class_tensor(&[one_hot]), Some(0));
     }

@@ -10,7 +10,7 @@ use crate::schema::{Dim, MAX_EXTENTS, Schema, TensorSpec};
 use crate::tree::no_faults;
 
 use super::buckets::{BucketLength, BucketPlanner, Buckets};
-use super::contract::{BatchPlan, LastBatch, Opened, Planner, Source, batches};
+use super::contract::{BatchPlan, LastBatch, Opened, Planner, Positions, Source, batches};
 use super::policy::BadRecords;
 use super::reader_filler::{Component, Part, ReaderFiller};
 use super::sampling::Sampling;
@@ -299,11 +299,12 @@ impl Source for ReaderSource {
             fingerprint.names = RandomKey::new(fingerprint.names).with(bucketed.hash()).bits(0);
             let kept = bucketed.all();
             filler.order = Order { len: kept.len(), picks: Picks::Once(kept), ..order };
-            filler.length = Some(length);
             // Shards have batches of different buckets, so that each has only about its part.
             let samples = Some(bucketed.samples().div_ceil(self.shard.count.into()));
             let seed = self.shuffled.then_some(self.seed);
-            let planner = BucketPlanner::new(Arc::new(bucketed), seed, self.shard, self.remainder, self.last_batch);
+            let bucketed = Arc::new(bucketed);
+            filler.length = Some((length, bucketed.clone()));
+            let planner = BucketPlanner::new(bucketed, seed, self.shard, self.remainder, self.last_batch);
             return Ok(Opened {
                 batches: Some(planner.batches()),
                 planner: Box::new(planner),
@@ -408,11 +409,13 @@ impl Planner for IndexPlanner {
     }
 
     fn seek(&mut self, state: &State) -> Result<()> {
-        if state.position > self.order.len {
-            return Err(state.is_beyond(self.order.len));
-        }
+        self.positions().check(state)?;
         self.go_to(state.epoch, state.position);
         Ok(())
+    }
+
+    fn positions(&self) -> Positions {
+        Positions { end: Some(self.order.len), step: 1, shards: self.shard.count }
     }
 }
 

@@ -161,7 +161,7 @@ fn choose(
     let position = plan.positions[row];
     let key: RandomKey = plan.key().with(REPLACEMENT).with(position);
     for attempt in attempt..ATTEMPTS {
-        let Some(sample) = filler.any_sample(key.bits(attempt)) else { break };
+        let Some(sample) = filler.replacement(plan.samples[row], key.bits(attempt), scratch) else { break };
         if sample == plan.samples[row] {
             continue;
         }

@@ -72,21 +72,28 @@ pub(crate) struct Settle {
     bad_in_epoch: u64,
     /// Number of bad records before the state where the epoch was resumed. Nothing else is known of them.
     found_before: u64,
+    /// Whether other shards take records of the same order. A state may then be that of any of them, or one of another
+    /// number of shards, so that limits count from the state on.
+    is_sharded: bool,
     /// Number of bad records in a row, up to the last one that was settled.
     consecutive: u64,
+    /// How many of them may be another shard's.
+    before: u64,
     named: Vec<BadRecord>,
     /// The first bad records of this epoch, for an error that lists them.
     listed: Vec<String>,
 }
 
 impl Settle {
-    pub(crate) fn new(policy: BadRecords, samples: Option<u64>) -> Self {
+    pub(crate) fn new(policy: BadRecords, samples: Option<u64>, shards: u32) -> Self {
         Self {
             policy,
             samples,
             bad_in_epoch: 0,
             found_before: 0,
+            is_sharded: shards > 1,
             consecutive: 0,
+            before: 0,
             named: Vec::new(),
             listed: Vec::new(),
         }
@@ -101,6 +108,7 @@ impl Settle {
         self.bad_in_epoch = bad;
         self.found_before = bad;
         self.consecutive = run.into();
+        self.before = if self.is_sharded { run.into() } else { 0 };
         self.listed.clear();
     }
 
@@ -134,7 +142,7 @@ impl Settle {
             return Err(error);
         }
         if batch.bad.is_empty() {
-            self.consecutive = 0;
+            self.interrupt();
             return Ok(());
         }
         let mut expected = 0;
@@ -149,8 +157,11 @@ impl Settle {
             let counter = if replaced { &counters.replaced } else { &counters.skipped };
             counter.fetch_add(1, Ordering::Relaxed);
             self.bad_in_epoch = self.bad_in_epoch.saturating_add(1);
-            self.consecutive = if *row == expected { self.consecutive + 1 } else { 1 };
-            longest = longest.max(self.consecutive);
+            if *row != expected {
+                self.interrupt();
+            }
+            self.consecutive += 1;
+            longest = longest.max(self.consecutive - self.before);
             expected = row + 1;
             let text = error.to_string();
             if self.listed.len() < LISTED && !self.listed.contains(&text) {
@@ -174,7 +185,7 @@ impl Settle {
             }
         }
         if expected < own {
-            self.consecutive = 0;
+            self.interrupt();
         }
         let limit = self.policy.limits().and_then(|limits| limits.consecutive).unwrap_or(u64::MAX);
         if longest > limit {
@@ -195,15 +206,21 @@ impl Settle {
         Ok(())
     }
 
+    /// A record was good.
+    fn interrupt(&mut self) {
+        (self.consecutive, self.before) = (0, 0);
+    }
+
     fn check(&self, position: u64) -> Result<()> {
         let Some(limits) = self.policy.limits() else { return Ok(()) };
         let total = self.samples.or((position >= SHARE_FROM).then_some(position));
         let by_share = limits.share.zip(total).map(|(share, total)| (share * total as f64 * (1.0 + SLACK)) as u64);
         let limit = [limits.count, by_share].into_iter().flatten().min().unwrap_or(u64::MAX);
-        if self.bad_in_epoch <= limit {
+        let counted = if self.is_sharded { self.bad_in_epoch - self.found_before } else { self.bad_in_epoch };
+        if counted <= limit {
             return Ok(());
         }
-        Err(self.too_many(format!("{} bad records in this epoch, but the policy allows {limit}", self.bad_in_epoch)))
+        Err(self.too_many(format!("{counted} bad records in this epoch, but the policy allows {limit}")))
     }
 
     fn too_many(&self, mut message: String) -> Error {

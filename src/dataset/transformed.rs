@@ -178,6 +178,10 @@ impl Filler for TransformedFiller {
         self.inner.any_sample(bits)
     }
 
+    fn replacement(&self, sample: u64, bits: u64, scratch: &mut Scratch) -> Option<u64> {
+        self.inner.replacement(sample, bits, &mut scratch.of::<Worker>().inner)
+    }
+
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {
         self.inner.place(plan, row)
     }

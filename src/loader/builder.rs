@@ -135,7 +135,7 @@ impl Loader {
         self
     }
 
-    /// Number of elements of the tensor per batch, padding included, instead of a number of samples. For
+    /// Maximum sum of the lengths of a batch, padding included, instead of a number of samples. For
     /// [`bucket`](Self::bucket).
     #[must_use]
     pub fn tokens_per_batch(mut self, tokens: u64) -> Self {

@@ -4,7 +4,6 @@ use std::fmt;
 
 use serde::Serialize;
 
-use crate::decode::write_numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{Rolling, Value};
 use crate::schema::Extents;
@@ -134,8 +133,7 @@ impl ServedWindow {
         let Self { rolling, row, is_made } = self;
         if !*is_made {
             row.fill(Extents::default(), |inputs, _| {
-                (0..rolling.tensors().len())
-                    .try_for_each(|at| write_numbers(&mut inputs.tensor(at), 0, rolling.tensor(at)?.numbers()))
+                (0..rolling.tensors().len()).try_for_each(|at| rolling.write(at, &mut inputs.tensor(at)))
             })?;
             *is_made = true;
         }

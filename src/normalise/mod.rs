@@ -77,7 +77,8 @@ pub enum Normaliser {
     },
     /// `(x / 255 - mean) / deviation` per channel, with the means and deviations of images scaled to 0 to 1.
     Channels {
-        /// The channels' dimension; `None` takes the first or last one if it has as many indices as there are means.
+        /// The channels' dimension; `None` takes the first or last one of an image, the last three dimensions, if it has as
+        /// many indices as there are means.
         #[serde(default)]
         axis: Option<usize>,
         /// A mean for each channel.
@@ -265,9 +266,11 @@ impl Normaliser {
             Self::Standardise { axis, .. } | Self::MinMax { axis, .. } => *axis,
             Self::Channels { axis: Some(axis), .. } => Some(*axis),
             Self::Channels { axis: None, .. } => {
+                // An image is the last three dimensions; before them are, for example, the records of a window.
+                let first = dims.len().saturating_sub(3);
                 let fits = |dim: Option<&Option<usize>>| dim == Some(&Some(factors));
-                match (fits(dims.first()), fits(dims.last())) {
-                    (true, false) => Some(0),
+                match (fits(dims.get(first)), fits(dims.last())) {
+                    (true, false) => Some(first),
                     (true, true) if dims.len() == 1 => Some(0),
                     (false, true) => Some(dims.len() - 1),
                     (true, true) => {
@@ -275,7 +278,10 @@ impl Normaliser {
                         return Err(message);
                     }
                     (false, false) => {
-                        return Err(format!("no dimension of shape {dims:?} has {factors} channels first or last"));
+                        let message = format!(
+                            "no dimension of shape {dims:?} has {factors} channels first or last; give the axis"
+                        );
+                        return Err(message);
                     }
                 }
             }

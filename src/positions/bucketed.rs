@@ -1,6 +1,6 @@
 use crate::random::mix;
 
-use super::{Permutation, Subset, epoch_key};
+use super::{Permutation, Subset, epoch_key, scaled};
 
 /// Make the keys of the batches' order, and of the samples in a bucket, different from other random numbers.
 const BATCHES: u64 = 0x6275_636b_6261_7463;
@@ -21,6 +21,8 @@ pub(crate) struct Bucketed {
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     pub(crate) samples: Subset,
+    /// Its number among all buckets, those without batches included, from the shortest on.
+    pub(crate) nth: usize,
     /// Samples per batch.
     pub(crate) rows: u64,
     /// Number of batches.
@@ -103,6 +105,22 @@ impl Bucketed {
         samples.at(order.shuffle.as_ref().map_or(nth, |(_, buckets)| buckets[bucket].at(nth)))
     }
 
+    /// A sample chosen by random bits, to replace another one of the bucket with this number: of the same bucket, or of a
+    /// shorter one if it has no other sample.
+    pub(crate) fn like(&self, nth: usize, bits: u64) -> Option<u64> {
+        let at = self.buckets.iter().position(|bucket| bucket.nth == nth)?;
+        let first = if self.buckets[at].samples.len() > 1 { at } else { 0 };
+        let buckets = &self.buckets[first..=at];
+        let mut index = scaled(bits, buckets.iter().map(|bucket| bucket.samples.len()).sum());
+        for Bucket { samples, .. } in buckets {
+            match index.checked_sub(samples.len()) {
+                None => return Some(samples.at(index)),
+                Some(rest) => index = rest,
+            }
+        }
+        None
+    }
+
     /// All samples of all buckets.
     pub(crate) fn all(&self) -> Subset {
         Subset::listed(self.buckets.iter().flat_map(|bucket| bucket.samples.iter()))
@@ -123,7 +141,7 @@ mod tests {
         let mut next = 0;
         let bucket = |(len, rows): &(u64, u64)| {
             next += len;
-            Bucket { samples: Subset::range(next - len..next), rows: *rows, batches: len.div_ceil(*rows) }
+            Bucket { samples: Subset::range(next - len..next), nth: 0, rows: *rows, batches: len.div_ceil(*rows) }
         };
         Bucketed::new(sizes.iter().map(bucket).collect())
     }

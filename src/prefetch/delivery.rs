@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::caught::caught;
 use crate::counters::{Counters, Kind, Tick, TrainerClock, add_alone};
-use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Settle, State, moments};
+use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Positions, Settle, State, moments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Fingerprint;
 use crate::ring::Draft;
@@ -27,6 +27,7 @@ pub(super) struct Delivery {
     repeatable: bool,
     fingerprint: Fingerprint,
     state: State,
+    positions: Positions,
     /// The epoch has ended or failed: no batch comes until a reset.
     done: bool,
     /// The epoch was taken to its end, so that the next batch belongs to the next epoch.
@@ -43,8 +44,10 @@ pub(super) struct Delivery {
 
 impl Delivery {
     pub(super) fn new(opened: &Opened, counters: Arc<Counters>) -> Self {
+        let positions = opened.planner.positions();
         Self {
-            settle: Settle::new(opened.bad_records, opened.samples),
+            settle: Settle::new(opened.bad_records, opened.samples, positions.shards),
+            positions,
             schema: opened.filler.schema().clone(),
             counters,
             clock: TrainerClock::default(),
@@ -187,7 +190,8 @@ impl Delivery {
             let message = format!("the state was made with seed {}, this iterator has {}", state.seed, self.state.seed);
             return Err(Error::new(ErrorKind::Config, message));
         }
-        state.source.map_or(Ok(()), |then| then.check(&self.fingerprint))
+        state.source.map_or(Ok(()), |then| then.check(&self.fingerprint))?;
+        self.positions.check(state)
     }
 
     /// Resumes at `state`, perhaps in the middle of an epoch.

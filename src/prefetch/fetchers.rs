@@ -137,6 +137,10 @@ impl Filler for WithinLimit {
         self.filler.any_sample(bits)
     }
 
+    fn replacement(&self, sample: u64, bits: u64, scratch: &mut Scratch) -> Option<u64> {
+        self.filler.replacement(sample, bits, scratch)
+    }
+
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {
         self.filler.place(plan, row)
     }

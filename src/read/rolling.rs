@@ -1,12 +1,14 @@
 //! The last records of a series in memory, which are the features of its latest window.
 
+use std::ops::Range;
+
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::row::RowMut;
+use crate::row::{RowMut, TensorMut};
 use crate::schema::{Extents, Schema, TensorSpec};
 use crate::view::TensorView;
 
-use super::windows::{Windows, windowed_spec};
+use super::windows::{Padding, Windows, windowed_spec, write_record};
 
 /// The tensors of the last records of one series.
 ///
@@ -21,6 +23,7 @@ pub(crate) struct Rolling {
     layout: Layout,
     /// The memory of the layout, aligned to 8 bytes.
     memory: Vec<u64>,
+    padding: Vec<Option<Padding>>,
     length: usize,
     /// Number of records that are held, at most `length`. They end with row `end` of the room, exclusive.
     held: usize,
@@ -46,7 +49,8 @@ impl Rolling {
             Error::new(ErrorKind::Limit, message).with_source(error)
         })?;
         memory.resize(words, 0);
-        Ok(Self { schema, windowed, layout, memory, length, held: 0, end: 0 })
+        let padding = Padding::of_each(tensors);
+        Ok(Self { schema, windowed, layout, memory, padding, length, held: 0, end: 0 })
     }
 
     /// The tensors of these records in the features of such windows.
@@ -104,14 +108,45 @@ impl Rolling {
     ///
     /// [`ErrorKind::Data`] for a window that is not full.
     pub(crate) fn tensor(&self, at: usize) -> Result<TensorView<'_>> {
-        if !self.is_full() {
-            let message = format!("the window has {} of its {} records", self.held, self.length);
-            return Err(Error::new(ErrorKind::Data, message));
+        self.check_full()?;
+        let spec = &self.tensors()[at];
+        let bytes = self.rows(at, self.end - self.held..self.end);
+        Ok(TensorView::of_row(spec, spec.row_shape(&Extents::default()), bytes))
+    }
+
+    /// Writes tensor `at` of the latest window.
+    ///
+    /// # Errors
+    ///
+    /// As [`tensor`](Self::tensor), and those of writing.
+    pub(crate) fn write(&self, at: usize, to: &mut TensorMut<'_>) -> Result<()> {
+        self.check_full()?;
+        for (nth, row) in (self.end - self.held..self.end).enumerate() {
+            let padding = self.padding[at].map(|padding| (padding, self.record(padding.mask, row)));
+            write_record(to, nth, self.record(at, row), padding)?;
         }
-        let (layout, spec) = (&self.layout.tensors()[at], &self.tensors()[at]);
+        Ok(())
+    }
+
+    fn check_full(&self) -> Result<()> {
+        if self.is_full() {
+            return Ok(());
+        }
+        let message = format!("the window has {} of its {} records", self.held, self.length);
+        Err(Error::new(ErrorKind::Data, message))
+    }
+
+    /// Tensor `at` of the record in this row of the room.
+    fn record(&self, at: usize, row: usize) -> TensorView<'_> {
+        let spec = &self.schema.tensors()[at];
+        TensorView::of_row(spec, spec.row_shape(&Extents::default()), self.rows(at, row..row + 1))
+    }
+
+    /// The bytes of tensor `at` in these rows of the room.
+    fn rows(&self, at: usize, rows: Range<usize>) -> &[u8] {
+        let layout = &self.layout.tensors()[at];
         let (start, bytes): (usize, &[u8]) = (layout.offset(), bytemuck::cast_slice(&self.memory));
-        let rows = start + (self.end - self.held) * layout.row_bytes()..start + self.end * layout.row_bytes();
-        Ok(TensorView::of_row(spec, spec.row_shape(&Extents::default()), &bytes[rows]))
+        &bytes[start + rows.start * layout.row_bytes()..start + rows.end * layout.row_bytes()]
     }
 
     /// The tensor of this name, as [`tensor`](Self::tensor).

@@ -11,9 +11,10 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::layout::Layout;
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::RandomKey;
-use crate::row::RowMut;
-use crate::schema::{Dim, Extents, Masked, Role, Schema, TensorSpec};
+use crate::row::{RowMut, TensorMut};
+use crate::schema::{Dim, Extents, MaskOf, Masked, Role, Schema, TensorSpec};
 use crate::storage::Needs;
+use crate::view::TensorView;
 
 use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 
@@ -217,11 +218,54 @@ pub(crate) fn windowed_spec(spec: &TensorSpec, records: usize) -> Result<TensorS
     windowed.shape.insert(0, Dim::Fixed(records));
     // The mask has the records first, too; behind another dimension, it no longer corresponds to neighbouring ones.
     if matches!(windowed.masked, Masked::By { axis: 1.., .. }) {
-        windowed.masked = Masked::Never;
+        windowed.masked = Masked::Unknown;
     }
     // Applied to each record.
     windowed.affine = None;
     Ok(windowed)
+}
+
+/// Where a record's tensor has padding.
+#[derive(Clone, Copy)]
+pub(crate) struct Padding {
+    /// The tensor that is its mask.
+    pub(crate) mask: usize,
+    /// Number of neighbouring elements for each element of the mask.
+    run: usize,
+}
+
+impl Padding {
+    /// The padding of each tensor that has a mask. All have the same shape in every record.
+    pub(crate) fn of_each(tensors: &[TensorSpec]) -> Vec<Option<Self>> {
+        let padding = |spec: &TensorSpec| {
+            let MaskOf { name, axis, rank } = spec.mask(tensors.iter())?;
+            let mask = tensors.iter().position(|spec| spec.name == name)?;
+            Some(Self { mask, run: spec.row_shape(&Extents::default())[axis + rank..].iter().product() })
+        };
+        tensors.iter().map(padding).collect()
+    }
+}
+
+/// Writes a record's tensor as record `at` of a window, normalised if the window's is; its padding is not, as in batches
+/// of single records.
+pub(crate) fn write_record(
+    to: &mut TensorMut<'_>,
+    at: usize,
+    from: TensorView<'_>,
+    padding: Option<(Padding, TensorView<'_>)>,
+) -> Result<()> {
+    let numbers = from.numbers();
+    write_numbers(to, at * numbers.len(), numbers)?;
+    let Some((Padding { run, .. }, mask)) = padding.filter(|_| to.affine().is_some()) else { return Ok(()) };
+    let (bytes, mask) = (from.bytes(), mask.numbers());
+    let run = (run * from.dtype().bytes()).max(1);
+    let to = to.bytes_mut()[at * bytes.len()..].chunks_mut(run);
+    for ((from, to), place) in bytes.chunks(run).zip(to).zip((0..mask.len()).cycle()) {
+        if mask.at(place) == 0.0 {
+            to.copy_from_slice(from);
+        }
+    }
+    Ok(())
 }
 
 /// Windows with their positions.
@@ -264,6 +308,7 @@ pub(crate) struct Windowed {
     tensors: Vec<TensorSpec>,
     /// The records of a window that each tensor is made of.
     parts: Vec<Range<usize>>,
+    padding: Vec<Option<Padding>>,
     /// One record's tensors.
     layout: Layout,
     /// Whether a record may have different values in each window.
@@ -364,7 +409,8 @@ impl Windowed {
         let mut layout = Layout::default();
         layout.compute(&schema, 1, Extents::default())?;
         let is_random = reader.is_random();
-        Ok(Self { reader, placed, tensors, parts, layout, is_random, budget: budget.clone() })
+        let padding = Padding::of_each(reader.tensors());
+        Ok(Self { reader, placed, tensors, parts, padding, layout, is_random, budget: budget.clone() })
     }
 }
 
@@ -425,11 +471,12 @@ impl RecordReader for Windowed {
                 self.reader.decode(Sample { id, ..sample }, place, own, &mut one)?;
                 held[kept] = place;
             }
+            let (one, _) = one.split(&[]);
             for (tensor, records) in self.parts.iter().enumerate() {
                 if records.contains(&at) {
-                    let from = one.tensor(tensor);
-                    let numbers = from.numbers();
-                    write_numbers(&mut row.tensor(tensor), (at - records.start) * numbers.len(), numbers)?;
+                    let padding = self.padding[tensor].and_then(|padding| Some((padding, one.tensor(padding.mask)?)));
+                    let from = one.tensor(tensor).expect("no tensor is written");
+                    write_record(&mut row.tensor(tensor), at - records.start, from, padding)?;
                 }
             }
             Ok(())

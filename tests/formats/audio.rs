@@ -554,3 +554,26 @@ proptest! {
         }
     }
 }
+
+#[test]
+fn padding_of_channels_in_windows_is_normalised_by_nobody_and_changed_by_nothing() {
+    use ringfeed::read::Windows;
+    use ringfeed::transform::noise;
+    let folder = tempfile::tempdir().unwrap();
+    for n in 1..7usize {
+        std::fs::write(folder.path().join(format!("{n}.wav")), wav(100, 2, &ramp(20 * n))).unwrap();
+    }
+    let stereo = || Loader::open(folder.path()).unwrap().field("audio", Audio::new(100).channels(2).length(100));
+    let normaliser = Normaliser::Standardise { axis: None, mean: vec![0.5], deviation: vec![0.5] };
+    let loader = stereo().normalise("audio", normaliser).batch_size(6);
+    let single = loader.build().unwrap().next().unwrap().unwrap();
+    let padding = single.f32("audio").unwrap().iter().filter(|value| **value == 0.0).count();
+    assert!(padding > 100, "{padding}");
+    let normaliser = Normaliser::Standardise { axis: None, mean: vec![0.5], deviation: vec![0.5] };
+    let loader = stereo().normalise("audio", normaliser).windows(Windows::new(1, 0)).batch_size(6);
+    let windows = loader.build().unwrap().next().unwrap().unwrap();
+    assert_eq!(windows.f32("audio").unwrap(), single.f32("audio").unwrap());
+    let loader = stereo().transform(noise("audio", 0.1)).windows(Windows::new(2, 0));
+    let error = loader.build().err().unwrap();
+    assert!(error.message().contains("in windows no mask"), "{error}");
+}

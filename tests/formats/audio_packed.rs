@@ -146,6 +146,13 @@ fn a_file_that_is_cut_off_is_an_error() {
 }
 
 #[test]
+fn vorbis_of_more_than_two_channels_is_refused() {
+    let error = tried(&std::fs::read(fixture("three.ogg")).unwrap(), "a.ogg").unwrap_err();
+    assert_eq!(error.kind(), ringfeed::ErrorKind::Unsupported, "{error}");
+    assert!(error.message().contains("3 channels") && error.message().contains("FLAC"), "{error}");
+}
+
+#[test]
 fn a_vorbis_file_needs_its_last_page() {
     let whole = std::fs::read(fixture("pages.ogg")).unwrap();
     let pages: Vec<usize> = (0..whole.len()).filter(|at| whole[*at..].starts_with(b"OggS")).collect();

@@ -369,3 +369,56 @@ fn a_record_without_a_series_is_an_error() {
     let error = Loader::from(LoaderConfig::from_json(&settings).unwrap()).build().map(drop).unwrap_err();
     assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(2)), "{error}");
 }
+
+#[test]
+fn padding_in_windows_is_not_normalised() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    let lines: Vec<String> = (0..12usize).map(|n| format!("{{\"l\": {:?}}}\n", vec![10 + n; n % 5])).collect();
+    std::fs::write(&path, lines.concat()).unwrap();
+    let normaliser = Normaliser::Standardise { axis: None, mean: vec![10.0], deviation: vec![2.0] };
+    let open = || {
+        let lists = Numbers::f32().max_len(4);
+        Loader::open(&path).unwrap().field("l", lists).normalise("l", normaliser.clone()).batch_size(12)
+    };
+    let rows = |loader: Loader| -> Vec<f32> {
+        let batch = loader.build().unwrap().next().unwrap().unwrap();
+        batch.f32("l").unwrap().to_vec()
+    };
+    let single = rows(open());
+    let naive: Vec<f32> =
+        (0..12usize).flat_map(|n| (0..4).map(move |at| if at < n % 5 { n as f32 / 2.0 } else { 0.0 })).collect();
+    assert_eq!(single, naive);
+    for length in [1, 3] {
+        let windows: Vec<f32> = naive.windows(4 * length).step_by(4).flatten().copied().collect();
+        assert_eq!(rows(open().windows(Windows::new(length, 0))), windows, "{length}");
+        let served = open().windows(Windows::new(length, 0)).serve().unwrap();
+        let mut window = served.window().unwrap();
+        for (at, line) in lines.iter().enumerate() {
+            if window.push_json(line).unwrap() {
+                let start = 4 * (at + 1 - length);
+                assert_eq!(window.latest().unwrap().f32("l").unwrap(), &naive[start..start + 4 * length]);
+            }
+        }
+    }
+}
+
+#[cfg(feature = "images")]
+#[test]
+fn images_in_windows_are_normalised_by_channel() {
+    use ringfeed::field::Image;
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["a", "b", "c", "d", "e", "f"] {
+        std::fs::write(folder.path().join(format!("{name}.ppm")), b"P6 1 1 255\n\0\0\0").unwrap();
+    }
+    for length in 1..5 {
+        let loader = Loader::open(folder.path()).unwrap().field("image", Image::rgb(4, 4));
+        let loader = loader.normalise("image", Normaliser::imagenet()).windows(Windows::new(length, 0));
+        let batch = loader.batch_size(2).build().unwrap().next().unwrap().unwrap();
+        let black = [-0.485 / 0.229, -0.456 / 0.224, -0.406 / 0.225].map(|value| value as f32);
+        let expected = (0..2 * length).flat_map(|_| black.iter().flat_map(|value| [*value; 16]));
+        for (found, expected) in batch.f32("image").unwrap().iter().zip(expected) {
+            assert!((found - expected).abs() < 1e-6, "{length}: {found}, {expected}");
+        }
+    }
+}

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use crate::common::{Seen, Waves, see_all, workspace};
 use proptest::prelude::*;
-use ringfeed::field::Tokens;
+use ringfeed::field::{Numbers, Tokens};
 use ringfeed::order::{Buckets, LastBatch, RandomKey, Remainder, Shard, State, Subset};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::ReaderSource;
@@ -291,6 +291,33 @@ fn a_state_of_other_buckets_is_refused() {
     }
     let within = State { position: state.position + 1, ..state };
     let mut first = open(&[10, 40], 50);
-    first.seek(&within).unwrap();
-    assert!(first.next().unwrap().unwrap_err().message().contains("within a batch"));
+    assert!(first.seek(&within).unwrap_err().message().contains("within a batch"));
+}
+
+#[test]
+fn a_bad_sample_is_replaced_by_one_of_its_bucket() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    let bad = [3, 50, 70, 90, 120, 180];
+    let line = |n: usize| {
+        let x = if bad.contains(&n) { "null" } else { "1" };
+        format!("{{\"x\": {x}, \"l\": {:?}}}\n", vec![1; if n < 160 { 2 } else { 100 }])
+    };
+    std::fs::write(&path, (0..200).map(line).collect::<String>()).unwrap();
+    let open = || {
+        let loader = Loader::open(&path).unwrap().field("x", Numbers::f32()).field("l", Numbers::i64().list());
+        let replace = BadRecords::Replace(BadLimits::default());
+        loader.shuffle(1).bad_records(replace).bucket("l", [2, 100]).tokens_per_batch(200)
+    };
+    let mut batches = open().build().unwrap();
+    let mut shielded = open().shield().build().unwrap();
+    for _ in 0..20 {
+        let seen = see_all(&mut *batches);
+        assert_eq!(seen, see_all(&mut *shielded));
+        let lists = |batch: &Seen| [batch.shapes[1][0], batch.shapes[1][1]];
+        assert!(seen.iter().all(|batch| [[100, 2], [60, 2], [2, 100]].contains(&lists(batch))), "{:?}", seen[0].shapes);
+        assert_eq!(seen.iter().map(|batch| batch.samples.len()).sum::<usize>(), 200);
+        batches.reset().unwrap();
+        shielded.reset().unwrap();
+    }
 }

@@ -616,3 +616,22 @@ fn what_pads_a_batch_is_a_copy_of_the_row_that_it_repeats() {
     let (own, padding) = seen.split_at(10);
     assert!(padding.iter().zip(own).all(|(pad, first)| (pad.1, pad.2) == (first.1, first.2)), "{seen:?}");
 }
+
+#[test]
+fn classes_are_balanced_by_the_label_that_has_names() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("labels.csv");
+    let mut text = "year,kind,x\n".to_owned();
+    (0..1000).for_each(|n| text += &format!("{},{},0\n", 1900 + n % 97, if n % 10 == 0 { "b" } else { "a" }));
+    std::fs::write(&path, text).unwrap();
+    let loader = Loader::csv(&path)
+        .field("x", Numbers::f32())
+        .field("year", Numbers::i64().from("year").role(Role::Label))
+        .field("kind", Class::of(["a", "b"]));
+    let mut batches = loader.class_balanced().shuffle(1).samples_per_epoch(10_000).batch_size(1000).build().unwrap();
+    let mut counts = [0; 2];
+    for batch in batches.epoch().unwrap() {
+        batch.unwrap().i64("kind").unwrap().iter().for_each(|class| counts[*class as usize] += 1);
+    }
+    assert!(counts.iter().all(|count| (4700..5300).contains(count)), "{counts:?}");
+}

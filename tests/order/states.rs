@@ -6,18 +6,19 @@ use std::fs;
 use std::io::Write;
 use std::path::Path;
 
-use crate::common::{fixture, workspace};
+use crate::common::{Flaky, Trouble, fixture, workspace};
 use ringfeed::arrays::{NpyOptions, NpyReader, StoredType};
 use ringfeed::csv::{CsvOptions, CsvReader, CsvStream};
 use ringfeed::images::{ImageFolder, ImageOptions};
-use ringfeed::order::{Shard, State, Subset};
+use ringfeed::order::{Buckets, Shard, State, Subset};
 use ringfeed::read::{Concat, Fingerprint, MemoryReader, RecordReader, RecordStream};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
+use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{ReaderSource, Source};
 use ringfeed::tar::{TarOptions, TarReader};
 use ringfeed::tensor::Role;
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenPacking, TokenReader};
-use ringfeed::{AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Loader};
+use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DataSetIterator, ErrorKind, Loader};
 
 fn numbers(len: i64) -> MemoryReader<i64> {
     MemoryReader::new("x", Role::Feature, &[], (0..len).collect::<Vec<_>>()).unwrap()
@@ -237,3 +238,56 @@ const FINGERPRINTS: [(&str, Option<u64>, u64, u64); 18] = [
     ("mix", Some(40), 0x648b_0f52_1af2_3b22, 0),
     ("short epochs", Some(40), 0xcc61_214b_9677_f446, 0),
 ];
+
+#[test]
+fn a_state_at_no_position_of_the_source_is_refused_at_once_and_changes_nothing() {
+    let sources: [fn() -> ReaderSource; 2] = [
+        || ReaderSource::new(numbers(100)).batch_size(10),
+        || ReaderSource::new(crate::common::Waves::new(100, 8)).batch_size(10).bucket(Buckets::new("wave", [4, 8])),
+    ];
+    for (source, position) in sources.into_iter().zip([[1000, 101], [1000, 15]]) {
+        let mut ahead = AsyncDataSetIterator::new(source(), &workspace(2, 2)).unwrap();
+        let mut shielded = AsyncShieldDataSetIterator::new(source(), &workspace(1, 0)).unwrap();
+        for iterator in [&mut ahead as &mut dyn DataSetIterator, &mut shielded] {
+            iterator.next().unwrap().unwrap();
+            let state = iterator.state();
+            for position in position {
+                let error = iterator.seek(&State { epoch: 7, position, ..state }).unwrap_err();
+                assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+                assert_eq!(iterator.state(), state);
+            }
+            assert_eq!(iterator.next().unwrap().unwrap().epoch(), 0);
+        }
+    }
+}
+
+#[test]
+fn limits_of_bad_records_count_only_what_the_own_shard_has_found() {
+    let bad: Vec<u64> = (1..10).map(|k| 100 * k + (9 * k) % 8).collect();
+    let open = |index: u32, count: u32| {
+        let policy = BadRecords::Skip(BadLimits { consecutive: Some(1), ..BadLimits::share(0.02) });
+        let source = ReaderSource::new(Flaky::new(1000, &bad, Trouble::FailInDecode)).batch_size(5).bad_records(policy);
+        AsyncDataSetIterator::new(source.shard(Shard::new(index, count).unwrap()), &workspace(1, 1)).unwrap()
+    };
+    let mut whole = open(0, 1);
+    while whole.state().position < 900 {
+        whole.next().unwrap().unwrap();
+    }
+    let state = State { run: 1, ..whole.state() };
+    assert!(state.bad >= 7);
+    for count in [2, 8] {
+        for index in 0..count {
+            let mut rest = open(index, count);
+            rest.seek(&state).unwrap();
+            assert_eq!((rest.state().bad, rest.state().run), (state.bad, 1));
+            rest.by_ref().for_each(|batch| assert!(batch.is_ok(), "{index} of {count}: {batch:?}"));
+        }
+    }
+    // Those that it finds itself count.
+    let all: Vec<u64> = (0..1000).collect();
+    let policy = BadRecords::Skip(BadLimits { count: Some(3), ..BadLimits::default() });
+    let source = ReaderSource::new(Flaky::new(1000, &all, Trouble::FailInDecode)).batch_size(5).bad_records(policy);
+    let mut rest = AsyncDataSetIterator::new(source.shard(Shard::new(1, 8).unwrap()), &workspace(1, 1)).unwrap();
+    rest.seek(&State { source: None, ..state }).unwrap();
+    assert_eq!(rest.find_map(|batch| batch.err()).unwrap().kind(), ErrorKind::TooManyBad);
+}

@@ -149,6 +149,13 @@ impl<'a> Open<'a> {
             channels: parameters.channels.as_ref().map_or(0, |channels| channels.count()),
             frames: track.num_frames.filter(|frames| *frames > 0).unwrap_or(u64::MAX),
         };
+        if packing == Packing::Vorbis && sound.channels > 2 {
+            let message = format!(
+                "Ogg Vorbis with {} channels, of which the decoder (symphonia 0.6.1) mixes some up; convert it to FLAC",
+                sound.channels
+            );
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         let (track, sound) = (track.id, sound.checked()?);
         Ok(Self { packing, packets, track, parameters, sound })
     }

@@ -1,4 +1,4 @@
-//! GIF: the first frame, row by row.
+//! GIF: the first frame.
 
 use gif::{ColorOutput, DecodeOptions, Decoder, DecodingError};
 
@@ -10,10 +10,10 @@ use crate::error::{Error, ErrorKind, Result};
 /// Rows of an interlaced frame: the first of each pass, and the step to the next one.
 const PASSES: [(usize, usize); 4] = [(0, 8), (4, 8), (2, 4), (1, 2)];
 
-/// The `gif` crate, a row at a time.
+/// The `gif` crate, a frame at a time: asked for less, it takes some complete frames for cut off (image-rs/weezl#68).
 #[derive(Default)]
 pub(super) struct Gif {
-    row: Vec<u8>,
+    indices: Vec<u8>,
 }
 
 #[cold]
@@ -47,18 +47,19 @@ impl<'a> Frame<'a> {
     }
 
     /// Gives every row of palette indices to `take`, in the order of the file.
-    fn rows(&mut self, row: &mut Vec<u8>, mut take: impl FnMut(usize, &[u8])) -> Result<()> {
-        row.resize(row.len().max(self.width), 0);
-        let row = &mut row[..self.width];
-        let passes = if self.interlaced { &PASSES[..] } else { &[(0, 1)] };
-        for (first, step) in passes {
-            for y in (*first..self.height).step_by(*step) {
-                if !self.decoder.fill_buffer(row).map_err(gif_error)? {
-                    return Err(Error::new(ErrorKind::Format, format!("damaged gif: its data ends in row {y}")));
-                }
-                take(y, row);
-            }
+    fn rows(&mut self, indices: &mut Vec<u8>, mut take: impl FnMut(usize, &[u8])) -> Result<()> {
+        let len = self.width * self.height;
+        if len == 0 {
+            return Ok(());
         }
+        indices.resize(indices.len().max(len), 0);
+        let indices = &mut indices[..len];
+        if !self.decoder.fill_buffer(indices).map_err(gif_error)? {
+            return Err(Error::new(ErrorKind::Format, "damaged gif: its data end before the last row"));
+        }
+        let passes = if self.interlaced { &PASSES[..] } else { &[(0, 1)] };
+        let lines = passes.iter().flat_map(|(first, step)| (*first..self.height).step_by(*step));
+        lines.zip(indices.chunks_exact(self.width)).for_each(|(y, row)| take(y, row));
         Ok(())
     }
 }
@@ -77,7 +78,7 @@ impl Gif {
             return Err(Error::new(ErrorKind::Format, message));
         }
         let values = map.stored_mut(header);
-        frame.rows(&mut self.row, |y, row| {
+        frame.rows(&mut self.indices, |y, row| {
             values[y * width..].iter_mut().zip(row).for_each(|(into, index)| *into = u16::from(*index));
         })
     }
@@ -94,7 +95,7 @@ impl DecodeImage for Gif {
         into.fill(palette[usize::from(frame.transparent.unwrap_or(0))]);
         let [x, y, width, height] = [region.x, region.y, region.width, region.height].map(|n| n as usize);
         let (left, top) = (frame.left, frame.top);
-        frame.rows(&mut self.row, |line, row| {
+        frame.rows(&mut self.indices, |line, row| {
             let Some(line) = (top + line).checked_sub(y).filter(|line| *line < height) else { return };
             let row = row.get(x.saturating_sub(left)..).unwrap_or_default();
             let at = left.saturating_sub(x).min(width);
@@ -124,6 +125,21 @@ mod tests {
         bytes.extend(&bits.to_le_bytes()[..5]);
         bytes.extend([0, 0x3b]);
         bytes
+    }
+
+    /// 7 x 7 pixels of one colour, as Pillow 13.0 writes them: a row at a time, the last ones would be missing.
+    const FLAT: &str = "474946383761070007008100000908070000000000000000002c000000000700070000080e0001081c48b0a0c1830813120c\
+                        08003b";
+
+    #[test]
+    fn a_picture_of_one_colour_is_complete() {
+        let digits = FLAT.as_bytes().as_chunks::<2>().0;
+        let bytes: Vec<u8> =
+            digits.iter().map(|hex| u8::from_str_radix(std::str::from_utf8(hex).unwrap(), 16).unwrap()).collect();
+        let header = header(&bytes).unwrap();
+        let mut pixels = [0; 147];
+        Gif::default().decode(&bytes, &header, Scale::FULL, Region::whole(&header), &mut pixels).unwrap();
+        assert_eq!(pixels.as_slice(), [[9, 8, 7]; 49].as_flattened());
     }
 
     #[test]

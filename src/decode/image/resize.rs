@@ -245,19 +245,22 @@ fn bicubic(x: f64) -> f64 {
 /// For each pixel of `N` bytes, takes the one that contains its centre.
 fn take_nearest<const N: usize>(header: &Header, from: &[u8], plan: &Plan, into: &mut [u8]) -> Result<()> {
     let [left, top, width, height] = plan.taken.unwrap_or([0.0, 0.0, header.width.into(), header.height.into()]);
-    // A middle on the border between two pixels belongs to the second. Rounding can't change that, because borders lie
-    // further apart.
+    // A middle on the border between two pixels belongs to the second one of the upright picture. Rounding can't change
+    // that, because borders lie further apart.
     const ROUNDING: f64 = 1e-7;
-    let place = |at: usize, start: f64, step: f64, side: u32| {
-        ((start + (at as f64 + 0.5) * step + ROUNDING) as usize).min(side as usize - 1)
+    let place = |at: usize, start: f64, step: f64, side: u32, is_flipped: bool| {
+        let to_second = if is_flipped { -ROUNDING } else { ROUNDING };
+        ((start + (at as f64 + 0.5) * step + to_second) as usize).min(side as usize - 1)
     };
+    let (flip_x, flip_y) = (header.orientation.flip_x, header.orientation.flip_y);
     let (step_x, step_y) = (width / f64::from(plan.width), height / f64::from(plan.height));
     let (from, _) = from.as_chunks::<N>();
     let (into, _) = into.as_chunks_mut::<N>();
     for (y, row) in into.chunks_exact_mut(plan.width as usize).enumerate() {
-        let was = &from[place(y, top, step_y, header.height) * header.width as usize..][..header.width as usize];
+        let was =
+            &from[place(y, top, step_y, header.height, flip_y) * header.width as usize..][..header.width as usize];
         for (x, pixel) in row.iter_mut().enumerate() {
-            *pixel = was[place(x, left, step_x, header.width)];
+            *pixel = was[place(x, left, step_x, header.width, flip_x)];
         }
     }
     Ok(())
@@ -270,6 +273,28 @@ mod tests {
     use super::*;
     use crate::decode::image::stored::{ImageFormat, Orientation, Scale};
     use crate::random::RandomKey;
+
+    #[test]
+    fn a_tie_belongs_to_the_second_pixel_of_the_upright_picture() {
+        let stored: Vec<u8> = (0..16).collect();
+        for exif in 1..=8 {
+            let orientation = Orientation::from_exif(exif);
+            let format = ImageFormat::Png;
+            let header = Header { format, width: 4, height: 4, channels: 1, orientation, in_scans: false };
+            let plan = Plan::new(&header, Some((2, 2)), CropFit::Stretch, ResizeFilter::Nearest);
+            let mut taken = [0; 4];
+            Resampler::default().resize_grey(&header, &stored, &plan, &mut taken).unwrap();
+            let at = |width: usize, x: usize, y: usize| {
+                let (x, y) = if orientation.swap { (y, x) } else { (x, y) };
+                let x = if orientation.flip_x { width - 1 - x } else { x };
+                let y = if orientation.flip_y { width - 1 - y } else { y };
+                y * width + x
+            };
+            for (x, y) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                assert_eq!(taken[at(2, x, y)], stored[at(4, 2 * x + 1, 2 * y + 1)], "{exif}");
+            }
+        }
+    }
 
     #[test]
     fn the_part_that_the_filter_reads_is_enough() {

@@ -3,7 +3,7 @@ use crate::dtype::{DType, Element};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::memory::Scope;
-use crate::schema::{MaskOf, Rows, TensorSpec};
+use crate::schema::{MaskOf, Masked, Rows, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 use crate::view::TensorView;
 
@@ -130,8 +130,16 @@ impl Present<'_> {
     }
 }
 
-/// The error for a tensor whose padding can't be told from data.
-const NO_MASK: &str = "varies in length and has no mask to tell data from padding";
+/// The fault of a tensor whose padding can't be told from data, if it has no mask.
+pub(super) fn without_mask(spec: &TensorSpec) -> Option<&'static str> {
+    match spec.masked {
+        Masked::Unknown => Some("has padding, and in windows no mask tells it from data"),
+        _ if spec.is_variable() && spec.rows == Rows::Even => {
+            Some("varies in length and has no mask to tell data from padding")
+        }
+        _ => None,
+    }
+}
 
 /// The elements of one sample, to be changed in place.
 pub(super) struct Elements<'a, T> {
@@ -206,8 +214,8 @@ impl<E: Elementwise> InPlace<E> {
         let spec = tensors.get(&self.tensor)?;
         let fault = if !spec.dtype.is_float() {
             format!("holds {}; this needs a floating point type such as f32: cast it", spec.dtype)
-        } else if spec.is_variable() && spec.rows == Rows::Even && self.mask.is_none() {
-            NO_MASK.to_owned()
+        } else if let (Some(fault), None) = (without_mask(spec), &self.mask) {
+            fault.to_owned()
         } else {
             return Ok(());
         };
@@ -258,8 +266,8 @@ impl<M: Mapping> Replace<M> {
     pub(super) fn new(spec: TensorSpec, tensors: &Tensors, mapping: M) -> Result<Self> {
         let from = tensors.get(&spec.name)?;
         let mask = Mask::of(from, tensors);
-        if from.is_variable() && mask.is_none() {
-            return Err(Error::new(ErrorKind::Schema, NO_MASK).at_column(&spec.name));
+        if let (Some(fault), None) = (without_mask(from), &mask) {
+            return Err(Error::new(ErrorKind::Schema, fault).at_column(&spec.name));
         }
         Ok(Self { spec: TensorSpec { affine: None, ..spec }, mask, mapping })
     }

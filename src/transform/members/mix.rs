@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
 use crate::random::RandomKey;
-use crate::schema::{Dim, Role, TensorSpec};
+use crate::schema::{Dim, Masked, Role, TensorSpec};
 use crate::transform::{BatchMut, BatchTransform, Tensors};
 
 use super::elements::{Float, Mask, with_float};
@@ -47,11 +47,12 @@ impl BatchTransform for Mix {
             if spec.is_variable() {
                 return fault(name, "varies in length; what is mixed has one shape in all samples".to_owned());
             }
-            if let Some(mask) = Mask::of(spec, tensors) {
+            let mask = Mask::of(spec, tensors);
+            let mask = mask.as_ref().map(Mask::name).or((spec.masked == Masked::Unknown).then_some("windows"));
+            if let Some(mask) = mask {
                 let message = format!(
-                    "has padding, as {:?} says, and mixing would write data into it; if zeros are data, remove the mask \
+                    "has padding, as {mask:?} says, and mixing would write data into it; if zeros are data, remove the mask \
                      before (`remove`)",
-                    mask.name(),
                 );
                 return fault(name, message);
             }
