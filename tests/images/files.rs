@@ -1083,11 +1083,15 @@ fn rarer_tiff_files_are_what_pillow_reads_or_say_what_they_are() {
         let error = summarise_image(fixture(&format!("tiff/refused-{name}.tiff"))).unwrap_err();
         assert!(error.to_string().contains(words) && error.to_string().contains("convert it"), "{error}");
     }
-    let long = pixels_of(&fixture("tiff/refused-long-lowest-first.tiff"), JpegDecoder::default()).unwrap_err();
-    assert!(long.to_string().contains("a TIFF with 64-bit offsets that has the lowest bits first"), "{long}");
     // A file that ends early, wherever that is, is an error.
     let mut bench = Bench::new(JpegDecoder::default());
-    for name in ["palette-4.tiff", "lowest-first-palette-8.tiff", "palette-lzw.tiff", "white-is-zero-2.tiff"] {
+    for name in [
+        "palette-4.tiff",
+        "lowest-first-palette-8.tiff",
+        "palette-lzw.tiff",
+        "white-is-zero-2.tiff",
+        "long-palette.tiff",
+    ] {
         let bytes = fs::read(fixture("tiff").join(name)).unwrap();
         bench.decode(&bytes).unwrap();
         for len in (0..bytes.len() - 6).step_by(7) {

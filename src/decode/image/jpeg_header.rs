@@ -5,9 +5,11 @@ use super::damage::{be16, damaged, truncated};
 use super::stored::{Header, ImageFormat, Orientation};
 use crate::error::Result;
 
+const DHT: u8 = 0xc4;
 const SOI: u8 = 0xd8;
 const EOI: u8 = 0xd9;
 const SOS: u8 = 0xda;
+const DQT: u8 = 0xdb;
 const APP1: u8 = 0xe1;
 
 /// The next marker from `at` on, and the position after it. Bytes between segments and fill bytes are skipped.
@@ -44,21 +46,30 @@ fn is_frame(marker: u8) -> bool {
     matches!(marker, 0xc0..=0xc3 | 0xc5..=0xc7 | 0xc9..=0xcb | 0xcd..=0xcf)
 }
 
-/// Whether JPEG data that should contain only tables has a frame or a scan, or whether the data after them is unknown.
-pub(super) fn has_picture(bytes: &[u8]) -> bool {
+/// Those segments of a TIFF file's common tables that hold for its parts: of quantisation and Huffman codes. Everything
+/// else ends where an image begins. `None` if there is a frame or a scan, or if it is unknown what there is.
+pub(super) fn common_tables(bytes: &[u8]) -> Option<Vec<u8>> {
+    let mut tables = Vec::new();
     let mut at = 2;
     while memchr(0xff, bytes.get(at..).unwrap_or_default()).is_some() {
-        let Ok((marker, segment_at)) = jpeg_marker(bytes, at) else { return true };
+        let (marker, segment_at) = jpeg_marker(bytes, at).ok()?;
         if marker == SOS || is_frame(marker) {
-            return true;
+            return None;
         }
         at = segment_at;
+        if marker == EOI {
+            break;
+        }
         if !stands_alone(marker) {
-            let Ok(segment) = jpeg_segment(bytes, segment_at) else { return true };
+            let segment = jpeg_segment(bytes, segment_at).ok()?;
             at += 2 + segment.len();
+            if matches!(marker, DHT | DQT) {
+                tables.extend([0xff, marker]);
+                tables.extend_from_slice(&bytes[segment_at..at]);
+            }
         }
     }
-    false
+    Some(tables)
 }
 
 /// Reads the header of a JPEG file, up to its first scan.

@@ -2,11 +2,12 @@
 //!
 //! [`options`] has the settings. [`container`] finds format, size and orientation in a file's header ([`stored`]) and
 //! checks that the file is complete. [`jpeg`] (with [`baseline`] and [`complete`], decoders of our own) and [`other`]
-//! decode 8-bit RGB pixels behind [`decoder::DecodeImage`]. [`resize`] and [`pixels`] bring them to the wanted size and
-//! order. [`augment`] names the random operations, [`draw`] turns each into a list of changes, and [`picture`] and
-//! [`map`] apply these by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`]. [`ImageWork`] calls all of them in
-//! order, and [`Shared`] does so for several views of one image. Without the feature `images`, there are only the
-//! settings and the recognition of image files; everything else is an error. Without `formats`, there is none of this.
+//! (with [`tiff`] and [`tiff_jpeg`]) decode 8-bit RGB pixels behind [`decoder::DecodeImage`]. [`resize`] and [`pixels`]
+//! bring them to the wanted size and order. [`augment`] names the random operations, [`draw`] turns each into a list of
+//! changes, and [`picture`] and [`map`] apply these by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`].
+//! [`ImageWork`] calls all of them in order, and [`Shared`] does so for several views of one image. Without the feature
+//! `images`, there are only the settings and the recognition of image files; everything else is an error. Without
+//! `formats`, there is none of this.
 
 #[cfg(all(feature = "formats", not(feature = "images")))]
 mod absent;
@@ -84,6 +85,10 @@ mod step;
 mod stored;
 #[cfg(feature = "images")]
 mod tiff;
+#[cfg(feature = "images")]
+mod tiff_jpeg;
+#[cfg(feature = "images")]
+mod tiff_tags;
 #[cfg(feature = "images")]
 mod tone;
 #[cfg(feature = "turbojpeg")]

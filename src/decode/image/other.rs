@@ -5,9 +5,11 @@ use image::{ColorType, ExtendedColorType, ImageDecoder, ImageError, ImageReader,
 
 use super::decoder::{DecodeImage, copy_region, held, resize_buffer};
 use super::map::{self, Map};
-use super::samples::{level, spread};
+use super::samples::{level, print, spread};
 use super::stored::{Header, ImageFormat, Orientation, Region, Scale};
 use super::tiff;
+use super::tiff_jpeg::{self, Colours};
+use super::tiff_tags::{Tags, damaged, unsupported};
 use crate::error::{Error, ErrorKind, Result};
 
 /// What a decoder may allocate in addition to its pixels: colour profiles, palettes, tables.
@@ -19,12 +21,13 @@ pub(super) struct ImageCrate {
     /// The decoded pixels, if they are not 8-bit RGB.
     stored: Vec<u8>,
     whole: Vec<u8>,
+    jpeg: tiff_jpeg::Parts,
 }
 
 impl ImageCrate {
     /// Bytes of memory.
     pub(super) fn held(&self) -> u64 {
-        held(&self.stored) + held(&self.whole)
+        held(&self.stored) + held(&self.whole) + self.jpeg.held()
     }
 }
 
@@ -52,7 +55,7 @@ fn open(bytes: &[u8], format: ImageFormat, max_alloc: u64) -> Result<impl ImageD
 fn image_error(bytes: &[u8], format: ImageFormat, error: ImageError) -> Error {
     let format = format.as_str();
     let (kind, message) = match error {
-        ImageError::Unsupported(_) if format == "tiff" => (ErrorKind::Format, tiff::unsupported(bytes)),
+        ImageError::Unsupported(_) if format == "tiff" => (ErrorKind::Format, unsupported(bytes)),
         ImageError::Limits(_) => (ErrorKind::Limit, format!("a {format} image that is too large: {error}")),
         _ => (ErrorKind::Format, format!("damaged or unsupported {format}: {error}")),
     };
@@ -85,11 +88,23 @@ impl ImageCrate {
     /// Grey values as Pillow has them: those of 1 bit are 0 and 1, and those of 16 bits are as stored, even if 0 is
     /// white.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
+        if let Some(colours) = tiff_jpeg::colours(bytes)? {
+            let inverted = match colours {
+                Colours::Grey { is_white_zero: true } => 255,
+                Colours::Grey { is_white_zero: false } | Colours::Palette => 0,
+                _ => return Err(map::not_a_map(header)),
+            };
+            let values = map.stored_mut(header);
+            let stored = resize_buffer(&mut self.stored, values.len());
+            self.jpeg.decode(bytes, header, colours, Region::whole(header), stored)?;
+            values.iter_mut().zip(stored).for_each(|(into, value)| *into = u16::from(*value ^ inverted));
+            return Ok(());
+        }
         let bytes = &*tiff::highest_bits_first(bytes)?;
         if let Some(read) = tiff::read_map(bytes, header, map) {
             return read;
         }
-        tiff::check(bytes, header)?;
+        tiff::check(bytes)?;
         let decoder = open(bytes, header.format, u64::MAX)?;
         let kind = decoder.original_color_type();
         let sample = match (kind, decoder.color_type()) {
@@ -112,15 +127,55 @@ impl ImageCrate {
     }
 }
 
+impl ImageCrate {
+    fn decode_jpeg(
+        &mut self,
+        bytes: &[u8],
+        header: &Header,
+        colours: Colours,
+        region: Region,
+        into: &mut [u8],
+    ) -> Result<()> {
+        if matches!(colours, Colours::Rgb | Colours::YCbCr) {
+            return self.jpeg.decode(bytes, header, colours, region, into);
+        }
+        let stored = resize_buffer(&mut self.stored, colours.samples() * region.pixels() as usize);
+        self.jpeg.decode(bytes, header, colours, region, stored)?;
+        let (rgb, _) = into.as_chunks_mut::<3>();
+        match colours {
+            Colours::Grey { is_white_zero: true } => spread(stored, 1, rgb, |[value]| 255 - value),
+            Colours::Palette => {
+                let tags = Tags::read(bytes).ok_or_else(|| damaged("its tags are cut off"))?;
+                let palette = tiff::palette(&tags)?;
+                rgb.iter_mut().zip(stored).for_each(|(pixel, index)| *pixel = palette[usize::from(*index)]);
+            }
+            Colours::Cmyk => print(stored, rgb),
+            Colours::Rgba { is_premultiplied } => {
+                if is_premultiplied {
+                    divide_by_alpha(stored, ColorType::Rgba8);
+                }
+                spread(stored, 4, rgb, |[value]| value);
+            }
+            _ => spread(stored, colours.samples(), rgb, |[value]| value),
+        }
+        Ok(())
+    }
+}
+
 impl DecodeImage for ImageCrate {
     fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        if header.format == ImageFormat::Tiff
+            && let Some(colours) = tiff_jpeg::colours(bytes)?
+        {
+            return self.decode_jpeg(bytes, header, colours, region, into);
+        }
         let bytes = &*tiff::highest_bits_first(bytes)?;
         if header.format == ImageFormat::Tiff
             && let Some(decoded) = tiff::decode(bytes, header, region, into)
         {
             return decoded;
         }
-        tiff::check(bytes, header)?;
+        tiff::check(bytes)?;
         if region != Region::whole(header) {
             let mut whole = std::mem::take(&mut self.whole);
             let pixels = resize_buffer(&mut whole, Region::whole(header).bytes());

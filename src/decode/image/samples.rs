@@ -10,6 +10,14 @@ pub(super) fn inked(ink: u8, black: u8) -> u8 {
     ((u16::from(ink) * u16::from(black) + 127) / 255) as u8
 }
 
+/// Writes the colours of four inks, where 0 means no ink.
+pub(super) fn print(inks: &[u8], rgb: &mut [[u8; 3]]) {
+    for (pixel, inks) in rgb.iter_mut().zip(inks.as_chunks().0) {
+        let [cyan, magenta, yellow, black] = inks.map(|ink: u8| 255 - ink);
+        *pixel = [cyan, magenta, yellow].map(|ink| inked(ink, black));
+    }
+}
+
 /// Writes the first three of `channels` values of `N` bytes, or the first one three times.
 pub(super) fn spread<const N: usize>(
     stored: &[u8],

@@ -199,6 +199,14 @@ impl Region {
         Self { x, y, width: right - x, height: bottom - y }
     }
 
+    /// The box that both have in common. Sides and positions must be less than 2^31.
+    pub(super) fn common(self, other: Self) -> Option<Self> {
+        let (x, y) = (self.x.max(other.x), self.y.max(other.y));
+        let right = (self.x + self.width).min(other.x + other.width);
+        let bottom = (self.y + self.height).min(other.y + other.height);
+        (right > x && bottom > y).then(|| Self { x, y, width: right - x, height: bottom - y })
+    }
+
     /// The same part of the image at `scale`, with edges rounded to whole pixels.
     pub(super) fn at(&self, scale: Scale, header: &Header) -> Self {
         let edges = |start: u32, length: u32, side: u32| {

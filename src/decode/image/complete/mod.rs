@@ -3,9 +3,9 @@
 //! it continues where libjpeg continues, and records the damage. A file that libjpeg refuses is an error. So is a file
 //! that is cut off, and one with missing scans that libjpeg would make up for.
 //!
-//! It decodes the files that the decoder in [`baseline`](super::baseline) passes on, which are few. So it decodes whole
-//! images. The only exceptions are files of several scans without restart markers, in which it skips what follows the
-//! last block that the region needs. It works step by step:
+//! It decodes the files that the decoder in [`baseline`](super::baseline) passes on, which are few, and the parts of
+//! TIFF files. So it decodes whole images. The only exceptions are files of several scans without restart markers, in
+//! which it skips what follows the last block that the region needs. It works step by step:
 //!
 //! 1. [`input`] finds markers, segments and the data between restart markers, and continues if they are out of order.
 //! 2. [`frame`] takes the content of the segments: sizes, sampling, tables, and the coefficients of a scan.
@@ -30,7 +30,7 @@ use crate::counters::{Damage, Damages};
 use crate::error::{Error, ErrorKind, Result};
 use arithmetic::Arithmetic;
 use entropy::{Coding, Found, State, Tables};
-use frame::{Headers, ScanHeader};
+use frame::{Colours, Headers, ScanHeader};
 use huffman::Table;
 use input::{Input, Interval, restart};
 use output::{Needed, Output, room};
@@ -190,6 +190,17 @@ fn table_of(headers: &Headers<'_>, class: usize, slot: usize, at: usize) -> Resu
     Table::new(spec, class == 0).ok_or_else(|| damaged(at, "Huffman tables that make no code"))
 }
 
+/// What the components of an image are taken for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Meaning {
+    /// The colours that libjpeg finds in the file, as RGB.
+    Found,
+    /// YCbCr, whatever the file says, as RGB.
+    YCbCr,
+    /// No colours: the samples of all components.
+    Samples,
+}
+
 /// The result of walking through a file.
 pub(super) struct Survey {
     /// Whether restart markers are announced.
@@ -252,9 +263,25 @@ impl Decoder {
         region: Region,
         into: &mut [u8],
     ) -> Result<Damages> {
-        match self.pass(bytes, size, region, into, true)? {
+        self.decode_as(bytes, size, region, Meaning::Found, into)
+    }
+
+    /// The same for components of this meaning. `into` has a byte for each sample of a pixel.
+    ///
+    /// # Errors
+    ///
+    /// As there.
+    pub(super) fn decode_as(
+        &mut self,
+        bytes: &[u8],
+        size: (u32, u32),
+        region: Region,
+        meaning: Meaning,
+        into: &mut [u8],
+    ) -> Result<Damages> {
+        match self.pass(bytes, size, region, (meaning, &mut *into), true)? {
             Some(damages) => Ok(damages),
-            None => self.pass(bytes, size, region, into, false).map(Option::unwrap_or_default),
+            None => self.pass(bytes, size, region, (meaning, into), false).map(Option::unwrap_or_default),
         }
     }
 
@@ -265,7 +292,7 @@ impl Decoder {
         bytes: &[u8],
         (width, height): (u32, u32),
         region: Region,
-        into: &mut [u8],
+        (meaning, into): (Meaning, &mut [u8]),
         ends_early: bool,
     ) -> Result<Option<Damages>> {
         let (mut input, mut headers, mut damages) = (Input::new(bytes), Headers::default(), Damages::default());
@@ -335,7 +362,11 @@ impl Decoder {
                 }
             }
         }
-        self.output.write(headers.colours(), region, into);
+        match meaning {
+            Meaning::Found => self.output.write(headers.colours(), region, into),
+            Meaning::YCbCr => self.output.write(Colours::YCbCr, region, into),
+            Meaning::Samples => self.output.write_samples(headers.components.len(), region, into),
+        }
         Ok(Some(damages))
     }
 

@@ -170,6 +170,20 @@ impl Output {
     }
 }
 
+impl Output {
+    /// Writes the samples of `count` components in `region`, pixel by pixel, as they are.
+    pub(super) fn write_samples(&mut self, count: usize, region: Region, into: &mut [u8]) {
+        let (x, width) = (region.x as usize, region.width as usize);
+        for (y, into) in (region.y as usize..).zip(into.chunks_exact_mut(count * width)) {
+            for (nth, plane) in self.planes[..count].iter_mut().enumerate() {
+                upsample(self.kernels, plane, &mut self.edged, y);
+                let places = into.iter_mut().skip(nth).step_by(count);
+                places.zip(&plane.row[x..x + width]).for_each(|(into, sample)| *into = *sample);
+            }
+        }
+    }
+}
+
 /// Makes the samples of row `y` of pixels.
 fn upsample(kernels: Kernels, plane: &mut Plane, edged: &mut [Vec<u8>; 2], y: usize) {
     let Some(upsampling) = plane.upsampling else { return };
