@@ -33,10 +33,10 @@ fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     }
 }
 
-/// The lines of a source file without the items that only tests have. Such an item ends with the first line that has
-/// its own indentation and closes it, as `cargo fmt` writes it.
-fn without_tests(text: &str) -> Vec<&str> {
-    let mut kept = Vec::new();
+/// The lines of a source file without the items that only tests have, and the lines of those items. Such an item ends
+/// with the first line that has its own indentation and closes it, as `cargo fmt` writes it.
+fn parted(text: &str) -> (Vec<&str>, Vec<&str>) {
+    let (mut kept, mut tests) = (Vec::new(), Vec::new());
     let mut lines = text.lines();
     while let Some(line) = lines.next() {
         let code = line.trim_start();
@@ -49,9 +49,14 @@ fn without_tests(text: &str) -> Vec<&str> {
             let own = line.strip_prefix(indent).filter(|rest| !rest.starts_with(' '));
             own.is_some_and(|own| own.ends_with([';', '}']) || own.starts_with('}'))
         };
-        lines.by_ref().find(ends);
+        for line in lines.by_ref() {
+            tests.push(line);
+            if ends(&line) {
+                break;
+            }
+        }
     }
-    kept
+    (kept, tests)
 }
 
 /// A path below the repository's root.
@@ -59,8 +64,8 @@ fn rooted(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join(path)
 }
 
-/// Name below `folder` and lines of code: no comments, and nothing that only tests have.
-fn code_in(folder: &str) -> Vec<(String, Vec<String>)> {
+/// Names below `folder`, and what they hold.
+fn texts_in(folder: &str) -> Vec<(String, String)> {
     let root = rooted(folder);
     let mut paths = Vec::new();
     sources(&root, &mut paths);
@@ -68,18 +73,45 @@ fn code_in(folder: &str) -> Vec<(String, Vec<String>)> {
         .into_iter()
         .map(|path| {
             let name = path.strip_prefix(&root).expect("below the folder").to_string_lossy().replace('\\', "/");
-            let text = std::fs::read_to_string(&path).expect("a source file");
-            let code = without_tests(&text)
-                .into_iter()
-                .map(str::trim)
-                .filter(|line| !line.starts_with("//"))
-                .map(str::to_owned)
-                .collect();
-            (name, code)
+            (name, std::fs::read_to_string(&path).expect("a source file"))
         })
         .collect();
     files.sort();
     files
+}
+
+/// Lines without indentation, and without comments.
+fn code<'a>(lines: impl IntoIterator<Item = &'a str>) -> Vec<String> {
+    lines.into_iter().map(str::trim).filter(|line| !line.starts_with("//")).map(str::to_owned).collect()
+}
+
+/// Name below `folder` and lines of code: no comments, and nothing that only tests have.
+fn code_in(folder: &str) -> Vec<(String, Vec<String>)> {
+    texts_in(folder).into_iter().map(|(name, text)| (name, code(parted(&text).0))).collect()
+}
+
+/// Name below `folder` and lines of code that only tests have: items of a file, and the files of modules that are such
+/// items.
+fn tests_in(folder: &str) -> Vec<(String, Vec<String>)> {
+    let texts = texts_in(folder);
+    let mut modules = Vec::new();
+    for (name, text) in &texts {
+        let place = name.trim_end_matches(".rs");
+        let is_root = ["mod", "lib", "main"].iter().any(|root| place == *root || place.ends_with(&format!("/{root}")));
+        let within = if is_root { &place[..place.rfind('/').map_or(0, |at| at + 1)] } else { &format!("{place}/") };
+        for line in code(parted(text).1) {
+            let module = line.split_once("mod ").and_then(|(_, rest)| rest.strip_suffix(';'));
+            modules.extend(module.map(|module| format!("{within}{module}")));
+        }
+    }
+    let is_test = |name: &str| {
+        modules.iter().any(|module| name == format!("{module}.rs") || name.starts_with(&format!("{module}/")))
+    };
+    let parts = texts.iter().map(|(name, text)| {
+        let lines = if is_test(name) { code(text.lines()) } else { code(parted(text).1) };
+        (name.clone(), lines)
+    });
+    parts.filter(|(_, lines)| !lines.is_empty()).collect()
 }
 
 /// The library's files, but for its root, which only names what is public.
@@ -343,19 +375,29 @@ fn unsafe_code_lives_in_the_files_whose_promises_are_written_down() {
 fn tests_sleep_where_that_is_said_alone() {
     // A browser that does not end, and how long the causes of a verdict take.
     const MAY: [&str; 4] = ["common/latency.rs", "common/until.rs", "formats/page.rs", "verdict.rs"];
-    let sleeps = ["thread::", "sleep"].concat();
-    let of = |folder: &str, may: &[&str]| {
-        let files = code_in(folder).into_iter().filter(|(name, _)| !name.starts_with("cuda_driver/"));
-        let sleeping = files.filter(|(_, code)| code.iter().any(|line| line.contains(&sleeps)));
-        assert!(sleeping.map(|(name, _)| name).eq(may.iter().copied()), "{folder}: only {may:?} may sleep");
+    let word = ["sl", "eep"].concat();
+    let sleeps = |line: &String| line.split(|c: char| !(c.is_alphanumeric() || c == '_')).any(|name| name == word);
+    let of = |folder: &str, files: Vec<(String, Vec<String>)>, may: &[&str]| {
+        let files = files.into_iter().filter(|(name, _)| !name.starts_with("cuda_driver/"));
+        let sleeping: Vec<String> = files.filter(|(_, code)| code.iter().any(sleeps)).map(|(name, _)| name).collect();
+        assert_eq!(sleeping, may, "in {folder}, only {may:?} may do this");
     };
-    of("tests", &MAY);
-    of("command/tests", &["common/pseudo.rs"]);
+    of("tests", code_in("tests"), &MAY);
+    of("command/tests", code_in("command/tests"), &["common/pseudo.rs"]);
+    for (folder, files) in [("src", 60), ("command/src", 3), ("python/src", 0)] {
+        let tests = tests_in(folder);
+        assert!(tests.len() >= files, "{folder}: tests in {} files", tests.len());
+        of(folder, tests, &[]);
+    }
 }
 
 #[test]
 fn what_only_tests_have_is_left_out_and_what_follows_it_is_not() {
     let text = "use a;\n#[cfg(test)]\nuse b;\nfn c() {\n    #[cfg(all(test, unix))]\n    if d {\n        e;\n    }\n    f;\n}\n\
                 #[cfg(test)]\n#[expect(dead_code)]\nmod g {\n    fn h() {\n    }\n}\nfn i() {}\n";
-    assert_eq!(without_tests(text), ["use a;", "fn c() {", "    f;", "}", "fn i() {}"]);
+    let (kept, tests) = parted(text);
+    assert_eq!(kept, ["use a;", "fn c() {", "    f;", "}", "fn i() {}"]);
+    let items = ["use b;", "    if d {", "        e;", "    }"];
+    assert_eq!(tests[..4], items);
+    assert_eq!(tests[4..], ["#[expect(dead_code)]", "mod g {", "    fn h() {", "    }", "}"]);
 }

@@ -444,15 +444,23 @@ mod tests {
 
     #[test]
     fn work_of_a_stream_whose_handles_are_gone_is_waited_for() {
+        crate::watchdog::watch();
         let device = HostDevice::new();
         let (engine, stream) = (&device.0, device.stream().unwrap());
         let memory = engine.allocate(4096, &stream).unwrap();
         let block = Arc::downgrade(&memory.block);
+        let (begin, begun) = mpsc::channel();
         let (open, gate) = mpsc::channel::<()>();
         let (send, done) = mpsc::channel();
-        stream.run(move || gate.recv().unwrap()).unwrap();
+        let hold = move || {
+            begin.send(()).unwrap();
+            gate.recv().unwrap();
+        };
+        stream.run(hold).unwrap();
         stream.run(move || send.send(()).unwrap()).unwrap();
+        let queue = Arc::downgrade(&stream.handle.queue);
         drop(stream);
+        begun.recv().unwrap();
         engine.abandon(memory);
         assert!(block.upgrade().is_some(), "freed before work that may use it");
         thread::scope(|scope| {
@@ -460,7 +468,10 @@ mod tests {
                 engine.settle().unwrap();
                 done.try_recv()
             });
-            thread::sleep(std::time::Duration::from_millis(20));
+            // Behind the other work and the freed memory stands the event that is waited for.
+            while queue.upgrade().unwrap().len() < 3 {
+                thread::yield_now();
+            }
             open.send(()).unwrap();
             assert_eq!(settled.join().unwrap(), Ok(()), "the work was not waited for");
         });
