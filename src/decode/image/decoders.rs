@@ -4,7 +4,7 @@ use super::options::JpegDecoder;
 use super::stored::{Header, ImageFormat, Region};
 #[cfg(feature = "turbojpeg")]
 use super::turbojpeg;
-use super::{bmp, gif, jpeg, map, other, png, pnm};
+use super::{bmp, gif, jpeg, map, other, png, pnm, tiff};
 use crate::error::Result;
 use crate::memory::MemoryBudget;
 
@@ -57,18 +57,17 @@ impl Decoders {
         held
     }
 
-    /// Most bytes that a decoder takes to decode `region` of a file of `len` bytes, in addition to the region's pixels.
-    pub(super) fn memory(header: &Header, region: Region, len: usize) -> u64 {
-        let whole = Region::whole(header).pixels();
+    /// Most bytes that a decoder takes to decode `region` of a file, in addition to the region's pixels, and to a few
+    /// rows and tables.
+    pub(super) fn memory(header: &Header, region: Region, bytes: &[u8], jpeg: JpegDecoder) -> u64 {
         // Some decode the whole image first, and cut out the region.
-        let cut = if region == Region::whole(header) { 0 } else { 3 };
+        let cut = if region == Region::whole(header) { 0 } else { 3 * Region::whole(header).pixels() };
         match header.format {
-            ImageFormat::Jpeg => jpeg::memory(header, len) + cut * whole,
+            ImageFormat::Jpeg => jpeg::memory(header, region, bytes, jpeg),
             // Row by row.
             ImageFormat::Png | ImageFormat::Bmp | ImageFormat::Gif | ImageFormat::Pnm => 0,
-            // Memory of the library, and of its output: with alpha, and 16 bits in TIFF.
-            ImageFormat::WebP => (11 + cut) * whole,
-            ImageFormat::Tiff => (32 + cut) * whole,
+            ImageFormat::WebP => other::webp_memory(header, bytes) + cut,
+            ImageFormat::Tiff => tiff::memory(header, region, bytes, cut),
         }
     }
 

@@ -5,6 +5,8 @@ use libjpeg_turbo_rs::{DecodeLimits, Decoder, JpegError, PixelFormat, RestartRes
 use super::baseline::{self, Index, NotOurs};
 use super::complete;
 use super::decoder::{DecodeImage, copy_region, held, resize_buffer};
+use super::jpeg_header::jpeg_frame;
+use super::options::JpegDecoder;
 use super::stored::{Header, Region, Scale};
 use crate::counters::Damages;
 use crate::error::{Error, ErrorKind, Result};
@@ -47,20 +49,52 @@ impl Auto {
     }
 }
 
-/// Most bytes that decoding a whole file of `len` bytes takes, in addition to its pixels.
-pub(super) fn memory(header: &Header, len: usize) -> u64 {
-    // The largest unit of blocks that are coded together has 32 x 32 pixels.
+/// Most bytes that decoding `region` of a file takes, in addition to its pixels.
+pub(super) fn memory(header: &Header, region: Region, bytes: &[u8], decoder: JpegDecoder) -> u64 {
+    let own = own_memory(bytes);
+    if decoder == JpegDecoder::Auto && !asks_libraries() {
+        return own;
+    }
+    // Libraries hold at most a plane per channel; four channels, and all of them again as colours. If there are several
+    // scans, each coefficient takes two more bytes and a bit. A part is cut from the whole image.
     let side = |side: u32| u64::from(side.next_multiple_of(MARGIN));
     let pixels = side(header.width) * side(header.height);
-    // For a file in one scan, decoders hold at most a plane per channel, and for four channels the library holds all of
-    // them again as colours. For a file in several scans, each coefficient takes two more bytes
-    // and a bit. The data of a scan is copied, too.
     let samples = match (header.in_scans, header.channels) {
         (true, channels) => pixels * 25 / 8 * u64::from(channels),
         (false, 4) => pixels * 8,
         (false, channels) => pixels * u64::from(channels),
     };
-    samples + len as u64
+    let cut = if region == Region::whole(header) { 0 } else { 3 * Region::whole(header).pixels() };
+    own.max(samples + bytes.len() as u64) + cut
+}
+
+/// The same for our own decoders alone, which hold at most a plane per channel. If there are several scans, each
+/// coefficient takes two more bytes and a bit; otherwise, those of one row of blocks do. The data of a scan is copied,
+/// too.
+pub(super) fn own_memory(bytes: &[u8]) -> u64 {
+    // A file without these headers is refused before memory is taken.
+    let Ok((header, factors)) = jpeg_frame(bytes) else { return 0 };
+    let factors = &factors[..usize::from(header.channels)];
+    let most = factors.iter().fold((1, 1), |most, factors| (most.0.max(factors.0), most.1.max(factors.1)));
+    let blocks = |side: u32, factor: u8, most: u8| {
+        let (side, factor) = (u64::from(side) * u64::from(factor), u64::from(factor.max(1)));
+        side.div_ceil(u64::from(most)).div_ceil(8).next_multiple_of(factor)
+    };
+    let planes = factors.iter().map(|(across, down)| {
+        let width = blocks(header.width, *across, most.0);
+        let height = blocks(header.height, *down, most.1);
+        let kept = width * if header.in_scans { height } else { u64::from(*down) };
+        (8 * width + complete::BEHIND) * 8 * height + kept * complete::BLOCK
+    });
+    // A row of each plane as wide as the image, two with their edges, and one of pixels.
+    let row = u64::from(header.width).next_multiple_of(32) + 2 * complete::BEHIND;
+    let rows = row * (factors.len() as u64 + 5);
+    planes.sum::<u64>() + rows + bytes.len() as u64
+}
+
+/// Whether [`Auto`] gives some files to libraries.
+fn asks_libraries() -> bool {
+    cfg!(feature = "turbojpeg") || LIBRARY_HAS_VECTORS && !baseline::Kernels::detect().has_vectors()
 }
 
 impl DecodeImage for Auto {

@@ -74,6 +74,11 @@ pub(super) fn common_tables(bytes: &[u8]) -> Option<Vec<u8>> {
 
 /// Reads the header of a JPEG file, up to its first scan.
 pub(super) fn jpeg_header(bytes: &[u8]) -> Result<Header> {
+    jpeg_frame(bytes).map(|(header, _)| header)
+}
+
+/// The same with the factors of sampling of each component, across and down.
+pub(super) fn jpeg_frame(bytes: &[u8]) -> Result<(Header, [(u8, u8); 4])> {
     let mut orientation = None;
     let mut frame = None;
     let mut at = 2;
@@ -113,15 +118,21 @@ pub(super) fn jpeg_header(bytes: &[u8]) -> Result<Header> {
                         format!("a JPEG of {channels} components; there may be 1, 3 or 4"),
                     ));
                 }
-                frame = Some((width as u32, height as u32, *channels, matches!(marker, 0xc0 | 0xc1)));
+                let mut factors = [(1, 1); 4];
+                let components = segment.get(6..).unwrap_or_default().as_chunks::<3>().0;
+                for (factors, [_, both, _]) in factors.iter_mut().zip(components) {
+                    *factors = (both >> 4, both & 15);
+                }
+                frame = Some((width as u32, height as u32, *channels, matches!(marker, 0xc0 | 0xc1), factors));
             }
             SOS => {
-                let Some((width, height, channels, is_sequential)) = frame else {
+                let Some((width, height, channels, is_sequential, factors)) = frame else {
                     return Err(damaged(segment_at, "a scan before the frame header"));
                 };
                 let orientation = orientation.map(|exif| Orientation::from_exif(exif.to_exif())).unwrap_or_default();
                 let in_scans = !is_sequential || segment.first() != Some(&channels);
-                return Ok(Header { format: ImageFormat::Jpeg, width, height, channels, orientation, in_scans });
+                let format = ImageFormat::Jpeg;
+                return Ok((Header { format, width, height, channels, orientation, in_scans }, factors));
             }
             _ => {}
         }

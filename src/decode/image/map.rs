@@ -4,7 +4,7 @@ use super::augment::ImageAugment;
 use super::augment::keyed;
 use super::boxes::crop_box;
 use super::change::Change;
-use super::decoder::held;
+use super::decoder::{held, resize_buffer};
 use super::jitter::Jitter;
 use super::options::{CropFit, ImageOptions};
 use super::resize::{Cut, centre};
@@ -74,9 +74,7 @@ impl Line {
 impl Map {
     /// Room for the values of all pixels as they are stored.
     pub(super) fn stored_mut(&mut self, header: &Header) -> &mut [u16] {
-        let pixels = header.width as usize * header.height as usize;
-        self.stored.resize(self.stored.len().max(pixels), 0);
-        &mut self.stored[..pixels]
+        resize_buffer(&mut self.stored, header.width as usize * header.height as usize)
     }
 
     /// Resizes the stored values, applies the operations that move pixels, and writes the result. Returns width and
@@ -119,6 +117,8 @@ impl Map {
     }
 
     fn redraw(&mut self, draw: impl FnOnce(&[u16], &mut [u16])) {
+        self.spare.clear();
+        self.spare.reserve_exact(self.values.len());
         self.spare.resize(self.values.len(), 0);
         draw(&self.values, &mut self.spare);
         std::mem::swap(&mut self.values, &mut self.spare);
@@ -135,6 +135,7 @@ impl Map {
         let (result_width, result_height) = (jitter.result.0 as usize, jitter.result.1 as usize);
         if jitter.is_padded() {
             self.spare.clear();
+            self.spare.reserve_exact(result_width * result_height);
             self.spare.resize(result_width * result_height, jitter.fill[0].into());
             let rows = self.values.chunks_exact(part.0 as usize);
             let places = self.spare.chunks_exact_mut(result_width).skip(jitter.at.1 as usize);
@@ -179,6 +180,7 @@ impl Map {
         along_y.iter_mut().filter(|_| orientation.flip_y).for_each(|y| *y = stored_height - 1 - *y);
         along_y.iter_mut().for_each(|y| *y *= stored_width);
         self.values.clear();
+        self.values.reserve_exact(self.rows.len() * self.columns.len());
         for row in &self.rows {
             self.values.extend(self.columns.iter().map(|column| self.stored[row + column]));
         }

@@ -196,9 +196,12 @@ pub struct ImageOptions {
     /// Name of the label tensor.
     pub label_name: String,
     /// Maximum number of pixels of an image, checked in its header before anything is decoded. Default: 2^27, enough
-    /// for photographs of 100 megapixels. Decoding a pixel takes 3 bytes of memory in PNG, BMP, GIF and PNM files, 6 in
-    /// JPEG files with one scan, up to 38 in TIFF files, and at most 18 in all others. Together with the memory for
-    /// resizing and rotating, this counts against the memory budget.
+    /// for photographs of 100 megapixels. Decoding a pixel takes 3 bytes of memory in PNG, BMP, GIF and PNM files. Others
+    /// take more: JPEG files up to 3 for the samples that are stored (1.5 with halved colours), and about 2 for each of
+    /// them if there are several scans; WebP files 2.5 (lossy, without alpha), 5 (lossless) or 11; TIFF files what a pixel
+    /// has in them, not compressed, and if that is not RGB or CMYK of 8 bits, the same again. A part that is cut from a WebP
+    /// or a TIFF, unless this has JPEG data, takes 3 more. Together with the memory for resizing and rotating, this counts
+    /// against the memory budget, before anything is decoded.
     pub max_pixels: u64,
     /// Maximum number of bytes of a file, checked before it is read.
     pub max_file_bytes: u64,

@@ -78,6 +78,35 @@ pub(super) fn header(bytes: &[u8], format: ImageFormat) -> Result<Header> {
     Ok(Header { format, width, height, channels, orientation, in_scans: false })
 }
 
+/// Most bytes that decoding a whole WebP takes, in addition to its pixels.
+pub(super) fn webp_memory(header: &Header, bytes: &[u8]) -> u64 {
+    // The first chunk that says how pixels are stored, in an animation that of all frames.
+    let mut at = 12;
+    let kind = loop {
+        let Some((name, len)) = bytes
+            .get(at..)
+            .and_then(|rest| rest.split_first_chunk::<4>())
+            .and_then(|(name, rest)| Some((name, u32::from_le_bytes(*rest.first_chunk()?))))
+        else {
+            break None;
+        };
+        if matches!(name, b"VP8 " | b"VP8L" | b"ALPH" | b"ANIM" | b"ANMF") {
+            break Some(name);
+        }
+        at += 8 + len.next_multiple_of(2) as usize;
+    };
+    // Macroblocks have 16 x 16 pixels.
+    let side = |side: u32| u64::from(side.next_multiple_of(16));
+    let pixels = side(header.width) * side(header.height);
+    match kind {
+        // Two planes of a quarter, and one of the whole size.
+        Some(b"VP8 ") if header.channels == 3 => pixels * 5 / 2,
+        // Pixels with alpha, from which the others are taken; a block of them may have a colour of its own.
+        Some(b"VP8L") => 5 * pixels,
+        _ => 11 * pixels,
+    }
+}
+
 /// The orientation in an EXIF block that begins with JPEG's mark. Pillow writes such blocks into WebP files, and the
 /// `image` crate can't read them.
 fn marked_orientation(decoder: &mut impl ImageDecoder) -> Option<Exif> {

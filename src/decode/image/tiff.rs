@@ -9,7 +9,9 @@ use super::map::Map;
 use super::samples::{print, unpack};
 use super::stored::{Header, ImageFormat, Orientation, Region};
 use super::tiff_jpeg;
-use super::tiff_tags::{BLACK_IS_ZERO, FILL_ORDER, JPEG, PALETTE, Tags, WHITE_IS_ZERO, damaged, unsupported};
+use super::tiff_tags::{
+    BLACK_IS_ZERO, CMYK, FILL_ORDER, JPEG, PALETTE, RGB, Tags, WHITE_IS_ZERO, damaged, unsupported,
+};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Refuses files on which the library panics.
@@ -82,6 +84,32 @@ pub(super) fn header(bytes: &[u8]) -> Option<Header> {
     let turned = tags.number(274).and_then(|value| u8::try_from(value).ok());
     let orientation = turned.map(Orientation::from_exif).unwrap_or_default();
     Some(Header { format: ImageFormat::Tiff, width, height, channels, orientation, in_scans: false })
+}
+
+/// Most bytes that decoding `region` of a file takes, in addition to its pixels. `cut` is what a whole image takes from
+/// which a part is cut.
+pub(super) fn memory(header: &Header, region: Region, bytes: &[u8], cut: u64) -> u64 {
+    let (pixels, len) = (Region::whole(header).pixels(), bytes.len() as u64);
+    // At most four samples of 32 bits, twice.
+    let Some(tags) = Tags::read(bytes) else { return 32 * pixels + cut };
+    if tags.number(259) == Some(JPEG) {
+        return tiff_jpeg::memory(&tags, header, region, bytes);
+    }
+    let (bits, samples) = (u64::from(tags.bits().min(32)), u64::from(tags.samples().min(8)));
+    let unpacked = (u64::from(header.width) * bits * samples).div_ceil(8) * u64::from(header.height);
+    let copied = if tags.number(FILL_ORDER) == Some(2) { len } else { 0 };
+    if tags.are_ours() {
+        // In the copy, another tag says that it is grey.
+        return unpacked + copied + len;
+    }
+    // The library decodes into memory of its own, from where samples are copied or become colours.
+    let converted = match (tags.photometric(), bits, samples) {
+        (_, 1, _) => pixels,
+        (Some(RGB), 8, 3) | (Some(CMYK), 8, _) => 0,
+        (Some(CMYK), _, _) => unpacked / 4 * 3,
+        _ => unpacked,
+    };
+    unpacked + converted + copied + cut
 }
 
 /// Gives every row of numbers to `take`, if this file is decoded here. Grey goes from 0 (black) to 255.

@@ -4,6 +4,7 @@
 
 use super::complete::{self, Meaning};
 use super::decoder::{held, resize_buffer};
+use super::jpeg;
 use super::jpeg_header::{common_tables, jpeg_header};
 use super::stored::{Header, ImageFormat, Orientation, Region};
 use super::tiff_tags::{BLACK_IS_ZERO, CMYK, JPEG, PALETTE, RGB, Tags, WHITE_IS_ZERO, YCBCR, damaged, unsupported};
@@ -82,9 +83,31 @@ pub(super) fn header(tags: &Tags<'_>) -> Option<Header> {
     })
 }
 
+/// Most bytes that decoding `region` of a file takes, in addition to its pixels; 0 if the file is refused before any
+/// are taken.
+pub(super) fn memory(tags: &Tags<'_>, header: &Header, region: Region, bytes: &[u8]) -> u64 {
+    let (Some(colours), Ok(grid)) = (Colours::of(tags), Grid::of(tags, header)) else { return 0 };
+    let tables = tags.bytes(347).map_or(0, |tables| tables.len() as u64);
+    let components = if grid.planes > 1 { 1 } else { colours.samples() } as u64;
+    let mut most = 0;
+    for (nth, (start, length)) in (0..grid.per_plane * grid.planes).zip(tags.parts()) {
+        let Some(wanted) = grid.place(nth).1.common(region) else { continue };
+        let Some(part) = bytes.get(start..).and_then(|rest| rest.get(..length)) else { break };
+        // Behind the tables, the data are a copy. Samples stand alone, if they are not yet in their places.
+        let joined = if tables > 0 { length as u64 + tables } else { 0 };
+        let is_block = grid.planes == 1 && wanted.width == region.width;
+        let samples = if is_block { 0 } else { components * wanted.pixels() };
+        most = most.max(jpeg::own_memory(part) + joined + samples);
+    }
+    // Colours of other numbers of samples than three are made of all of them.
+    most + if colours.samples() == 3 { 0 } else { colours.samples() as u64 * region.pixels() }
+}
+
 /// How a picture is cut into parts.
 struct Grid {
     height: u32,
+    /// Most pixels of a part.
+    most: u64,
     /// Width and height of a part; a strip's height is that of all but the last one.
     part: (u32, u32),
     is_tiled: bool,
@@ -108,11 +131,12 @@ impl Grid {
         let across = u64::from(width.div_ceil(part.0));
         let per_plane = across * u64::from(height.div_ceil(part.1));
         let (picture, pixels) = (Region::whole(header).pixels(), u64::from(part.0) * u64::from(part.1));
-        if pixels > picture.max(1 << 20) || pixels.saturating_mul(per_plane) > picture.saturating_mul(4) + ROOM {
+        let most = picture.max(1 << 20);
+        if pixels > most || pixels.saturating_mul(per_plane) > picture.saturating_mul(4) + ROOM {
             return Err(damaged("its tiles are much larger than the picture"));
         }
         let planes = if tags.is_planar() { tags.samples().into() } else { 1 };
-        Ok(Self { height, part, is_tiled, across, per_plane, planes })
+        Ok(Self { height, most, part, is_tiled, across, per_plane, planes })
     }
 
     /// The plane of a part, and its box in the picture. Tiles may reach beyond the edges.
@@ -178,7 +202,8 @@ impl Parts {
             let data = join(&tables, part, &mut joined).map_err(faulty)?;
             let is_last_strip = !grid.is_tiled && place.y + place.height == grid.height;
             let components = if grid.planes > 1 { 1 } else { colours.samples() };
-            let size = checked_size(data, place, components, is_last_strip).map_err(faulty)?;
+            let highest = if is_last_strip { (grid.most / u64::from(place.width)) as u32 } else { place.height };
+            let size = checked_size(data, place, components, highest).map_err(faulty)?;
             if colours != Colours::YCbCr && components > 1 && complete::survey(data).map_err(faulty)?.is_subsampled {
                 return Err(Error::new(ErrorKind::Format, unsupported(bytes)));
             }
@@ -232,11 +257,12 @@ fn join<'a>(tables: &[u8], part: &'a [u8], joined: &'a mut Vec<u8>) -> Result<&'
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Format`] if they are not those of the part. The last strip may be as high as the others, or higher.
-fn checked_size(data: &[u8], place: Region, components: usize, is_last_strip: bool) -> Result<(u32, u32)> {
+/// [`ErrorKind::Format`] if they are not those of the part, which may have up to `highest` rows: the last strip has often
+/// as many as the others.
+fn checked_size(data: &[u8], place: Region, components: usize, highest: u32) -> Result<(u32, u32)> {
     let Header { width, height, channels, .. } = jpeg_header(data)?;
-    let is_high = is_last_strip && height > place.height;
-    if width != place.width || (height != place.height && !is_high) || usize::from(channels) != components {
+    let is_high = (place.height..=highest.max(place.height)).contains(&height);
+    if width != place.width || !is_high || usize::from(channels) != components {
         let message = format!(
             "{width} x {height} pixels of {channels} samples, not {} x {} of {components}",
             place.width, place.height
@@ -324,6 +350,11 @@ mod tests {
             assert!(error.message().contains("pixels of 1 samples, not 64 x"), "{error}");
         }
         let high = grey(64, 64);
+        // The last strip has at most as many pixels as the picture, or 2^20.
+        let highest = grey(64, 1 << 14);
+        assert!(strips(64, &NO_TABLES, &[&highest], 64).unwrap() == [128; 64 * 64]);
+        let error = strips(64, &NO_TABLES, &[&grey(64, (1 << 14) + 8)], 64).unwrap_err();
+        assert!(error.message().contains("64 x 16392 pixels"), "{error}");
         assert!(strips(48, &NO_TABLES, &[&grey(48, 32), &grey(48, 32)], 32).unwrap() == [128; 48 * 48]);
         let error = strips(64, &NO_TABLES, &[&part], 32).unwrap_err();
         assert!(error.message().contains("it has 1 parts, but needs 2"), "{error}");

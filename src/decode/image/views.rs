@@ -39,9 +39,9 @@ impl Shared {
         for options in views {
             stored.check(options.max_pixels).ok()?;
             let wanted = Wanted::new(stored, options, options.key(key)).ok()?;
-            let mut memory = wanted.memory(options, bytes.len());
+            let mut memory = wanted.memory(options, bytes);
             if shares(options, &wanted, jpeg) {
-                memory -= Decoders::memory(&stored, wanted.region, bytes.len());
+                memory -= Decoders::memory(&stored, wanted.region, bytes, options.jpeg);
                 region = Some(region.map_or(wanted.region, |region: Region| region.around(wanted.region)));
                 sharing += 1;
             }
@@ -49,7 +49,7 @@ impl Shared {
         }
         let region = region.filter(|_| sharing > 1)?;
         let index_bytes = views.iter().map(|view| view.jpeg_index_bytes).max()?;
-        let memory = Decoders::memory(&stored, region, bytes.len()) + region.bytes() as u64 + most;
+        let memory = Decoders::memory(&stored, region, bytes, jpeg) + region.bytes() as u64 + most;
         let mut work = ImageWork::lend(budget, memory, index_bytes).ok()?;
         let damages = work.decode_shared(bytes, &stored, region, jpeg).ok()?;
         damages.is_empty().then_some(Self { work, stored, jpeg, part: region })

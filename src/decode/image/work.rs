@@ -38,7 +38,7 @@ pub(crate) fn write_image(
 ) -> Result<((usize, usize), Damages)> {
     let key = options.key(key);
     let wanted = Wanted::new(checked_header(bytes, options)?, options, key)?;
-    let mut work = ImageWork::lend(budget, wanted.memory(options, bytes.len()), options.jpeg_index_bytes)?;
+    let mut work = ImageWork::lend(budget, wanted.memory(options, bytes), options.jpeg_index_bytes)?;
     let size = work.write(bytes, wanted, options, key, tensor, None)?;
     Ok((size, work.damages))
 }
@@ -82,23 +82,36 @@ impl Wanted {
             .map_or_else(|| self.stored.orientation.turn((self.plan.width, self.plan.height)), |jitter| jitter.result)
     }
 
-    /// The most bytes that all of this holds at a time, for a file of `len` bytes.
-    pub(super) fn memory(&self, options: &ImageOptions, len: usize) -> u64 {
+    /// The most bytes that all of this holds at a time.
+    pub(super) fn memory(&self, options: &ImageOptions, bytes: &[u8]) -> u64 {
         let (width, height) = self.size();
-        let (stored, result) = (Region::whole(&self.stored).pixels(), u64::from(width) * u64::from(height) * 3);
-        let decoder = Decoders::memory(&self.stored, self.region, len);
+        let values = u64::from(width) * u64::from(height);
+        let result = 3 * values;
+        let decoder = Decoders::memory(&self.stored, self.region, bytes, options.jpeg);
+        let is_place = |operation: &ImageAugment| {
+            matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. })
+        };
+        let changes = options.augment.iter().any(|operation| !is_place(operation));
         if options.colour == ImageColour::Index {
-            return decoder + 4 * stored + 2 * result;
+            // Numbers of two bytes: as stored, in their places, and once more to move them.
+            let moved = if changes || self.jitter.is_some() { values } else { 0 };
+            return decoder + 2 * (Region::whole(&self.stored).pixels() + values + moved);
         }
-        // Pixels as decoded, as resized, between both, and once more to change places or colour.
-        let between = u64::from(self.region.width) * u64::from(self.plan.height) * 3;
+        // Pixels as decoded, between two steps of resizing, as resized, and once more to change places or colour.
+        let decoded = Header { width: self.region.width, height: self.region.height, ..self.stored };
+        let resized = match self.plan.is_identity(&decoded) {
+            true => 0,
+            false => u64::from(self.region.width) * u64::from(self.plan.height) * 3 + self.plan.bytes() as u64,
+        };
+        let moved = if changes || !self.stored.orientation.is_upright() { result } else { 0 };
+        let grey = if options.colour == ImageColour::Grey { values } else { 0 };
         let blurs = options.augment.iter().any(|operation| matches!(operation, ImageAugment::GaussianBlur { .. }));
         let filter = if blurs { Blur::memory(width.into()) } else { 0 };
         // A mixture keeps the picture as it was, and a sum of four bytes a value.
         let mixes = options.augment.iter().any(|operation| matches!(operation, ImageAugment::AugMix { .. }));
         let mixture = if mixes { 5 * result } else { 0 };
         let around = if self.jitter.is_some() { result } else { 0 };
-        decoder + self.region.bytes() as u64 + between + 3 * result + filter + mixture + around
+        decoder + self.region.bytes() as u64 + resized + moved + grey + filter + mixture + around
     }
 }
 

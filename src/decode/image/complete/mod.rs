@@ -33,7 +33,11 @@ use entropy::{Coding, Found, State, Tables};
 use frame::{Colours, Headers, ScanHeader};
 use huffman::Table;
 use input::{Input, Interval, restart};
+pub(super) use output::BEHIND;
 use output::{Needed, Output, room};
+
+/// Bytes of the coefficients of a block, and of what is known of them.
+pub(super) const BLOCK: u64 = (size_of::<Block>() + size_of::<Found>()) as u64;
 
 /// Most scans of a file. Each costs a pass over all coefficients.
 const MAX_SCANS: usize = 256;

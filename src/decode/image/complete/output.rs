@@ -10,7 +10,7 @@ use super::frame::{Colours, Component};
 use crate::error::{Error, ErrorKind, Result};
 
 /// Number of samples after the last one of a row, which vectors read and write.
-const BEHIND: usize = 64;
+pub(in super::super) const BEHIND: u64 = 64;
 
 /// How a component gets as many samples as there are pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +99,9 @@ impl Output {
 
     /// Makes room.
     pub(super) fn prepare(&mut self, components: &[Component], most: (usize, usize), width: usize) -> Result<()> {
-        let len = width.next_multiple_of(32) + 2 * BEHIND;
+        let len = width.next_multiple_of(32) + 2 * BEHIND as usize;
         for (plane, component) in self.planes.iter_mut().zip(components) {
-            plane.stride = 8 * component.blocks.0 + BEHIND;
+            plane.stride = 8 * component.blocks.0 + BEHIND as usize;
             plane.size = component.size;
             plane.upsampling = Some(Upsampling::of(component, most));
             room(&mut plane.samples, plane.stride * 8 * component.blocks.1, 0)?;
