@@ -9,6 +9,7 @@ mod ending;
 mod engine;
 mod epoch;
 mod errors;
+mod finish;
 mod fork;
 mod framework;
 mod hold;
@@ -74,6 +75,6 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(prepare::recipe_faults, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
     module.add_function(wrap_pyfunction!(verify::verify, module)?)?;
-    module.add_function(wrap_pyfunction!(wait::finish, module)?)?;
+    module.add_function(wrap_pyfunction!(finish::finish, module)?)?;
     Ok(())
 }

@@ -2,22 +2,18 @@
 
 use std::sync::{Mutex, PoisonError, mpsc};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use pyo3::exceptions::PySystemExit;
 use pyo3::prelude::*;
 use ringfeed::{Error, ErrorKind, Result};
 
-use crate::calling::{self, Awaited, Calling, Owner};
-use crate::ending::{self, AtWork, ends};
-use crate::engine::Engine;
+use crate::calling::{Awaited, Calling, Owner};
+use crate::ending::{AtWork, ends};
 use crate::errors::{caught, exception, raise};
 
 /// Time between two checks for signals.
 pub(crate) const LOOK_UP: Duration = Duration::from_millis(50);
-
-/// How long [`finish`] waits for working threads.
-const LAST_WAIT: Duration = Duration::from_secs(1);
 
 /// How long dropping a loader waits for the current work of its threads, which then continues without it.
 const DROP_WAIT: Duration = Duration::from_secs(1);
@@ -118,20 +114,4 @@ pub(crate) fn closed(py: Python<'_>) -> PyErr {
         return PySystemExit::new_err(());
     }
     raise(py, ErrorKind::Ended, "the loader is closed")
-}
-
-/// Closes all loaders before the interpreter ends, waits until all work has ended that was left behind, and stops the
-/// user's functions. It does not wait forever, as the user's code may be stuck.
-#[pyfunction]
-#[pyo3(signature = (open, /))]
-pub(crate) fn finish(py: Python<'_>, open: Vec<Py<Engine>>) -> PyResult<()> {
-    ending::begin();
-    open.iter().for_each(|engine| engine.get().leave());
-    let deadline = Instant::now() + LAST_WAIT;
-    let is_at_work = || AtWork::is_any() || open.iter().any(|engine| engine.get().is_out());
-    while is_at_work() && Instant::now() < deadline {
-        py.detach(|| thread::sleep(Duration::from_millis(1)));
-        py.check_signals()?;
-    }
-    calling::stop(py, Instant::now() + LAST_WAIT)
 }
