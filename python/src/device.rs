@@ -3,10 +3,22 @@
 use pyo3::exceptions::{PyBufferError, PyValueError};
 use pyo3::prelude::*;
 use ringfeed::device::{CudaDevice, Device, DeviceDataSet, HostDevice};
+use ringfeed::order::State;
 use ringfeed::{DType, Error, ErrorKind, Result};
 
-use crate::batch::Facts;
-use crate::dlpack::HOST;
+/// `kDLCPU`: also used for page-locked host memory, because consumers refuse devices that they do not know.
+pub(crate) const HOST: (i32, i32) = (1, 0);
+
+/// What a batch tells about itself, on the host or on a device.
+pub(crate) struct Facts<'a> {
+    pub(crate) epoch: u64,
+    pub(crate) index: u64,
+    pub(crate) sample_ids: &'a [u64],
+    pub(crate) positions: &'a [u64],
+    pub(crate) padding: usize,
+    pub(crate) bad_records: usize,
+    pub(crate) after: State,
+}
 
 /// A batch on any device.
 pub(crate) trait OnDevice: Send + Sync {

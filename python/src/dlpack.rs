@@ -10,12 +10,10 @@ use pyo3::prelude::*;
 use ringfeed::DType;
 use ringfeed::memory::{AnonymousPages, Block, PageSource};
 
-use crate::batch::Shared;
+use crate::device::HOST;
 use crate::errors::exception;
-use crate::tensor::{MAX_DIMS, Tensor};
-
-/// `kDLCPU`: also used for page-locked host memory, because consumers refuse devices that they do not know.
-pub(crate) const HOST: (i32, i32) = (1, 0);
+use crate::shared::{MAX_DIMS, Shared};
+use crate::tensor::Tensor;
 
 /// The version of the structures below.
 const VERSION: Version = Version { major: 1, minor: 0 };

@@ -14,7 +14,7 @@ use ringfeed::storage::Mapping;
 use ringfeed::tensor::Dim;
 use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, Workspace};
 
-use crate::batch::{Batch, Shared};
+use crate::batch::Batch;
 use crate::calling::Awaited;
 use crate::ending::{AtWork, ends};
 use crate::epoch::{Epoch, Form};
@@ -23,6 +23,7 @@ use crate::hold::Hold;
 use crate::json::json;
 use crate::report::RunReport;
 use crate::running::{MOST_HELD, Made, Running, Target};
+use crate::shared::Shared;
 use crate::stats::Snapshot;
 use crate::table::Table;
 use crate::turn::{Course, Place, Turn, check_generation};

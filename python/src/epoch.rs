@@ -6,9 +6,10 @@ use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use crate::batch::{Batch, Shared};
+use crate::batch::Batch;
 use crate::engine::Engine;
 use crate::framework::Framework;
+use crate::shared::Shared;
 use crate::tensor::Tensor;
 
 /// What a loop yields for each batch.

@@ -5,7 +5,8 @@ use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
 use ringfeed::{DType, ErrorKind};
 
-use crate::dlpack::{HOST, export};
+use crate::device::HOST;
+use crate::dlpack::export;
 use crate::errors::raise;
 use crate::tensor::Tensor;
 

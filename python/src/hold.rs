@@ -7,9 +7,9 @@ use pyo3::prelude::*;
 use ringfeed::device::DeviceName;
 use ringfeed::{ErrorKind, Result};
 
-use crate::batch::{Count, Shared};
 use crate::errors::{exception, raise};
 use crate::running::{Made, Running};
+use crate::shared::{Count, Shared};
 use crate::transform;
 use crate::turn::Turn;
 

@@ -22,6 +22,7 @@ mod running;
 mod samples;
 mod serve;
 mod settings;
+mod shared;
 mod stats;
 mod table;
 mod tensor;

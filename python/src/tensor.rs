@@ -9,17 +9,13 @@ use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyIterator, PyTuple};
 use pyo3::{ffi, intern};
 use ringfeed::device::DeviceName;
-use ringfeed::tensor::MAX_RANK;
 use ringfeed::{DType, Error, ErrorKind, Result};
 
-use crate::batch::{Place, Shared};
-use crate::device::{Consumer, OnDevice};
-use crate::dlpack::{HOST, export};
+use crate::device::{Consumer, HOST, OnDevice};
+use crate::dlpack::export;
 use crate::errors::{exception, raise};
 use crate::framework::Framework;
-
-/// Maximum number of dimensions of a tensor, including that of the batch.
-pub(crate) const MAX_DIMS: usize = MAX_RANK + 1;
+use crate::shared::{MAX_DIMS, Place, Shared};
 
 /// One tensor of a batch. Array libraries use it without a copy: ``numpy.asarray(t)``, ``torch.from_dlpack(t)``,
 /// ``jax.dlpack.from_dlpack(t)``, ``memoryview(t)``, or ``t.numpy()``, ``t.torch()``, ``t.jax()``.
