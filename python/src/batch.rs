@@ -12,10 +12,9 @@ use ringfeed::{Error, ErrorKind};
 use crate::engine::to_batch;
 use crate::epoch::by_name;
 use crate::errors::{exception, raise};
-use crate::framework::Framework;
 use crate::json::json;
 use crate::shared::Shared;
-use crate::tensor::Tensor;
+use crate::tensor::{Framework, Tensor};
 
 /// A batch: its tensors by name, in the order of the fields.
 ///

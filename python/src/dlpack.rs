@@ -13,7 +13,7 @@ use ringfeed::memory::{AnonymousPages, Block, PageSource};
 use crate::device::HOST;
 use crate::errors::exception;
 use crate::shared::{MAX_DIMS, Shared};
-use crate::tensor::Tensor;
+use crate::view::View;
 
 /// The version of the structures below.
 const VERSION: Version = Version { major: 1, minor: 0 };
@@ -149,7 +149,7 @@ fn type_of(dtype: DType) -> PyResult<Type> {
 }
 
 /// A capsule with the tensor, or with a copy of it.
-pub(crate) fn export(py: Python<'_>, tensor: &Tensor, is_versioned: bool, is_copied: bool) -> PyResult<Py<PyAny>> {
+pub(crate) fn export(py: Python<'_>, tensor: &View, is_versioned: bool, is_copied: bool) -> PyResult<Py<PyAny>> {
     let (data, memory) = if is_copied {
         let far = tensor.far_bytes(py)?;
         let copy = || {
@@ -174,7 +174,7 @@ pub(crate) fn export(py: Python<'_>, tensor: &Tensor, is_versioned: bool, is_cop
 
 fn capsule<M: Managed>(
     py: Python<'_>,
-    tensor: &Tensor,
+    tensor: &View,
     data: *mut u8,
     memory: Memory,
     is_copied: bool,

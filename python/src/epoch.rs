@@ -8,9 +8,8 @@ use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
 use crate::batch::Batch;
 use crate::engine::Engine;
-use crate::framework::Framework;
 use crate::shared::Shared;
-use crate::tensor::Tensor;
+use crate::tensor::{Framework, Tensor};
 
 /// What a loop yields for each batch.
 pub(crate) struct Form {

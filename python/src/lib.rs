@@ -11,7 +11,6 @@ mod epoch;
 mod errors;
 mod finish;
 mod fork;
-mod framework;
 mod hold;
 mod inspect;
 mod json;
@@ -29,6 +28,7 @@ mod tensor;
 mod transform;
 mod turn;
 mod verify;
+mod view;
 mod wait;
 
 use std::ffi::OsString;

@@ -6,16 +6,17 @@ use std::sync::Arc;
 use pyo3::basic::CompareOp;
 use pyo3::exceptions::{PyAttributeError, PyBufferError, PyValueError};
 use pyo3::prelude::*;
+use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyIterator, PyTuple};
 use pyo3::{ffi, intern};
 use ringfeed::device::DeviceName;
-use ringfeed::{DType, Error, ErrorKind, Result};
+use ringfeed::{DType, ErrorKind};
 
-use crate::device::{Consumer, HOST, OnDevice};
+use crate::device::{Consumer, HOST};
 use crate::dlpack::export;
 use crate::errors::{exception, raise};
-use crate::framework::Framework;
-use crate::shared::{MAX_DIMS, Place, Shared};
+use crate::shared::Shared;
+use crate::view::{View, lend};
 
 /// One tensor of a batch. Array libraries use it without a copy: ``numpy.asarray(t)``, ``torch.from_dlpack(t)``,
 /// ``jax.dlpack.from_dlpack(t)``, ``memoryview(t)``, or ``t.numpy()``, ``t.torch()``, ``t.jax()``.
@@ -24,82 +25,12 @@ use crate::shared::{MAX_DIMS, Place, Shared};
 /// ``float(t)`` and ``t.item()``, which work like those of its NumPy array, if NumPy is installed.
 #[pyclass(frozen, weakref, module = "ringfeed._ringfeed")]
 pub(crate) struct Tensor {
-    shared: Arc<Shared>,
-    index: usize,
-    /// See [`Place`].
-    offset: usize,
-    dtype: DType,
-    rank: usize,
-    shape: [isize; MAX_DIMS],
-    /// In bytes.
-    strides: [isize; MAX_DIMS],
+    view: View,
 }
 
 impl Tensor {
     pub(crate) fn new(shared: Arc<Shared>, index: usize) -> Self {
-        let Place { offset, dtype, rank, shape } = shared.place(index);
-        let mut strides = [0; MAX_DIMS];
-        let mut step = dtype.bytes() as isize;
-        for dim in (0..rank).rev() {
-            strides[dim] = step;
-            step *= shape[dim].max(1);
-        }
-        Self { shared, index, offset, dtype, rank, shape, strides }
-    }
-
-    pub(crate) fn shared(&self) -> &Arc<Shared> {
-        &self.shared
-    }
-
-    /// The first byte. A receiver keeps the memory alive by [`shared`](Self::shared).
-    pub(crate) fn data(&self) -> *mut u8 {
-        self.shared.at(self.offset)
-    }
-
-    pub(crate) fn dtype(&self) -> DType {
-        self.dtype
-    }
-
-    pub(crate) fn shape(&self) -> &[isize] {
-        &self.shape[..self.rank]
-    }
-
-    pub(crate) fn strides(&self) -> &[isize] {
-        &self.strides[..self.rank]
-    }
-
-    pub(crate) fn bytes(&self) -> usize {
-        self.shape().iter().product::<isize>() as usize * self.dtype.bytes()
-    }
-
-    /// The device in DLPack's numbers.
-    pub(crate) fn dlpack(&self) -> (i32, i32) {
-        self.shared.device().map_or(HOST, |device| device.dlpack())
-    }
-
-    /// An error unless the host can read the tensor. After this call, it can.
-    pub(crate) fn on_host(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(device) = self.shared.device() else { return Ok(()) };
-        if device.dlpack() == HOST {
-            return lend(py, device, &Consumer::Unordered);
-        }
-        let message = format!(
-            "the tensor {:?} lies on {}: take it as torch() or jax(), or copy it to the host by \
-             numpy.from_dlpack(tensor, device=\"cpu\")",
-            self.spec().name,
-            device.name(),
-        );
-        Err(raise(py, ErrorKind::Unsupported, message))
-    }
-
-    /// A copy in ordinary memory, if the tensor is on a device that the host can't read.
-    pub(crate) fn far_bytes(&self, py: Python<'_>) -> PyResult<Option<Vec<u8>>> {
-        let Some(device) = self.shared.device().filter(|device| device.dlpack() != HOST) else { return Ok(None) };
-        py.detach(|| device.to_host(self.index)).map(Some).map_err(|error| exception(py, &error))
-    }
-
-    fn spec(&self) -> &ringfeed::tensor::TensorSpec {
-        &self.shared.tensors()[self.index]
+        Self { view: View::new(shared, index) }
     }
 
     /// The tensor as a NumPy array, which does the work.
@@ -111,10 +42,6 @@ impl Tensor {
         }
         Framework::Numpy.take(slf)
     }
-}
-
-fn lend(py: Python<'_>, device: &dyn OnDevice, to: &Consumer) -> PyResult<()> {
-    py.detach(|| device.lend(to)).map_err(|error| exception(py, &error))
 }
 
 /// The element type in the notation of `struct`, as buffers have it.
@@ -143,13 +70,13 @@ impl Tensor {
     /// Its name in the batch.
     #[getter]
     fn name(&self) -> &str {
-        &self.spec().name
+        &self.view.spec().name
     }
 
     /// ``"feature"``, ``"label"`` or ``"mask"``.
     #[getter]
     fn role(&self) -> &'static str {
-        match self.spec().role {
+        match self.view.spec().role {
             ringfeed::tensor::Role::Feature => "feature",
             ringfeed::tensor::Role::Label => "label",
             ringfeed::tensor::Role::Mask => "mask",
@@ -159,47 +86,47 @@ impl Tensor {
     /// The names of the classes that its numbers stand for, if it holds any.
     #[getter]
     fn classes(&self) -> Option<Vec<&str>> {
-        self.spec().classes.as_deref().map(|names| names.iter().map(String::as_str).collect())
+        self.view.spec().classes.as_deref().map(|names| names.iter().map(String::as_str).collect())
     }
 
     /// Element type: ``"f32"``, ``"i64"``, ``"u8"``, ``"bf16"`` and so on.
     #[getter(dtype)]
     fn dtype_name(&self) -> &'static str {
-        self.dtype.as_str()
+        self.view.dtype().as_str()
     }
 
     /// Dimensions; the first is the number of samples.
     #[getter(shape)]
     fn shape_tuple<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
-        PyTuple::new(py, self.shape())
+        PyTuple::new(py, self.view.shape())
     }
 
     /// Its device: ``"host"``, or ``"cuda:0"`` and so on.
     #[getter]
     fn device(&self) -> String {
-        self.shared.device().map_or_else(|| DeviceName::Host.to_string(), |device| device.name())
+        self.view.device().map_or_else(|| DeviceName::Host.to_string(), |device| device.name())
     }
 
     /// Number of dimensions.
     #[getter]
     fn ndim(&self) -> usize {
-        self.rank
+        self.view.shape().len()
     }
 
     /// Number of bytes of its elements.
     #[getter]
     fn nbytes(&self) -> usize {
-        self.bytes()
+        self.view.bytes()
     }
 
     /// The address of the first element.
     #[getter]
     fn data_ptr(&self) -> usize {
-        self.data().addr()
+        self.view.data().addr()
     }
 
     fn __len__(&self) -> usize {
-        self.shape[0] as usize
+        self.view.shape()[0] as usize
     }
 
     fn __getitem__<'py>(slf: Bound<'py, Self>, at: Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
@@ -247,18 +174,9 @@ impl Tensor {
     }
 
     /// The same memory as elements of another type of the same size, such as ``"u16"`` for the bits of ``"bf16"``.
-    pub(crate) fn view(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
-        let of = || -> Result<DType> {
-            let of: DType = dtype.parse()?;
-            if of.bytes() != self.dtype.bytes() {
-                let message = format!("{} has {} bytes, and {of} has {}", self.dtype, self.dtype.bytes(), of.bytes());
-                return Err(Error::new(ErrorKind::Schema, message).at_column(&self.spec().name));
-            }
-            Ok(of)
-        };
-        let dtype = of().map_err(|error| exception(py, &error))?;
-        let Self { ref shared, index, offset, rank, shape, strides, .. } = *self;
-        Ok(Self { shared: shared.clone(), index, offset, dtype, rank, shape, strides })
+    fn view(&self, py: Python<'_>, dtype: &str) -> PyResult<Self> {
+        let view = dtype.parse().and_then(|dtype| self.view.of_type(dtype)).map_err(|error| exception(py, &error))?;
+        Ok(Self { view })
     }
 
     /// A NumPy array on the same memory.
@@ -279,8 +197,9 @@ impl Tensor {
     /// Its elements as (lists of) Python numbers.
     fn tolist(slf: Bound<'_, Self>) -> PyResult<Bound<'_, PyAny>> {
         let py = slf.py();
-        slf.get().on_host(py)?;
-        if slf.get().dtype == DType::F16 || format(slf.get().dtype).is_none() || slf.get().bytes() == 0 {
+        let tensor = &slf.get().view;
+        tensor.on_host(py)?;
+        if tensor.dtype() == DType::F16 || format(tensor.dtype()).is_none() || tensor.bytes() == 0 {
             return Framework::Numpy.take(&slf)?.call_method0(intern!(py, "tolist"));
         }
         let view = py.import("builtins")?.call_method1(intern!(py, "memoryview"), (slf,))?;
@@ -288,7 +207,7 @@ impl Tensor {
     }
 
     fn __repr__(&self) -> String {
-        format!("Tensor({:?}, {} {:?})", self.spec().name, self.dtype, self.shape())
+        format!("Tensor({:?}, {} {:?})", self.view.spec().name, self.view.dtype(), self.view.shape())
     }
 
     #[pyo3(signature = (dtype=None, copy=None))]
@@ -308,7 +227,7 @@ impl Tensor {
             Some(true) => array.call_method1("astype", (dtype,)),
             _ if is_same => Ok(array),
             Some(false) => {
-                Err(PyValueError::new_err(format!("another element type than {} needs a copy", slf.get().dtype)))
+                Err(PyValueError::new_err(format!("another element type than {} needs a copy", slf.get().view.dtype())))
             }
             None => array.call_method1("astype", (dtype,)),
         }
@@ -324,34 +243,34 @@ impl Tensor {
         copy: Option<bool>,
         _more: Option<Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        let here = self.dlpack();
+        let here = self.view.dlpack();
         let wanted = dl_device.unwrap_or(here);
         let is_versioned = max_version.is_some_and(|(major, _)| major >= 1);
         let mut is_copied = copy == Some(true);
         if wanted == HOST && here != HOST && copy != Some(false) {
             is_copied = true;
         } else if wanted != here || (is_copied && here != HOST) {
-            let place = self.shared.device().map_or_else(|| "the host".to_owned(), |device| device.name());
+            let place = self.view.device().map_or_else(|| "the host".to_owned(), |device| device.name());
             let message = format!("it lies on {place}, DLPack's device {here:?}, and can't be copied to {wanted:?}");
             return Err(PyBufferError::new_err(message));
-        } else if let Some(device) = self.shared.device() {
+        } else if let Some(device) = self.view.device() {
             // Host memory has no stream, whatever is asked for.
             let to = if here == HOST { Consumer::Unordered } else { Consumer::new(stream.as_ref(), is_versioned)? };
             lend(py, device, &to)?;
         }
-        export(py, self, is_versioned, is_copied)
+        export(py, &self.view, is_versioned, is_copied)
     }
 
     fn __dlpack_device__(&self) -> (i32, i32) {
-        self.dlpack()
+        self.view.dlpack()
     }
 
     unsafe fn __getbuffer__(slf: Bound<'_, Self>, view: *mut ffi::Py_buffer, flags: c_int) -> PyResult<()> {
-        let tensor = slf.get();
+        let tensor = &slf.get().view;
         // The error by which Python knows that an object has no buffer.
         tensor.on_host(slf.py()).map_err(|error| PyBufferError::new_err(error.value(slf.py()).to_string()))?;
-        let Some(format) = format(tensor.dtype) else {
-            let message = format!("buffers have no name for {}: take the bits as view(\"u16\")", tensor.dtype);
+        let Some(format) = format(tensor.dtype()) else {
+            let message = format!("buffers have no name for {}: take the bits as view(\"u16\")", tensor.dtype());
             return Err(PyBufferError::new_err(message));
         };
         let asks = |flag: c_int| flags & flag == flag;
@@ -367,13 +286,13 @@ impl Tensor {
         let buffer = ffi::Py_buffer {
             buf: tensor.data().cast::<c_void>(),
             len: tensor.bytes() as isize,
-            itemsize: tensor.dtype.bytes() as isize,
+            itemsize: tensor.dtype().bytes() as isize,
             readonly: 0,
-            ndim: tensor.rank as c_int,
+            ndim: tensor.shape().len() as c_int,
             format: if asks(ffi::PyBUF_FORMAT) { format.as_ptr().cast_mut() } else { std::ptr::null_mut() },
             // Python promises not to write them, and the tensor outlives the view.
-            shape: tensor.shape.as_ptr().cast_mut(),
-            strides: if asks(ffi::PyBUF_STRIDES) { tensor.strides.as_ptr().cast_mut() } else { std::ptr::null_mut() },
+            shape: tensor.shape().as_ptr().cast_mut(),
+            strides: if asks(ffi::PyBUF_STRIDES) { tensor.strides().as_ptr().cast_mut() } else { std::ptr::null_mut() },
             suboffsets: std::ptr::null_mut(),
             internal: std::ptr::null_mut(),
             obj: slf.into_any().into_ptr(),
@@ -384,4 +303,61 @@ impl Tensor {
     }
 
     unsafe fn __releasebuffer__(&self, _view: *mut ffi::Py_buffer) {}
+}
+
+/// An array library that receives tensors.
+#[derive(Clone, Copy)]
+pub(crate) enum Framework {
+    Numpy,
+    Torch,
+    Jax,
+}
+
+impl Framework {
+    pub(crate) fn named(name: &str) -> PyResult<Self> {
+        match name {
+            "numpy" => Ok(Self::Numpy),
+            "torch" => Ok(Self::Torch),
+            "jax" => Ok(Self::Jax),
+            other => Err(PyValueError::new_err(format!("no framework {other:?}: there are numpy, torch and jax"))),
+        }
+    }
+
+    /// The framework's array on the tensor's memory.
+    pub(crate) fn take<'py>(self, tensor: &Bound<'py, Tensor>) -> PyResult<Bound<'py, PyAny>> {
+        static NUMPY: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static TORCH: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        static JAX: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+        let py = tensor.py();
+        let view = &tensor.get().view;
+        match self {
+            Self::Numpy if view.dtype() == DType::Bf16 => {
+                view.on_host(py)?;
+                bf16_in_numpy(tensor)
+            }
+            Self::Numpy => {
+                view.on_host(py)?;
+                NUMPY.import(py, "numpy", "asarray")?.call1((tensor,))
+            }
+            // PyTorch takes a capsule, too, and asks the tensor for one in some ten steps of Python.
+            Self::Torch if view.dlpack() == HOST => {
+                view.on_host(py)?;
+                let capsule = export(py, view, false, false)?;
+                TORCH.import(py, "torch", "from_dlpack")?.call1((capsule,))
+            }
+            Self::Torch => TORCH.import(py, "torch", "from_dlpack")?.call1((tensor,)),
+            Self::Jax => JAX.import(py, "jax.dlpack", "from_dlpack")?.call1((tensor,)),
+        }
+    }
+}
+
+/// NumPy has no such type of its own; the package `ml_dtypes`, which is installed with JAX, adds it.
+fn bf16_in_numpy<'py>(tensor: &Bound<'py, Tensor>) -> PyResult<Bound<'py, PyAny>> {
+    let py = tensor.py();
+    let Ok(ml_dtypes) = py.import("ml_dtypes") else {
+        let message = "NumPy has no bf16: install ml_dtypes, or take the bits as view(\"u16\")";
+        return Err(raise(py, ErrorKind::Unsupported, message));
+    };
+    let bits = Bound::new(py, tensor.get().view(py, "u16")?)?;
+    Framework::Numpy.take(&bits)?.call_method1("view", (ml_dtypes.getattr("bfloat16")?,))
 }
