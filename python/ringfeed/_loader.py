@@ -245,7 +245,7 @@ class Loader:
         self._yields = yields
         # Faults are reported here, not when the first batch is requested.
         self._unopened = self._engine_of()
-        self._unopened.check(yields)
+        _ringfeed.check_yields(yields)
 
     def map(
         self,
@@ -322,7 +322,7 @@ class Loader:
 
     def __iter__(self) -> Iterator[Any]:
         """The batches of the current epoch if it has not begun, otherwise of the next epoch."""
-        return self._engine.iterate(self._yields)
+        return Epoch(self._engine, self._yields)
 
     def numpy(self, yields: ViewYields = "tuple") -> View:
         """Loops that yield NumPy arrays on the loader's memory: tuples in the order of the fields, dicts by name
@@ -504,12 +504,12 @@ class View:
     """A loader's loops in another form. Epochs, positions and everything else are the loader's own."""
 
     def __init__(self, loader: Loader, framework: str, yields: ViewYields) -> None:
-        loader._unopened.check(yields)
+        _ringfeed.check_yields(yields)
         self.loader = loader
         self._form = (yields, framework)
 
     def __iter__(self) -> Epoch:
-        return self.loader._engine.iterate(*self._form)
+        return Epoch(self.loader._engine, *self._form)
 
     def __len__(self) -> int:
         return len(self.loader)

@@ -9,8 +9,6 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyDict, PyIterator, PyList, PyTuple};
 use ringfeed::{Error, ErrorKind};
 
-use crate::engine::to_batch;
-use crate::epoch::by_name;
 use crate::errors::{exception, raise};
 use crate::json::json;
 use crate::shared::Shared;
@@ -163,9 +161,9 @@ impl Batch {
     }
 
     /// A copy in ordinary memory, which you may keep as long as you like.
-    fn detach(&self, py: Python<'_>) -> PyResult<Py<Batch>> {
+    fn detach(&self, py: Python<'_>) -> PyResult<Self> {
         let copy = py.detach(|| self.shared.data()?.copy()).map_err(|error| exception(py, &error))?;
-        to_batch(py, Arc::new(Shared::on_host(copy, None, None)))
+        Ok(Self::new(Arc::new(Shared::on_host(copy, None, None))))
     }
 
     /// NumPy arrays by name, on the same memory.
@@ -224,4 +222,18 @@ impl Batch {
         let message = "a batch is memory of its loader's: send arrays, such as batch[\"x\"].numpy().copy()";
         Err(raise(py, ErrorKind::Unsupported, message))
     }
+}
+
+/// The tensors of a batch as a framework's arrays, by name.
+pub(crate) fn by_name<'py>(
+    py: Python<'py>,
+    shared: &Arc<Shared>,
+    framework: Framework,
+) -> PyResult<Bound<'py, PyDict>> {
+    let arrays = PyDict::new(py);
+    for (index, spec) in shared.tensors().iter().enumerate() {
+        let tensor = Bound::new(py, Tensor::new(shared.clone(), index))?;
+        arrays.set_item(&spec.name, framework.take(&tensor)?)?;
+    }
+    Ok(arrays)
 }

@@ -14,10 +14,8 @@ use ringfeed::storage::Mapping;
 use ringfeed::tensor::Dim;
 use ringfeed::{Error, ErrorKind, Loader, LoaderConfig, Result, Workspace};
 
-use crate::batch::Batch;
 use crate::calling::Awaited;
 use crate::ending::{AtWork, ends};
-use crate::epoch::{Epoch, Form};
 use crate::errors::{caught, exception, raise};
 use crate::hold::Hold;
 use crate::json::json;
@@ -136,6 +134,12 @@ impl Engine {
         work: impl FnOnce(&mut Running) -> Result<R> + Send + 'static,
     ) -> PyResult<R> {
         Ok(self.turn(py)?.with(py, work)?.1)
+    }
+
+    /// The number of a loop over the batches of the current epoch if it has not begun, otherwise of the next epoch.
+    pub(crate) fn next_serial(&self) -> u64 {
+        let course = self.place.here().course;
+        course.serial + u64::from(course.begun)
     }
 
     /// The next batch for loop `serial`; `None` at the end of its epoch.
@@ -332,19 +336,6 @@ impl Engine {
         let _ = self.host.set(host);
     }
 
-    /// An error if loops can't have this form.
-    fn check(&self, yields: Bound<'_, PyAny>) -> PyResult<()> {
-        Form::new(&yields, None).map(drop)
-    }
-
-    /// A loop over the batches of the current epoch if it has not begun, otherwise of the next epoch.
-    #[pyo3(signature = (yields, framework=None))]
-    fn iterate(slf: Bound<'_, Self>, yields: Bound<'_, PyAny>, framework: Option<&str>) -> PyResult<Epoch> {
-        let form = Form::new(&yields, framework)?;
-        let course = slf.get().place.here().course;
-        Ok(Epoch::new(slf.unbind(), course.serial + u64::from(course.begun), form))
-    }
-
     /// Number of batches of an epoch, if it is known.
     fn batches_per_epoch(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let mut turn = self.turn(py)?;
@@ -510,9 +501,4 @@ impl Drop for Engine {
             drop_in_time(running);
         }
     }
-}
-
-/// The batch as Python sees it.
-pub(crate) fn to_batch(py: Python<'_>, shared: Arc<Shared>) -> PyResult<Py<Batch>> {
-    Py::new(py, Batch::new(shared))
 }

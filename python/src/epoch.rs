@@ -6,13 +6,13 @@ use pyo3::exceptions::{PyRuntimeError, PyStopIteration, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::{PyDict, PyString, PyTuple, PyType};
 
-use crate::batch::Batch;
+use crate::batch::{Batch, by_name};
 use crate::engine::Engine;
 use crate::shared::Shared;
 use crate::tensor::{Framework, Tensor};
 
 /// What a loop yields for each batch.
-pub(crate) struct Form {
+struct Form {
     yields: Yields,
     framework: Option<Framework>,
 }
@@ -24,7 +24,7 @@ enum Yields {
 }
 
 impl Form {
-    pub(crate) fn new(yields: &Bound<'_, PyAny>, framework: Option<&str>) -> PyResult<Self> {
+    fn new(yields: &Bound<'_, PyAny>, framework: Option<&str>) -> PyResult<Self> {
         let is_type = |of: Bound<'_, PyType>| yields.is(of);
         let py = yields.py();
         let yields = match yields.cast::<PyString>() {
@@ -64,18 +64,10 @@ impl Form {
     }
 }
 
-/// The tensors of a batch as a framework's arrays, by name.
-pub(crate) fn by_name<'py>(
-    py: Python<'py>,
-    shared: &Arc<Shared>,
-    framework: Framework,
-) -> PyResult<Bound<'py, PyDict>> {
-    let arrays = PyDict::new(py);
-    for (index, spec) in shared.tensors().iter().enumerate() {
-        let tensor = Bound::new(py, Tensor::new(shared.clone(), index))?;
-        arrays.set_item(&spec.name, framework.take(&tensor)?)?;
-    }
-    Ok(arrays)
+/// An error if loops can't have this form.
+#[pyfunction]
+pub(crate) fn check_yields(yields: Bound<'_, PyAny>) -> PyResult<()> {
+    Form::new(&yields, None).map(drop)
 }
 
 /// An iterator over the batches of one epoch.
@@ -86,14 +78,16 @@ pub(crate) struct Epoch {
     form: Form,
 }
 
-impl Epoch {
-    pub(crate) fn new(engine: Py<Engine>, serial: u64, form: Form) -> Self {
-        Self { engine, serial, form }
-    }
-}
-
 #[pymethods]
 impl Epoch {
+    /// A loop over the batches of the current epoch if it has not begun, otherwise of the next epoch.
+    #[new]
+    #[pyo3(signature = (engine, yields, framework=None))]
+    fn new(engine: Bound<'_, Engine>, yields: Bound<'_, PyAny>, framework: Option<&str>) -> PyResult<Self> {
+        let form = Form::new(&yields, framework)?;
+        Ok(Self { serial: engine.get().next_serial(), engine: engine.unbind(), form })
+    }
+
     fn __iter__(slf: Bound<'_, Self>) -> Bound<'_, Self> {
         slf
     }

@@ -72,6 +72,7 @@ fn _ringfeed(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_function(wrap_pyfunction!(settings::setting_names, module)?)?;
     module.add_function(wrap_pyfunction!(shard_from_env, module)?)?;
     module.add_function(wrap_pyfunction!(command, module)?)?;
+    module.add_function(wrap_pyfunction!(epoch::check_yields, module)?)?;
     module.add_function(wrap_pyfunction!(inspect::inspect, module)?)?;
     module.add_function(wrap_pyfunction!(prepare::recipe_faults, module)?)?;
     module.add_function(wrap_pyfunction!(serve::serve, module)?)?;
