@@ -311,7 +311,7 @@ fn absolute(modules: &BTreeSet<Names>, own: &[String], path: &str) -> Option<Nam
 /// file beside the children, and `mod.rs` uses them, or only names them.
 #[test]
 fn no_files_import_each_other_in_a_circle() {
-    for folder in ["src", "command/src"] {
+    for folder in ["src", "command/src", "python/src"] {
         let files = code_in(folder);
         assert!(files.len() > 5, "the sources in {folder} were found");
         let circle = Modules::of(&files).circle();
