@@ -206,7 +206,7 @@ pub mod settings {
 /// [`ReaderSource`](source::ReaderSource).
 pub mod source {
     pub use crate::dataset::{
-        AsDyn, BatchPlan, ByEpoch, Filler, Headspace, Opened, Planner, Positions, ReaderSource, Replay, Source,
+        AsDyn, BatchPlan, ByEpoch, Filler, Headspace, OpenedSource, Planner, Positions, ReaderSource, Replay, Source,
         StreamSource, Transformed, read_labels,
     };
     pub use crate::loader::Chosen;

@@ -26,7 +26,7 @@ pub trait Source {
     /// # Errors
     ///
     /// Errors of the configuration or of the readers.
-    fn open(self: Box<Self>) -> Result<Opened>;
+    fn open(self: Box<Self>) -> Result<OpenedSource>;
 
     /// Whether batches may be made ahead, on other threads; `false` for a shielded source.
     fn async_supported(&self) -> bool {
@@ -35,7 +35,7 @@ pub trait Source {
 }
 
 impl<S: Source + ?Sized> Source for Box<S> {
-    fn open(self: Box<Self>) -> Result<Opened> {
+    fn open(self: Box<Self>) -> Result<OpenedSource> {
         (*self).open()
     }
 
@@ -44,8 +44,8 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
 }
 
-/// A source, split.
-pub struct Opened {
+/// The result of opening a source: its two halves, and what is known of it.
+pub struct OpenedSource {
     /// The sequential half.
     pub planner: Box<dyn Planner>,
     /// The shared half.
@@ -67,9 +67,9 @@ pub struct Opened {
     pub runs_on: bool,
 }
 
-impl fmt::Debug for Opened {
+impl fmt::Debug for OpenedSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Opened")
+        f.debug_struct("OpenedSource")
             .field("schema", &self.filler.schema())
             .field("samples", &self.samples)
             .field("batches", &self.batches)

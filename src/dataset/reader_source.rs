@@ -10,7 +10,7 @@ use crate::schema::{Dim, MAX_EXTENTS, Schema, TensorSpec};
 use crate::tree::no_faults;
 
 use super::buckets::{BucketLength, BucketPlanner, Buckets};
-use super::contract::{BatchPlan, LastBatch, Opened, Planner, Positions, Source, batches};
+use super::contract::{BatchPlan, LastBatch, OpenedSource, Planner, Positions, Source, batches};
 use super::policy::BadRecords;
 use super::reader_filler::{Component, Part, ReaderFiller};
 use super::sampling::Sampling;
@@ -255,7 +255,7 @@ impl ReaderSource {
 }
 
 impl Source for ReaderSource {
-    fn open(self: Box<Self>) -> Result<Opened> {
+    fn open(self: Box<Self>) -> Result<OpenedSource> {
         if self.batch_size == 0 {
             return Err(Error::new(ErrorKind::Config, "a batch has at least one sample; batch_size is 0"));
         }
@@ -305,7 +305,7 @@ impl Source for ReaderSource {
             let bucketed = Arc::new(bucketed);
             filler.length = Some((length, bucketed.clone()));
             let planner = BucketPlanner::new(bucketed, seed, self.shard, self.remainder, self.last_batch);
-            return Ok(Opened {
+            return Ok(OpenedSource {
                 batches: Some(planner.batches()),
                 planner: Box::new(planner),
                 filler: Arc::new(filler),
@@ -328,7 +328,7 @@ impl Source for ReaderSource {
             deal,
             dealt: 0,
         };
-        Ok(Opened {
+        Ok(OpenedSource {
             planner: Box::new(planner),
             filler: Arc::new(filler),
             bad_records: self.bad_records,

@@ -10,7 +10,7 @@ use crate::schema::{Extents, Schema};
 use crate::stats::Planning;
 use crate::storage::{Limited, OwnedRead, ReadLimit};
 
-use super::contract::{BatchPlan, Filler, LastBatch, Opened, Planner, Source};
+use super::contract::{BatchPlan, Filler, LastBatch, OpenedSource, Planner, Source};
 use super::policy::BadRecords;
 use super::state::State;
 
@@ -90,7 +90,7 @@ impl StreamSource {
 }
 
 impl Source for StreamSource {
-    fn open(self: Box<Self>) -> Result<Opened> {
+    fn open(self: Box<Self>) -> Result<OpenedSource> {
         if self.batch_size == 0 {
             return Err(Error::new(ErrorKind::Config, "a batch has at least one sample; batch_size is 0"));
         }
@@ -104,7 +104,7 @@ impl Source for StreamSource {
             return Err(Error::new(ErrorKind::Config, message));
         }
         let samples = self.stream.known_len();
-        Ok(Opened {
+        Ok(OpenedSource {
             filler: Arc::new(StreamFiller { schema: Arc::new(Schema::new(tensors)?), decoder: self.decoder }),
             bad_records: self.bad_records,
             samples,

@@ -10,7 +10,7 @@ use crate::schema::{Extents, Schema};
 use crate::storage::Needs;
 use crate::transform::{BatchMut, Chain, ChainMemory, NOT_DONE, Transforms};
 
-use super::contract::{BatchPlan, Filler, Opened, Source};
+use super::contract::{BatchPlan, Filler, OpenedSource, Source};
 
 /// A source with a list of transforms that its samples and batches pass through before delivery.
 pub struct Transformed<S> {
@@ -32,7 +32,7 @@ impl<S: Source> Transformed<S> {
 }
 
 impl<S: Source> Source for Transformed<S> {
-    fn open(self: Box<Self>) -> Result<Opened> {
+    fn open(self: Box<Self>) -> Result<OpenedSource> {
         let opened = Box::new(self.source).open()?;
         if self.list.is_empty() {
             return Ok(opened);
@@ -42,7 +42,7 @@ impl<S: Source> Source for Transformed<S> {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let chain = Chain::new(opened.filler.schema().tensors(), &self.list)?;
-        Ok(Opened { filler: Arc::new(TransformedFiller { inner: opened.filler, chain }), ..opened })
+        Ok(OpenedSource { filler: Arc::new(TransformedFiller { inner: opened.filler, chain }), ..opened })
     }
 
     fn async_supported(&self) -> bool {

@@ -1,4 +1,4 @@
-use crate::dataset::{Opened, Source, Transformed};
+use crate::dataset::{OpenedSource, Source, Transformed};
 use crate::device::{Conversion, Device, DeviceDataSetIterator, DeviceName, Upload, split};
 use crate::error::Result;
 use crate::prefetch::Workspace;
@@ -112,12 +112,12 @@ impl Loader {
 
 /// A source that is already open.
 struct Ready {
-    opened: Opened,
+    opened: OpenedSource,
     is_async: bool,
 }
 
 impl Source for Ready {
-    fn open(self: Box<Self>) -> Result<Opened> {
+    fn open(self: Box<Self>) -> Result<OpenedSource> {
         Ok(self.opened)
     }
 

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::caught::caught;
 use crate::counters::{Counters, Kind, Tick, TrainerClock, add_alone};
-use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, Opened, Positions, Settle, State, moments};
+use crate::dataset::{BadRecord, BadRecords, Batch, DataSet, Moment, OpenedSource, Positions, Settle, State, moments};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Fingerprint;
 use crate::ring::Draft;
@@ -43,7 +43,7 @@ pub(super) struct Delivery {
 }
 
 impl Delivery {
-    pub(super) fn new(opened: &Opened, counters: Arc<Counters>) -> Self {
+    pub(super) fn new(opened: &OpenedSource, counters: Arc<Counters>) -> Self {
         let positions = opened.planner.positions();
         Self {
             settle: Settle::new(opened.bad_records, opened.samples, positions.shards),

@@ -2,7 +2,7 @@ use std::sync::Arc;
 
 use crate::caught::caught;
 use crate::counters::Counters;
-use crate::dataset::{Batch, BatchPlan, Filler, Opened};
+use crate::dataset::{Batch, BatchPlan, Filler, OpenedSource};
 use crate::error::Location;
 use crate::ring::Ring;
 use crate::stats::{self, Lived, Planning, Setting, Stats};
@@ -30,7 +30,7 @@ pub(super) struct Figures {
 
 impl Figures {
     pub(super) fn new(
-        opened: &Opened,
+        opened: &OpenedSource,
         counters: Arc<Counters>,
         ring: Ring<Batch>,
         workspace: &Workspace,

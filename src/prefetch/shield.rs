@@ -4,8 +4,8 @@ use std::sync::Arc;
 use crate::caught::caught;
 use crate::counters::{BytesRead, Counters, Kind, Lap, Tick, add_alone, nanoseconds, now};
 use crate::dataset::{
-    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, Opened, PlanTerms, Planner, Source, State,
-    at_largest, fill_rows, measure_plan, plan_batch, settle_batch,
+    BadRecord, Batch, BatchPlan, DataSet, DataSetIterator, Filler, Moment, OpenedSource, PlanTerms, Planner, Source,
+    State, at_largest, fill_rows, measure_plan, plan_batch, settle_batch,
 };
 use crate::error::{Error, Result};
 use crate::layout::Layout;
@@ -33,7 +33,7 @@ pub fn shield<S: Source>(source: S) -> Shielded<S> {
 }
 
 impl<S: Source> Source for Shielded<S> {
-    fn open(self: Box<Self>) -> Result<Opened> {
+    fn open(self: Box<Self>) -> Result<OpenedSource> {
         Box::new(self.0).open()
     }
 

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::caught::caught;
 use crate::counters::{Tick, Tracer, now};
-use crate::dataset::{Batch, BatchPlan, Opened, PlanTerms, at_largest, measure_plan, most_rows, plan_batch};
+use crate::dataset::{Batch, BatchPlan, OpenedSource, PlanTerms, at_largest, measure_plan, most_rows, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes, whole_pages};
@@ -208,7 +208,7 @@ impl Workspace {
     }
 
     /// The inputs of plans of this source: its seed, and the maximum number of rows of a batch within the budget.
-    pub(super) fn terms(&self, opened: &Opened) -> PlanTerms {
+    pub(super) fn terms(&self, opened: &OpenedSource) -> PlanTerms {
         let most_rows = most_rows(opened.filler.schema(), self.budget().limit());
         PlanTerms { seed: opened.seed, most_rows: Some(most_rows) }
     }
@@ -227,7 +227,7 @@ impl Workspace {
 
     /// The ring, that batch's plan, and the number of such batches that may wait. If there is no ring yet, the first
     /// batch of `opened` determines its size.
-    pub(super) fn prepare(&self, opened: &mut Opened) -> Result<(Ring<Batch>, Option<BatchPlan>, usize)> {
+    pub(super) fn prepare(&self, opened: &mut OpenedSource) -> Result<(Ring<Batch>, Option<BatchPlan>, usize)> {
         let mut plan = BatchPlan::default();
         let terms = self.terms(opened);
         let planned = plan_batch(&mut *opened.planner, &mut plan, terms)?;

@@ -12,7 +12,7 @@ use ringfeed::memory::{AnonymousPages, Block, MemoryBudget, PageSource, TempFile
 use ringfeed::order::{LastBatch, RandomKey, State};
 use ringfeed::read::{Array, Fingerprint, Job, RowMut, RowsMut, SampleStream, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
-use ringfeed::source::{BatchPlan, Filler, Opened, Planner, ReaderSource, Source, StreamSource};
+use ringfeed::source::{BatchPlan, Filler, OpenedSource, Planner, ReaderSource, Source, StreamSource};
 use ringfeed::tensor::{Dim, Extents, Role, Schema, TensorSpec};
 use ringfeed::workspace::{Overflow, shield, wrap};
 use ringfeed::{
@@ -82,13 +82,13 @@ fn good(plan: &mut BatchPlan, batch: u64) -> Result<bool> {
 }
 
 impl Source for Custom {
-    fn open(self: Box<Self>) -> Result<Opened> {
+    fn open(self: Box<Self>) -> Result<OpenedSource> {
         let dims = if self.measure.is_some() { vec![Dim::Extent(0)] } else { vec![] };
         let schema = Schema::new(vec![
             TensorSpec::new("x", Role::Feature, DType::I64, &[]),
             TensorSpec::with_dims("padding", Role::Feature, DType::U8, dims),
         ])?;
-        Ok(Opened {
+        Ok(OpenedSource {
             planner: Box::new(CustomPlanner { plan: self.plan, epoch: 0, batch: 0 }),
             bad_records: self.policy,
             filler: Arc::new(CustomFiller { schema: Arc::new(schema), custom: *self }),

@@ -777,9 +777,9 @@ impl ringfeed::source::Planner for InOrder {
 struct OwnPlanner(ReaderSource);
 
 impl ringfeed::source::Source for OwnPlanner {
-    fn open(self: Box<Self>) -> ringfeed::Result<ringfeed::source::Opened> {
+    fn open(self: Box<Self>) -> ringfeed::Result<ringfeed::source::OpenedSource> {
         let opened = Box::new(self.0).open()?;
-        Ok(ringfeed::source::Opened { planner: Box::new(InOrder { epoch: 0, at: 0 }), ..opened })
+        Ok(ringfeed::source::OpenedSource { planner: Box::new(InOrder { epoch: 0, at: 0 }), ..opened })
     }
 }
 
