@@ -12,11 +12,11 @@ use crate::read::SourceConfig;
 use crate::read::parallel::in_order;
 use crate::storage::Files;
 
-use super::journal::{self, Shard, is_whole};
+use super::journal::{self, PackedShard, is_whole};
 use super::manifest::{MANIFEST, finished};
 
 /// Number of shards that match the manifest, up to the first one that is damaged or missing.
-pub(super) fn whole_shards(out: &Path, shards: &[Shard], threads: usize) -> Result<usize> {
+pub(super) fn whole_shards(out: &Path, shards: &[PackedShard], threads: usize) -> Result<usize> {
     let mut all = Vec::new();
     in_order(
         threads,

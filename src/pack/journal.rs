@@ -11,10 +11,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::memory::check_file_limit;
 
-/// A packed file.
+/// A file that was packed, and which records are in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
-pub struct Shard {
+pub struct PackedShard {
     /// Its name in the folder.
     pub name: String,
     /// The first record of the source that is in it, or was left out.
@@ -62,22 +62,22 @@ impl Journal {
     /// # Errors
     ///
     /// [`ErrorKind::Config`] if another pack is being written there.
-    pub(super) fn open(folder: &Path, identity: &Identity) -> Result<(Self, Vec<Shard>)> {
+    pub(super) fn open(folder: &Path, identity: &Identity) -> Result<(Self, Vec<PackedShard>)> {
         let path = path_in(folder);
         let fault = |error: io::Error| Error::io(&path, error);
         let mut file = File::options().read(true).append(true).create(true).open(&path).map_err(fault)?;
         let mut text = Vec::new();
         (&file).take(MAX_BYTES).read_to_end(&mut text).map_err(fault)?;
         let mut lines = whole_lines(&text);
-        let mut shards: Vec<Shard> = Vec::new();
+        let mut shards: Vec<PackedShard> = Vec::new();
         let mut kept = 0u64;
         match lines.next() {
             None => {}
             Some(first) if serde_json::from_slice::<Identity>(first).ok().as_ref() == Some(identity) => {
                 kept = first.len() as u64 + 1;
                 for line in lines {
-                    let Ok(shard) = serde_json::from_slice::<Shard>(line) else { break };
-                    let goes_on = shard.first == shards.last().map_or(0, |last: &Shard| last.end);
+                    let Ok(shard) = serde_json::from_slice::<PackedShard>(line) else { break };
+                    let goes_on = shard.first == shards.last().map_or(0, |last: &PackedShard| last.end);
                     if !goes_on || !appear(folder, &shard)? {
                         break;
                     }
@@ -106,7 +106,7 @@ impl Journal {
     }
 
     /// Begins a new journal in a folder, with these finished shards.
-    pub(super) fn begin(folder: &Path, identity: &Identity, shards: &[Shard]) -> Result<()> {
+    pub(super) fn begin(folder: &Path, identity: &Identity, shards: &[PackedShard]) -> Result<()> {
         let path = path_in(folder);
         let fault = |error: io::Error| Error::io(&path, error);
         let mut text = serde_json::to_string(identity).map_err(|error| fault(error.into()))? + "\n";
@@ -122,7 +122,7 @@ impl Journal {
     /// # Errors
     ///
     /// [`ErrorKind::Config`] if there is a file with its name, which has come while the shard was written.
-    pub(super) fn finish(&mut self, shard: &Shard) -> Result<()> {
+    pub(super) fn finish(&mut self, shard: &PackedShard) -> Result<()> {
         let taken = self.folder.join(&shard.name);
         if fs::symlink_metadata(&taken).is_ok() {
             return Err(Error::new(ErrorKind::Config, NOT_OURS).at_path(taken));
@@ -153,7 +153,7 @@ pub(super) fn names(folder: &Path) -> Result<Vec<String>> {
 
 /// The names of the shards in a journal, as far as it is valid.
 fn listed(text: &[u8]) -> impl Iterator<Item = String> {
-    let shards = whole_lines(text).skip(1).map_while(|line| serde_json::from_slice::<Shard>(line).ok());
+    let shards = whole_lines(text).skip(1).map_while(|line| serde_json::from_slice::<PackedShard>(line).ok());
     shards.map(|shard| shard.name).take_while(|name| is_file_name(name))
 }
 
@@ -192,7 +192,7 @@ pub(super) fn part_of(folder: &Path, name: &str) -> PathBuf {
     folder.join(format!(".{name}.part"))
 }
 
-fn rename(folder: &Path, shard: &Shard) -> Result<()> {
+fn rename(folder: &Path, shard: &PackedShard) -> Result<()> {
     let path = folder.join(&shard.name);
     fs::rename(part_of(folder, &shard.name), &path).map_err(|error| Error::io(&path, error))?;
     files::sync_folder_of(&path);
@@ -200,7 +200,7 @@ fn rename(folder: &Path, shard: &Shard) -> Result<()> {
 }
 
 /// Whether a shard in the journal exists. Renames its file if only that was missing.
-fn appear(folder: &Path, shard: &Shard) -> Result<bool> {
+fn appear(folder: &Path, shard: &PackedShard) -> Result<bool> {
     if !is_file_name(&shard.name) {
         return Ok(false);
     }
@@ -214,7 +214,7 @@ fn appear(folder: &Path, shard: &Shard) -> Result<bool> {
 }
 
 /// Whether a file exists and has the content that was written to it.
-pub(super) fn is_whole(path: &Path, shard: &Shard) -> Result<bool> {
+pub(super) fn is_whole(path: &Path, shard: &PackedShard) -> Result<bool> {
     let metadata = fs::symlink_metadata(path).ok().filter(fs::Metadata::is_file);
     Ok(metadata.is_some_and(|metadata| metadata.len() == shard.bytes) && crc32_of(path)? == shard.crc32)
 }

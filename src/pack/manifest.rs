@@ -11,7 +11,7 @@ use crate::files;
 use crate::read::{FieldKind, Fingerprint, Meaning};
 
 use super::cells::Column;
-use super::journal::Shard;
+use super::journal::PackedShard;
 
 /// The format that a source is packed into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +59,7 @@ pub struct Manifest {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<String>,
     /// The shards, in the order of their records.
-    pub shards: Vec<Shard>,
+    pub shards: Vec<PackedShard>,
 }
 
 /// Where packed records come from.

@@ -46,7 +46,7 @@ use journal::{Identity, Journal, START_OVER};
 use manifest::MANIFEST;
 use output::Output;
 
-pub use journal::Shard;
+pub use journal::PackedShard;
 pub use manifest::{Manifest, PackInto, PackedField, PackedSource};
 
 /// How a source is packed.
@@ -513,7 +513,7 @@ impl Open {
         }
     }
 
-    fn finish(self, end: u64, journal: &mut Journal, shards: &mut Vec<Shard>) -> Result<()> {
+    fn finish(self, end: u64, journal: &mut Journal, shards: &mut Vec<PackedShard>) -> Result<()> {
         let out = match self.into {
             Target::Tar(mut out) => {
                 tar::end(&mut out).map_err(|error| out.fault(error))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::memory::check_file_limit;
 
-use super::journal::{Shard, part_of};
+use super::journal::{PackedShard, part_of};
 
 /// A file whose length and checksum are computed while it is written.
 pub(super) struct Output {
@@ -31,11 +31,11 @@ impl Output {
     }
 
     /// Makes sure that all data is on the disk.
-    pub(super) fn finish(mut self, first: u64, end: u64, records: u64) -> Result<Shard> {
+    pub(super) fn finish(mut self, first: u64, end: u64, records: u64) -> Result<PackedShard> {
         let written = self.file.flush().and_then(|()| self.file.get_ref().sync_data());
         written.map_err(|error| self.fault(error))?;
         let crc32 = format!("{:08x}", self.hasher.finalize());
-        Ok(Shard { name: self.name, first, end, records, bytes: self.bytes, crc32 })
+        Ok(PackedShard { name: self.name, first, end, records, bytes: self.bytes, crc32 })
     }
 }
 
