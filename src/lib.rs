@@ -138,7 +138,7 @@ pub mod inspect {
     pub use crate::dataset::{BadRecord, Proceed, VerifiedPart, VerifyProgress, VerifyReport, verify_source};
     pub use crate::loader::{PlannedSource, PlannedTensor, RunPlan, verify, verify_with};
     pub use crate::read::csv::CsvSummary;
-    pub use crate::read::format::{ArrayFile, Details, Entry, Inspection, NamedCount};
+    pub use crate::read::format::{ArrayFile, Details, InspectedRecord, Inspection, NamedCount};
     pub use crate::read::summary::{FieldSummary, Figure};
     #[cfg(feature = "formats")]
     pub use crate::read::{

@@ -10,9 +10,9 @@ use ringfeed::storage::Files;
 use ringfeed::{Error, ErrorKind, Result};
 use serde::Serialize;
 
-use super::entry::{stored, text_of};
 use super::fit::{self, Fitted};
 use super::output::{Report, lossy};
+use super::record::{stored, text_of};
 use super::table::{Column, Table, count, figure, one_line, shorten, things};
 
 /// What lies somewhere.
@@ -145,9 +145,9 @@ impl Report for Inspection {
             }
         }
         text += "\n";
-        for (name, entry) in [("first", &self.first), ("last", &self.last)] {
-            if let Some(entry) = entry {
-                text += &shorten(&format!("{name}: {}", text_of(entry)), 2 * width);
+        for (name, record) in [("first", &self.first), ("last", &self.last)] {
+            if let Some(record) = record {
+                text += &shorten(&format!("{name}: {}", text_of(record)), 2 * width);
                 text += "\n";
             }
         }

@@ -14,7 +14,7 @@ use super::fixed::{
     read_fixed_records, wanted,
 };
 use super::format::{
-    ArrayFile, Check, Checks, Details, Entry, Fields, Foretold, Format, Inspection, Open, Opened, format_has,
+    ArrayFile, Check, Checks, Details, Fields, Foretold, Format, InspectedRecord, Inspection, Open, Opened, format_has,
 };
 use super::ignored::IgnoredFiles;
 use super::names::is_idx_name;
@@ -162,8 +162,8 @@ fn inspect_folder(at: &Open<'_>) -> Result<Inspection> {
     let ignored = IgnoredFiles::beside(at.files, at.path, |path| read.binary_search(&path.to_owned()).is_ok())?.into();
     Ok(Inspection {
         fields,
-        first: Some(Entry::Numbers(first)),
-        last: Some(Entry::Numbers(last)),
+        first: Some(InspectedRecord::Numbers(first)),
+        last: Some(InspectedRecord::Numbers(last)),
         details: Details::Arrays { files, ignored },
         ..Inspection::new(at.path, "idx_folder", records)
     })

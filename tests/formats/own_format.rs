@@ -8,7 +8,7 @@ use crate::pairs::{PairFormat, PairOptions};
 use ringfeed::error::Location;
 use ringfeed::field::{Class, Numbers, Text};
 use ringfeed::formats::{Csv, Format, Formats, Open, Opened, Streamed};
-use ringfeed::inspect::{Entry, Figure, verify_with};
+use ringfeed::inspect::{Figure, InspectedRecord, verify_with};
 use ringfeed::order::Shard;
 use ringfeed::read::{Lines, Record, RecordDecoder, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::settings::SourceConfig;
@@ -185,7 +185,10 @@ fn it_is_planned_inspected_and_verified() -> Result<()> {
     assert_eq!((value.min, value.max), (Some(Figure::Whole(0)), Some(Figure::Whole(413))));
     assert_eq!(value.sum, Some(f64::from(7 * 59 * 60 / 2)));
     let columns = |value: &str, name: &str| {
-        Some(Entry::Columns(vec![("name".to_owned(), name.to_owned()), ("value".to_owned(), value.to_owned())]))
+        Some(InspectedRecord::Columns(vec![
+            ("name".to_owned(), name.to_owned()),
+            ("value".to_owned(), value.to_owned()),
+        ]))
     };
     assert_eq!((inspection.first, inspection.last), (columns("0", "ant"), columns("413", "cat")));
     // In base 10, some are no numbers: each is named with its line.

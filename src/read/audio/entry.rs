@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, fault_of};
 use crate::read::folder::{is_by_class, no_classes};
 use crate::read::format::{
-    Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has, open_parts,
+    Check, Checks, Details, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has, open_parts,
 };
 use crate::read::{ClassCount, FieldSummary, FormatCount, RecordReader, named_geometries};
 use crate::schema::Role;
@@ -135,7 +135,7 @@ impl Format for AudioFolder {
             ..FieldSummary::unread(&spec.name, spec.dtype.as_str(), records)
         });
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let entry = |sample: u64| Entry::Image {
+        let inspected = |sample: u64| InspectedRecord::Image {
             path: text(&reader.path(sample)),
             label: reader.label(sample).map(|label| reader.classes()[label as usize].clone()),
         };
@@ -154,8 +154,8 @@ impl Format for AudioFolder {
         };
         Ok(Inspection {
             fields: fields.collect(),
-            first: Some(entry(0)),
-            last: Some(entry(records - 1)),
+            first: Some(inspected(0)),
+            last: Some(inspected(records - 1)),
             details,
             ..Inspection::new(at.path, self.kind(at.path), records)
         })

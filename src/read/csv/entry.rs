@@ -6,7 +6,8 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::read::fields::{Field, fault_of};
 use crate::read::format::{
-    Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened, Streamed, format_has, open_parts,
+    Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, Open, Opened, Streamed, format_has,
+    open_parts,
 };
 use crate::read::names::{HEAD_BYTES, is_csv_name};
 use crate::read::{Concat, Container, Missing, RecordDecoder, RecordReader, named_geometries};
@@ -117,8 +118,8 @@ impl Format for Csv {
             CsvSummary::of_files(paths, options)?;
         Ok(Inspection {
             fields,
-            first: first.map(Entry::Columns),
-            last: last.map(Entry::Columns),
+            first: first.map(InspectedRecord::Columns),
+            last: last.map(InspectedRecord::Columns),
             details: Details::Table { header, header_reason, delimiter, encoding, steps: None, ignored: None },
             ..Inspection::new(at.path, Self::NAME, records)
         })

@@ -31,19 +31,19 @@ pub struct Inspection {
     /// The fields of a record, with statistics over all records.
     pub fields: Vec<FieldSummary>,
     /// The first record.
-    pub first: Option<Entry>,
+    pub first: Option<InspectedRecord>,
     /// The last record.
-    pub last: Option<Entry>,
+    pub last: Option<InspectedRecord>,
     /// Details of one format.
     #[serde(flatten)]
     pub details: Details,
 }
 
-/// A record.
+/// A record, as an inspection shows it.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
 #[non_exhaustive]
-pub enum Entry {
+pub enum InspectedRecord {
     /// Fields as text.
     #[serde(serialize_with = "as_map")]
     Columns(Vec<(String, String)>),
@@ -236,11 +236,12 @@ impl Inspection {
     #[cfg(feature = "formats")]
     pub(crate) fn of_array(format: &'static str, summary: ArraySummary) -> Self {
         let name = summary.field.name.clone();
-        let entry =
-            |values: Option<Vec<Figure>>| values.map(|values| Entry::Numbers(vec![(name.clone(), Some(values))]));
+        let inspected = |values: Option<Vec<Figure>>| {
+            values.map(|values| InspectedRecord::Numbers(vec![(name.clone(), Some(values))]))
+        };
         Self {
-            first: entry(summary.first),
-            last: entry(summary.last),
+            first: inspected(summary.first),
+            last: inspected(summary.last),
             fields: vec![summary.field],
             ..Self::new(&summary.path, format, summary.records)
         }
@@ -319,7 +320,7 @@ impl Inspection {
                 mean: figures.and_then(|tally| tally.mean()),
             }
         });
-        let entry = |record: u64| -> Result<Entry> {
+        let inspected = |record: u64| -> Result<InspectedRecord> {
             let mut columns = Vec::new();
             read_one(container, record, &mut Scratch::default(), &mut |number, value| {
                 if let Some((at, true)) = places.of(number) {
@@ -332,12 +333,12 @@ impl Inspection {
                 }
                 Ok(())
             })?;
-            Ok(Entry::Columns(columns))
+            Ok(InspectedRecord::Columns(columns))
         };
         Ok(Self {
             fields: fields.collect(),
-            first: if records > 0 { Some(entry(0)?) } else { None },
-            last: if records > 0 { Some(entry(records - 1)?) } else { None },
+            first: if records > 0 { Some(inspected(0)?) } else { None },
+            last: if records > 0 { Some(inspected(records - 1)?) } else { None },
             ..Self::new(at.path, format, records)
         })
     }

@@ -31,7 +31,7 @@ use super::{Container, RecordDecoder, RecordReader, RecordStream, Sample, Scratc
 
 pub use check::{Check, Checks};
 pub(crate) use check::{Checked, batch_size};
-pub use inspection::{ArrayFile, Details, Entry, Inspection, NamedCount};
+pub use inspection::{ArrayFile, Details, InspectedRecord, Inspection, NamedCount};
 pub(in crate::read) use opened::OpenOthers;
 pub use opened::{Open, Opened};
 pub use source::SourceConfig;

@@ -9,7 +9,9 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Class, Codec, Field, Image, fault_of};
 use crate::read::folder::{has_class_folders, is_by_class, no_classes};
-use crate::read::format::{Check, Checks, Details, Entry, Format, Inspection, NamedCount, Open, Opened, format_has};
+use crate::read::format::{
+    Check, Checks, Details, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
+};
 use crate::read::{Container, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
 
@@ -213,11 +215,11 @@ impl Format for Images {
     fn inspect(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Inspection> {
         if !is_folder(at) {
             let summary = summarise_image(at.path)?;
-            let entry = || Some(Entry::Image { path: text_of(at.path), label: None });
+            let inspected = || Some(InspectedRecord::Image { path: text_of(at.path), label: None });
             return Ok(Inspection {
                 fields: vec![summary.field],
-                first: entry(),
-                last: entry(),
+                first: inspected(),
+                last: inspected(),
                 details: Details::Image {
                     width: summary.width,
                     height: summary.height,
@@ -230,12 +232,13 @@ impl Format for Images {
         }
         let summary =
             ImageFolder::detect_in(at.files, at.path, &first(options, at)?, &SavedIndex::Off, at.budget)?.summarise();
-        let entry = |record: ImageRecord| Some(Entry::Image { path: text_of(&record.path), label: record.label });
+        let inspected =
+            |record: ImageRecord| Some(InspectedRecord::Image { path: text_of(&record.path), label: record.label });
         let first = summary.ignored_files.iter().map(|path| text_of(path)).collect();
         Ok(Inspection {
             fields: summary.fields,
-            first: entry(summary.first),
-            last: entry(summary.last),
+            first: inspected(summary.first),
+            last: inspected(summary.last),
             details: Details::Files {
                 classes: summary.classes,
                 formats: summary.formats,

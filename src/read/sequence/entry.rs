@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::read::csv::Choice;
 use crate::read::fields::{Field, fault_of};
-use crate::read::format::{Check, Checks, Details, Entry, Foretold, Format, Inspection, Open, Opened};
+use crate::read::format::{Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, Open, Opened};
 use crate::read::names::is_csv_name;
 use crate::read::{CsvOptions, IgnoredFiles, Missing, RecordReader};
 use crate::schema::Role;
@@ -102,16 +102,16 @@ impl Format for CsvSequences {
 
     fn inspect(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Inspection> {
         let summary = SequenceSummary::of_in(at.files, at.path, options)?;
-        let entry = |record: SequenceRecord| {
-            Some(Entry::Sequence { path: record.path.to_string_lossy().into_owned(), steps: record.steps })
+        let inspected = |record: SequenceRecord| {
+            Some(InspectedRecord::Sequence { path: record.path.to_string_lossy().into_owned(), steps: record.steps })
         };
         let ignored = IgnoredFiles::beside(at.files, at.path, |path| {
             is_csv_name(&path.file_name().unwrap_or_default().to_string_lossy()) && !path.is_dir()
         })?;
         Ok(Inspection {
             fields: summary.fields,
-            first: entry(summary.first),
-            last: entry(summary.last),
+            first: inspected(summary.first),
+            last: inspected(summary.last),
             details: Details::Table {
                 header: summary.header,
                 header_reason: summary.header_reason,

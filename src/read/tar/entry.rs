@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Field, fault_of};
-use crate::read::format::{Details, Entry, Format, Inspection, Open, Opened, format_has};
+use crate::read::format::{Details, Format, InspectedRecord, Inspection, Open, Opened, format_has};
 use crate::read::{ColumnRef, Container, FieldReader, IgnoredFiles, RecordReader, named_geometries};
 use crate::storage::Files;
 
@@ -123,14 +123,14 @@ impl Format for Tar {
 
     fn inspect(&self, _: &TarOptions, at: &Open<'_>) -> Result<Inspection> {
         let summary = TarSummary::of(at.path)?;
-        let entry = |record: TarRecord| {
+        let inspected = |record: TarRecord| {
             let path = record.path.to_string_lossy().into_owned();
-            Some(Entry::Member { path, key: record.key, label: record.label })
+            Some(InspectedRecord::Member { path, key: record.key, label: record.label })
         };
         Ok(Inspection {
             fields: summary.fields,
-            first: entry(summary.first),
-            last: entry(summary.last),
+            first: inspected(summary.first),
+            last: inspected(summary.last),
             details: Details::Archives {
                 archives: summary.archives,
                 members: summary.members,

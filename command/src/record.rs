@@ -1,4 +1,4 @@
-use ringfeed::inspect::{Entry, Figure};
+use ringfeed::inspect::{Figure, InspectedRecord};
 
 use super::table::{figure, one_line, things};
 
@@ -15,13 +15,13 @@ pub(crate) fn stored(number: Figure) -> String {
 }
 
 /// A record in one line.
-pub(crate) fn text_of(entry: &Entry) -> String {
-    match entry {
-        Entry::Columns(columns) => {
+pub(crate) fn text_of(record: &InspectedRecord) -> String {
+    match record {
+        InspectedRecord::Columns(columns) => {
             let columns = columns.iter().map(|(name, field)| format!("{}={}", one_line(name), one_line(field)));
             columns.collect::<Vec<_>>().join(", ")
         }
-        Entry::Numbers(arrays) => {
+        InspectedRecord::Numbers(arrays) => {
             let array = |values: &Option<Vec<Figure>>| {
                 let values = values.as_deref().unwrap_or_default();
                 let shown = values.iter().copied().take(NUMBERS_SHOWN).map(stored).collect::<Vec<_>>();
@@ -30,13 +30,13 @@ pub(crate) fn text_of(entry: &Entry) -> String {
             let arrays = arrays.iter().map(|(name, values)| format!("{}={}", one_line(name), array(values)));
             arrays.collect::<Vec<_>>().join(", ")
         }
-        Entry::Image { path, label: None } => one_line(path),
-        Entry::Image { path, label: Some(label) } => format!("{} ({})", one_line(path), one_line(label)),
-        Entry::Member { path, key, label: None } => format!("{} in {}", one_line(key), one_line(path)),
-        Entry::Member { path, key, label: Some(label) } => {
+        InspectedRecord::Image { path, label: None } => one_line(path),
+        InspectedRecord::Image { path, label: Some(label) } => format!("{} ({})", one_line(path), one_line(label)),
+        InspectedRecord::Member { path, key, label: None } => format!("{} in {}", one_line(key), one_line(path)),
+        InspectedRecord::Member { path, key, label: Some(label) } => {
             format!("{} ({}) in {}", one_line(key), one_line(label), one_line(path))
         }
-        Entry::Sequence { path, steps } => format!("{} ({})", one_line(path), things(*steps, "step")),
+        InspectedRecord::Sequence { path, steps } => format!("{} ({})", one_line(path), things(*steps, "step")),
         _ => String::new(),
     }
 }
