@@ -164,7 +164,7 @@ fn every_setting_and_every_option_of_a_format_is_in_the_guide() {
         of(formats::Safetensors),
         of(formats::Idx),
         of(formats::Raw),
-        of(formats::Tokens),
+        of(formats::TokenFiles),
         of(formats::TextTokens),
         of(formats::Images),
         of(formats::AudioFolder),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
 use ringfeed::field::{Image, Numbers};
-use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, Tokens};
+use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, TokenFiles};
 use ringfeed::settings::{BadLimits, BadRecords, Mix, OnlySource, Paths, SourceConfig};
 use ringfeed::source::Headspace;
 use ringfeed::stats::{
@@ -352,7 +352,7 @@ fn told(path: &Path, args: &BenchArgs) -> Option<SourceConfig> {
             if let Some(RawOptions { stored, header_bytes, endian, .. }) = raw {
                 options = TokenOptions { stored, header_bytes, endian, ..options };
             }
-            Some(SourceConfig::new(Tokens, path, options))
+            Some(SourceConfig::new(TokenFiles, path, options))
         }
         (None, Some(options)) => Some(SourceConfig::new(Raw, path, options)),
         (None, None) => None,
@@ -465,7 +465,7 @@ fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool) -> Resu
             source.fields = vec![("features".to_owned(), Numbers::of(dtype).into())];
         }
         // Number columns are f32 anyway.
-        Some(dtype) if !is_array && (dtype != DType::F32 || source.is::<Tokens>()) => {
+        Some(dtype) if !is_array && (dtype != DType::F32 || source.is::<TokenFiles>()) => {
             return Err(not_for(dtype, source));
         }
         _ => {}

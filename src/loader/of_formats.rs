@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::read::fields::Image;
 use crate::read::{
     CsvSequences, FolderOptions, Idx, IdxOptions, Images, Npy, NpyOptions, Raw, RawOptions, SequenceOptions,
-    SourceConfig, Tar, TarOptions, TokenOptions, Tokens, named_geometries, usual_fields,
+    SourceConfig, Tar, TarOptions, TokenFiles, TokenOptions, named_geometries, usual_fields,
 };
 
 use super::Loader;
@@ -48,7 +48,7 @@ impl Loader {
     /// A file of tokens for a language model. Random windows, the default, need [`shuffle`](Self::shuffle) for its
     /// seed.
     pub fn tokens(path: impl Into<PathBuf>, options: TokenOptions) -> Self {
-        Self::new(SourceConfig::new(Tokens, path, options))
+        Self::new(SourceConfig::new(TokenFiles, path, options))
     }
 
     /// A folder with one subfolder of images per class; without subfolders, images without labels. Without

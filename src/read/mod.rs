@@ -153,7 +153,7 @@ pub(crate) use tar::{MemberCount, Tar, TarOptions};
 #[cfg(feature = "formats")]
 pub use tfrecord::{TfRecordOptions, TfRecords};
 #[cfg(feature = "formats")]
-pub(crate) use tokens::{TokenOptions, Tokens};
+pub(crate) use tokens::{TokenFiles, TokenOptions};
 pub use windows::Windows;
 pub(crate) use windows::{NO_GAPS, Windowed};
 

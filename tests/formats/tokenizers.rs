@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfeed::field::{Field, Tokenizer};
-use ringfeed::formats::{TextFiles, TextLines, TextTokens, Tokens};
+use ringfeed::formats::{TextFiles, TextLines, TextTokens, TokenFiles};
 use ringfeed::order::Shard;
 use ringfeed::settings::{SavedIndex, SourceConfig};
 use ringfeed::storage::{Files, Storage};
@@ -321,7 +321,7 @@ fn every_cut_is_that_of_a_file_of_the_same_tokens() {
         let targets = TokenTargets::Inside;
         let text = packed(std::slice::from_ref(&path), TextTokenOptions { cut, targets, ..options(24) }).shuffle(5);
         let file = TokenOptions { window: 24, cut: same, targets, ..TokenOptions::default() };
-        let file = Loader::new(SourceConfig::new(Tokens, &tokens, file)).batch_size(4).shuffle(5);
+        let file = Loader::new(SourceConfig::new(TokenFiles, &tokens, file)).batch_size(4).shuffle(5);
         let names = match cut {
             TextCut::Contiguous | TextCut::Random => &["tokens"][..],
             _ => &["tokens", "segments", "positions", "tokens_mask"],

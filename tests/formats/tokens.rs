@@ -8,7 +8,7 @@ use crate::common::{MAPPED, see_all, workspace};
 use proptest::prelude::*;
 use ringfeed::arrays::{Endian, StoredType};
 use ringfeed::field::{Field, Numbers, Text};
-use ringfeed::formats::Tokens;
+use ringfeed::formats::TokenFiles;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{RecordReader, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
@@ -510,7 +510,7 @@ fn settings_name_how_tokens_are_cut() {
         toml::from_str(&format!("[[sources]]\nformat = \"tokens\"\npath = {path:?}\noptions = {{ {options} }}"))
             .unwrap()
     };
-    let cut = |options: &str| config(options).sources[0].options::<Tokens>().expect("tokens").clone();
+    let cut = |options: &str| config(options).sources[0].options::<TokenFiles>().expect("tokens").clone();
     assert_eq!(cut(""), TokenOptions::default());
     assert_eq!(cut("cut = \"random\"").cut, TokenCut::Random);
     assert_eq!(cut("cut = \"contiguous\"").cut, TokenCut::Contiguous { stride: None });

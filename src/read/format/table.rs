@@ -54,7 +54,7 @@ table! {
     "libsvm" of "formats": "svm svmlight libsvm", libsvm::Libsvm;
     "csv": "csv tsv tab", csv::Csv;
     "raw" of "formats": "raw", raw::Raw;
-    "tokens" of "formats": "bin", tokens::Tokens;
+    "tokens" of "formats": "bin", tokens::TokenFiles;
     "text": "txt", lines::TextLines;
     "text_files" of "formats": "", text_files::TextFiles;
     "text_tokens" of "formats": "", tokens::TextTokens;

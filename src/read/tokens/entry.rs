@@ -12,9 +12,9 @@ use super::{TokenCut, TokenOptions, TokenReader};
 
 /// The format of files of tokens, raw or NPY, cut into windows. It is never detected: name it in settings.
 #[derive(Clone, Copy, Debug)]
-pub struct Tokens;
+pub struct TokenFiles;
 
-impl Format for Tokens {
+impl Format for TokenFiles {
     const NAME: &'static str = "tokens";
     type Options = TokenOptions;
 

@@ -34,7 +34,7 @@ use documents::Windows;
 use file::TokenFile;
 use tensors::Tensors;
 
-pub use entry::Tokens;
+pub use entry::TokenFiles;
 pub use options::{TokenCut, TokenOptions, TokenPacking, TokenTargets};
 pub use text_entry::TextTokens;
 pub use text_options::{TextCut, TextTokenOptions};
