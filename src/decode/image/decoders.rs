@@ -51,7 +51,7 @@ impl Decoders {
 
     /// Bytes of memory, beside a few rows and tables.
     pub(super) fn held(&self) -> u64 {
-        let held = self.auto.held() + self.turbo.held() + self.other.held();
+        let held = self.auto.held() + self.turbo.held() + self.gif.held() + self.other.held();
         #[cfg(feature = "turbojpeg")]
         let held = held + self.c.held();
         held
@@ -65,7 +65,8 @@ impl Decoders {
         match header.format {
             ImageFormat::Jpeg => jpeg::memory(header, region, bytes, jpeg),
             // Row by row.
-            ImageFormat::Png | ImageFormat::Bmp | ImageFormat::Gif | ImageFormat::Pnm => 0,
+            ImageFormat::Png | ImageFormat::Bmp | ImageFormat::Pnm => 0,
+            ImageFormat::Gif => gif::memory(header),
             ImageFormat::WebP => other::webp_memory(header, bytes) + cut,
             ImageFormat::Tiff => tiff::memory(header, region, bytes, cut),
         }

@@ -16,6 +16,16 @@ pub(super) struct Gif {
     indices: Vec<u8>,
 }
 
+/// Most pixels of the first frame: it may exceed a small screen, but not by much.
+fn most_pixels(header: &Header) -> u64 {
+    Region::whole(header).pixels().max(1 << 16)
+}
+
+/// Most bytes that decoding takes: an index for each pixel of the first frame.
+pub(super) fn memory(header: &Header) -> u64 {
+    most_pixels(header)
+}
+
 #[cold]
 fn gif_error(error: DecodingError) -> Error {
     Error::new(ErrorKind::Format, format!("damaged or unsupported gif: {error}")).with_source(error)
@@ -35,7 +45,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    fn open(bytes: &'a [u8]) -> Result<Self> {
+    fn open(bytes: &'a [u8], header: &Header) -> Result<Self> {
         let mut options = DecodeOptions::new();
         options.set_color_output(ColorOutput::Indexed);
         let mut decoder = options.read_info(bytes).map_err(gif_error)?;
@@ -43,6 +53,13 @@ impl<'a> Frame<'a> {
         let frame = frame.ok_or_else(|| Error::new(ErrorKind::Format, "a gif without an image"))?;
         let [left, top, width, height] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
         let (interlaced, transparent) = (frame.interlaced, frame.transparent);
+        if (width * height) as u64 > most_pixels(header) {
+            let message = format!(
+                "its first frame has {width} x {height} pixels, the whole gif only {} x {}",
+                header.width, header.height
+            );
+            return Err(Error::new(ErrorKind::Format, message));
+        }
         Ok(Self { decoder, left, top, width, height, interlaced, transparent })
     }
 
@@ -65,9 +82,14 @@ impl<'a> Frame<'a> {
 }
 
 impl Gif {
+    /// Bytes of memory that are kept.
+    pub(super) fn held(&self) -> u64 {
+        self.indices.capacity() as u64
+    }
+
     /// Palette indices.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
-        let mut frame = Frame::open(bytes)?;
+        let mut frame = Frame::open(bytes, header)?;
         let (width, height) = (header.width as usize, header.height as usize);
         if (frame.left, frame.top, frame.width, frame.height) != (0, 0, width, height) {
             let message = format!(
@@ -85,8 +107,8 @@ impl Gif {
 }
 
 impl DecodeImage for Gif {
-    fn decode(&mut self, bytes: &[u8], _: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
-        let mut frame = Frame::open(bytes)?;
+    fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        let mut frame = Frame::open(bytes, header)?;
         let mut palette = [[0; 3]; 256];
         let stored = frame.decoder.palette().map_err(gif_error)?;
         palette.iter_mut().zip(stored.as_chunks::<3>().0).for_each(|(into, colour)| *into = *colour);

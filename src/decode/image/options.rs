@@ -196,8 +196,8 @@ pub struct ImageOptions {
     /// Name of the label tensor.
     pub label_name: String,
     /// Maximum number of pixels of an image, checked in its header before anything is decoded. Default: 2^27, enough
-    /// for photographs of 100 megapixels. Decoding a pixel takes 3 bytes of memory in PNG, BMP, GIF and PNM files. Others
-    /// take more: JPEG files up to 3 for the samples that are stored (1.5 with halved colours), and about 2 for each of
+    /// for photographs of 100 megapixels. Decoding a pixel takes 3 bytes of memory in PNG, BMP and PNM files. Others take
+    /// more: GIF files 1 more, JPEG files up to 3 for the samples that are stored (1.5 with halved colours), and about 2 for each of
     /// them if there are several scans; WebP files 2.5 (lossy, without alpha), 5 (lossless) or 11; TIFF files what a pixel
     /// has in them, not compressed, and if that is not RGB or CMYK of 8 bits, the same again. A part that is cut from a WebP
     /// or a TIFF, unless this has JPEG data, takes 3 more. Together with the memory for resizing and rotating, this counts
