@@ -152,6 +152,9 @@ fn decode(path: &Path, options: &ImageOptions, budget: &MemoryBudget, key: u64) 
     decoded.map(|()| taken)
 }
 
+/// Number, type and value of a tag.
+type Tag = (u16, u16, u32);
+
 /// How the samples of a TIFF are stored.
 #[derive(Clone, Copy)]
 enum Code {
@@ -174,7 +177,7 @@ struct Tiff {
     part: (u32, u32),
     is_tiled: bool,
     code: Code,
-    more: &'static [(u16, u16, u32)],
+    more: &'static [Tag],
 }
 
 impl Tiff {
@@ -238,7 +241,7 @@ impl Tiff {
             }
         }
         if self.photometric == 3 {
-            tags.push((320, 3, (0..3 << self.bits).map(|at| at * 60 & 0xffff).collect()));
+            tags.push((320, 3, (0..3 << self.bits).map(|at| (at * 60) & 0xffff).collect()));
         }
         tags.extend(self.more.iter().map(|(tag, kind, value)| (*tag, *kind, vec![*value])));
         tags.sort();
@@ -280,7 +283,7 @@ fn tiffs(side: u32) -> Vec<(String, Vec<u8>)> {
         code: Code::Plain,
         more: &[],
     };
-    let kinds: [(&str, u32, u32, u32, &[(u16, u16, u32)]); 11] = [
+    let kinds: [(&str, u32, u32, u32, &[Tag]); 11] = [
         ("bit", 1, 1, 1, &[]),
         ("grey-4", 4, 1, 1, &[]),
         ("grey", 8, 1, 1, &[]),
