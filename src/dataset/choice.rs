@@ -23,9 +23,10 @@ impl ReaderSource {
     /// Draws samples with replacement, so that each class is drawn equally often. Each draw of a sample is augmented
     /// anew.
     ///
-    /// The labels are those of the first reader that has classes. An image folder knows them. For other readers, every
-    /// record is read once when the iterator is made, see [`read_labels`](crate::source::read_labels), and a bad record
-    /// is an error under any policy.
+    /// The class is the first label with names of classes, otherwise the first one of integers; without such a label, it
+    /// is what a reader knows of its records, such as the folders of images. An image folder knows its classes. For
+    /// other readers, every record is read once when the iterator is made, see
+    /// [`read_labels`](crate::source::read_labels), and a bad record is an error under any policy.
     #[must_use]
     pub fn class_balanced(mut self) -> Self {
         self.sampling.draw = Draw::ClassBalanced;

@@ -32,7 +32,8 @@ impl BadRecords {
     }
 }
 
-/// How many bad records an epoch of one shard may have. Limits that are not given do not apply.
+/// How many bad records an epoch of one shard may have. Limits that are not given do not apply. If a run of several
+/// shards resumes, they count from there: its state may be another shard's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct BadLimits {

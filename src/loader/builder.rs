@@ -197,8 +197,8 @@ impl Loader {
         self
     }
 
-    /// Draws samples with replacement, so that each class is drawn equally often. Needs the seed of
-    /// [`shuffle`](Self::shuffle). Default: each sample once.
+    /// Draws samples with replacement, so that each class is drawn equally often: the first label with names of classes,
+    /// otherwise the first one of integers. Needs the seed of [`shuffle`](Self::shuffle). Default: each sample once.
     #[must_use]
     pub fn class_balanced(mut self) -> Self {
         self.config.class_balanced = true;

@@ -171,8 +171,8 @@ impl RecordStream for SampleStream {
 
     fn rewind(&mut self) -> Result<()> {
         let Some(factory) = &mut self.factory else {
-            let message =
-                "the iterator serves a single epoch; give a factory (`SampleStream::repeatable`) to have more";
+            let message = "the iterator serves a single epoch, from its beginning; for more epochs, and to resume, give a \
+                           function that returns a new one (`SampleStream::repeatable`)";
             return Err(Error::new(ErrorKind::Unsupported, message));
         };
         self.samples = factory();
