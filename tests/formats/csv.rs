@@ -338,6 +338,17 @@ fn integers_stay_exact_when_asked_for() {
     assert!(error.to_string().contains("column \"byte\": expected u8 (0 to 255), found \"256\""), "{error}");
     let error = decode_all(&open_fields(text.replace("-92", "-93"), &fields).unwrap()).err().unwrap();
     assert!(error.to_string().contains("column \"id\": expected i64"), "{error}");
+    // As from other formats, also if a tool wrote them as fractions, which pandas does where a value is missing.
+    let whole = "n,m\n3.0,0\n3e2,0\n-0.0,0\n9007199254740993.0,0\n";
+    let number = one("n", Numbers::i64());
+    assert_eq!(
+        decode_all(&open_fields(whole, &number).unwrap()).unwrap().values::<i64>("n"),
+        [3, 300, 0, 9_007_199_254_740_993]
+    );
+    for stray in ["3.5", "1e30", "3.0.0", "."] {
+        let error = decode_all(&open_fields(whole.replace("3e2", stray), &number).unwrap()).err().unwrap();
+        assert!(error.to_string().contains("column \"n\": expected i64"), "{error}");
+    }
 }
 
 #[test]

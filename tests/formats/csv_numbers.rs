@@ -107,6 +107,12 @@ fn nearest_half(text: &str, (infinity, beyond): (u16, f64), value: impl Fn(u16) 
     }
 }
 
+/// The integer that a number is, without point and exponent.
+fn whole(text: &str) -> Option<String> {
+    let Written { negative, before: (_, before), behind } = written(text)?;
+    behind.is_empty().then(|| format!("{}0{before}", if negative { "-" } else { "" }))
+}
+
 /// Infinity is what is written as a word; a number beyond the largest is none.
 fn parsed(text: &str, dtype: DType) -> Option<Vec<u8>> {
     let is_too_large = |infinite: bool| infinite && text.bytes().any(|byte| byte.is_ascii_digit());
@@ -115,7 +121,10 @@ fn parsed(text: &str, dtype: DType) -> Option<Vec<u8>> {
             match dtype {
                 DType::F32 if is_too_large(text.parse::<f32>().is_ok_and(f32::is_infinite)) => None,
                 DType::F64 if is_too_large(text.parse::<f64>().is_ok_and(f64::is_infinite)) => None,
-                $(DType::$dtype => text.parse::<$type>().ok().map(|number| number.to_ne_bytes().to_vec()),)*
+                $(DType::$dtype => {
+                    let number = text.parse::<$type>().ok().or_else(|| whole(text)?.parse().ok());
+                    number.map(|number| number.to_ne_bytes().to_vec())
+                })*
                 _ => {
                     text.parse::<f64>().ok()?;
                     let bits = match dtype {

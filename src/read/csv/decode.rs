@@ -9,7 +9,7 @@ use crate::schema::Affine;
 use super::columns::{Plan, Run, RunClasses, RunText, RunValues};
 use super::fields::Fields;
 use super::options::{Longer, Missing};
-use super::value::{BeforeHalf, FieldElement, FieldNumber, Value, advice, is_too_large, shown, with_element};
+use super::value::{BeforeHalf, FieldElement, FieldNumber, Value, advice, is_too_large, of_whole, shown, with_element};
 
 /// What is wrong with a record, and at which byte.
 pub(crate) struct Fault {
@@ -206,7 +206,7 @@ impl Plan {
     /// A field that is more than a number followed by a delimiter.
     fn number<T: FieldNumber>(&self, field: &[u8], dtype: DType, missing: Missing) -> Result<T> {
         let trimmed = field.trim_ascii();
-        let number = T::exact(trimmed);
+        let number = T::exact(trimmed).or_else(|| if dtype.is_float() { None } else { of_whole(trimmed) });
         let certain =
             number.is_some_and(|number| !number.is_nan() && !number.is_infinite()) && !self.missings.has_numbers();
         if !certain && self.missings.contains(trimmed) {

@@ -111,12 +111,25 @@ pub(crate) fn is_decimal(text: &[u8]) -> bool {
 
 /// The integer that a number without surrounding blanks is, however it is written: 3, 3.0 or 3e0.
 pub(super) fn whole(field: &[u8]) -> Option<i64> {
-    let digits =
-        field.iter().rposition(|byte| *byte != b'0').filter(|last| field[*last] == b'.').unwrap_or(field.len());
-    i64::exact(&field[..digits]).or_else(|| {
-        f64::exact(field).filter(|near| near.is_finite())?;
-        integer_of_decimal(field)?.try_into().ok()
-    })
+    i64::exact(without_zeros(field)).or_else(|| integer_of(field)?.try_into().ok())
+}
+
+/// As [`whole`], in an integer type.
+#[cold]
+pub(super) fn of_whole<T: FieldNumber>(field: &[u8]) -> Option<T> {
+    T::exact(without_zeros(field)).or_else(|| T::exact(integer_of(field)?.to_string().as_bytes()))
+}
+
+/// A number without the zeros behind its point.
+fn without_zeros(field: &[u8]) -> &[u8] {
+    let point = field.iter().rposition(|byte| *byte != b'0').filter(|last| field[*last] == b'.');
+    &field[..point.unwrap_or(field.len())]
+}
+
+/// The integer that a number is.
+fn integer_of(field: &[u8]) -> Option<i128> {
+    f64::exact(field).filter(|near| near.is_finite())?;
+    integer_of_decimal(field)
 }
 
 /// Whether a field is the same number as this token.
