@@ -27,7 +27,7 @@ while true; do
         if [[ $line =~ ^test\ (.*)\ has\ been\ running\ for\ over ]]; then
             since[${BASH_REMATCH[1]}]=$SECONDS
         elif [[ $line =~ ^test\ (.*)\ \.\.\. ]]; then
-            unset "since[${BASH_REMATCH[1]}]"
+            unset "since[${BASH_REMATCH[1]% - should panic}]"
         fi
         line=""
     elif ((status <= 128)); then

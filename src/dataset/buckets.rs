@@ -183,18 +183,13 @@ impl BucketLength {
             }
             Ok(())
         })?;
-        let bucket = |(nth, (samples, bound)): (usize, (Vec<u64>, &u32))| {
+        let bucket = |(samples, bound): (Vec<u64>, &u32)| {
             let rows = self.buckets.tokens_per_batch.map_or(batch_size as u64, |tokens| tokens / u64::from(*bound));
             let samples = Subset::listed(samples);
             let batches = batches(samples.len(), usize::try_from(rows).unwrap_or(usize::MAX), last_batch);
-            Bucket { samples, nth, rows, batches }
+            Bucket { samples, rows, batches }
         };
-        Ok(Bucketed::new(samples.into_iter().zip(&self.buckets.bounds).enumerate().map(bucket).collect()))
-    }
-
-    /// The bucket of a sample that is in one.
-    pub(super) fn bucket_of(&self, reader: &dyn RecordReader, sample: u64, scratch: &mut Scratch) -> Option<usize> {
-        self.measure(reader, sample, scratch).ok()?.1
+        Ok(Bucketed::new(samples.into_iter().zip(&self.buckets.bounds).map(bucket).collect()))
     }
 
     /// A sample and its bucket. A sample that can't be measured goes into the first bucket, and is found to be bad when

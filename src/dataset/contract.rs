@@ -260,9 +260,10 @@ pub trait Filler: Send + Sync {
         None
     }
 
-    /// A sample to replace `sample`, which is bad, chosen by random bits. By default [any sample](Self::any_sample).
-    fn replacement(&self, sample: u64, bits: u64, scratch: &mut Scratch) -> Option<u64> {
-        let _ = (sample, scratch);
+    /// A sample to replace that of row `row`, which is bad, chosen by random bits. It should suit the batch, unless
+    /// earlier ones were bad, too (`is_urgent`). By default [any sample](Self::any_sample).
+    fn replacement(&self, plan: &BatchPlan, row: usize, bits: u64, is_urgent: bool) -> Option<u64> {
+        let _ = (plan, row, is_urgent);
         self.any_sample(bits)
     }
 

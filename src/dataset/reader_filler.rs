@@ -63,8 +63,10 @@ pub(super) struct ReaderFiller {
     pub(super) schema: Arc<Schema>,
     pub(super) components: Vec<Component>,
     pub(super) order: Order,
-    /// The length that decides the bucket, and its padding, and the samples of each bucket.
-    pub(super) length: Option<(BucketLength, Arc<Bucketed>)>,
+    /// The length that decides the bucket, and its padding.
+    pub(super) length: Option<BucketLength>,
+    /// The order of buckets, and the seed of its shuffle.
+    pub(super) buckets: Option<(Arc<Bucketed>, Option<u64>)>,
 }
 
 /// What is kept for each component.
@@ -92,7 +94,7 @@ impl Filler for ReaderFiller {
         let kept = kept(scratch, self.components.len());
         for (component, kept) in self.components.iter().zip(kept).filter(|(component, _)| component.extents > 0) {
             let mut extents = component.reader.measure(plan.samples[row], &mut kept.scratch)?;
-            if let Some((length, _)) = self.length.as_ref().filter(|(length, _)| length.reader == component.nth) {
+            if let Some(length) = self.length.as_ref().filter(|length| length.reader == component.nth) {
                 length.pad(&mut extents.0[..component.extents]);
             }
             let range = component.first_extent..component.first_extent + component.extents;
@@ -164,13 +166,14 @@ impl Filler for ReaderFiller {
         (self.order.len > 0).then(|| self.order.any(bits))
     }
 
-    /// One of the same bucket, so that the batch is no longer than its bucket allows.
-    fn replacement(&self, sample: u64, bits: u64, scratch: &mut Scratch) -> Option<u64> {
-        let Some((length, bucketed)) = &self.length else { return self.any_sample(bits) };
-        let mut components = self.components.iter().zip(kept(scratch, self.components.len()));
-        let (component, kept) = components.find(|(component, _)| component.nth == length.reader)?;
-        let bucket = length.bucket_of(&*component.reader, sample, &mut kept.scratch)?;
-        bucketed.like(bucket, bits)
+    /// One of the same bucket; if that is urgent, one of any bucket whose batches may have as many rows, so that the batch
+    /// is no larger than others.
+    fn replacement(&self, plan: &BatchPlan, row: usize, bits: u64, is_urgent: bool) -> Option<u64> {
+        let Some((buckets, seed)) = &self.buckets else { return self.any_sample(bits) };
+        match is_urgent {
+            true => buckets.any(plan.rows() as u64, bits),
+            false => buckets.like(*seed, plan.epoch, plan.positions[row], bits),
+        }
     }
 
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {

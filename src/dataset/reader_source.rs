@@ -278,7 +278,8 @@ impl Source for ReaderSource {
             (false, 1..) => fingerprint.names = RandomKey::new(fingerprint.names).bits(2),
             _ => {}
         }
-        let mut filler = ReaderFiller { schema: Arc::new(schema), components, order: order.clone(), length: None };
+        let mut filler =
+            ReaderFiller { schema: Arc::new(schema), components, order: order.clone(), length: None, buckets: None };
         if let Some(buckets) = &self.buckets {
             let Picks::Once(subset) = &order.picks else {
                 let message = "bucket: each sample comes once; leave out weights, balance, mixes and samples_per_epoch";
@@ -303,7 +304,8 @@ impl Source for ReaderSource {
             let samples = Some(bucketed.samples().div_ceil(self.shard.count.into()));
             let seed = self.shuffled.then_some(self.seed);
             let bucketed = Arc::new(bucketed);
-            filler.length = Some((length, bucketed.clone()));
+            filler.length = Some(length);
+            filler.buckets = Some((bucketed.clone(), seed));
             let planner = BucketPlanner::new(bucketed, seed, self.shard, self.remainder, self.last_batch);
             return Ok(OpenedSource {
                 batches: Some(planner.batches()),

@@ -161,7 +161,8 @@ fn choose(
     let position = plan.positions[row];
     let key: RandomKey = plan.key().with(REPLACEMENT).with(position);
     for attempt in attempt..ATTEMPTS {
-        let Some(sample) = filler.replacement(plan.samples[row], key.bits(attempt), scratch) else { break };
+        let is_urgent = attempt >= ATTEMPTS / 2;
+        let Some(sample) = filler.replacement(plan, row, key.bits(attempt), is_urgent) else { break };
         if sample == plan.samples[row] {
             continue;
         }

@@ -178,8 +178,8 @@ impl Filler for TransformedFiller {
         self.inner.any_sample(bits)
     }
 
-    fn replacement(&self, sample: u64, bits: u64, scratch: &mut Scratch) -> Option<u64> {
-        self.inner.replacement(sample, bits, &mut scratch.of::<Worker>().inner)
+    fn replacement(&self, plan: &BatchPlan, row: usize, bits: u64, is_urgent: bool) -> Option<u64> {
+        self.inner.replacement(plan, row, bits, is_urgent)
     }
 
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {

@@ -77,8 +77,8 @@ pub enum Normaliser {
     },
     /// `(x / 255 - mean) / deviation` per channel, with the means and deviations of images scaled to 0 to 1.
     Channels {
-        /// The channels' dimension; `None` takes the first or last one of an image, the last three dimensions, if it has as
-        /// many indices as there are means.
+        /// The channels' dimension; `None` takes the first or last one, or the first one of an image behind another
+        /// dimension, if only one of them has as many indices as there are means.
         #[serde(default)]
         axis: Option<usize>,
         /// A mean for each channel.
@@ -266,18 +266,18 @@ impl Normaliser {
             Self::Standardise { axis, .. } | Self::MinMax { axis, .. } => *axis,
             Self::Channels { axis: Some(axis), .. } => Some(*axis),
             Self::Channels { axis: None, .. } => {
-                // An image is the last three dimensions; before them are, for example, the records of a window.
-                let first = dims.len().saturating_sub(3);
-                let fits = |dim: Option<&Option<usize>>| dim == Some(&Some(factors));
-                match (fits(dims.get(first)), fits(dims.last())) {
-                    (true, false) => Some(first),
-                    (true, true) if dims.len() == 1 => Some(0),
-                    (false, true) => Some(dims.len() - 1),
-                    (true, true) => {
+                // The first and last ones of all dimensions, and of an image, which is the last three: before them are, for
+                // example, the records of a window.
+                let mut places = [0, dims.len().saturating_sub(3), dims.len().saturating_sub(1)].to_vec();
+                places.dedup();
+                places.retain(|place| dims.get(*place) == Some(&Some(factors)));
+                match places.as_slice() {
+                    [place] => Some(*place),
+                    [_, _, ..] => {
                         let message = format!("the channels of shape {dims:?} may be first or last; give the axis");
                         return Err(message);
                     }
-                    (false, false) => {
+                    [] => {
                         let message = format!(
                             "no dimension of shape {dims:?} has {factors} channels first or last; give the axis"
                         );

@@ -21,8 +21,6 @@ pub(crate) struct Bucketed {
 #[derive(Clone, Debug)]
 pub(crate) struct Bucket {
     pub(crate) samples: Subset,
-    /// Its number among all buckets, those without batches included, from the shortest on.
-    pub(crate) nth: usize,
     /// Samples per batch.
     pub(crate) rows: u64,
     /// Number of batches.
@@ -105,14 +103,19 @@ impl Bucketed {
         samples.at(order.shuffle.as_ref().map_or(nth, |(_, buckets)| buckets[bucket].at(nth)))
     }
 
-    /// A sample chosen by random bits, to replace another one of the bucket with this number: of the same bucket, or of a
-    /// shorter one if it has no other sample.
-    pub(crate) fn like(&self, nth: usize, bits: u64) -> Option<u64> {
-        let at = self.buckets.iter().position(|bucket| bucket.nth == nth)?;
-        let first = if self.buckets[at].samples.len() > 1 { at } else { 0 };
-        let buckets = &self.buckets[first..=at];
-        let mut index = scaled(bits, buckets.iter().map(|bucket| bucket.samples.len()).sum());
-        for Bucket { samples, .. } in buckets {
+    /// A sample of the bucket of a position, chosen by random bits. The orders of epochs are those of this seed.
+    pub(crate) fn like(&self, seed: Option<u64>, epoch: u64, position: u64, bits: u64) -> Option<u64> {
+        let number = (position / self.most_rows()).checked_rem(self.batches())?;
+        let BucketBatch { bucket, .. } = self.batch(&self.epoch(seed, epoch), number);
+        let samples = &self.buckets[bucket].samples;
+        Some(samples.at(scaled(bits, samples.len())))
+    }
+
+    /// A sample of any bucket whose batches may have so many rows, chosen by random bits.
+    pub(crate) fn any(&self, rows: u64, bits: u64) -> Option<u64> {
+        let buckets = || self.buckets.iter().filter(|bucket| bucket.rows >= rows);
+        let mut index = scaled(bits, buckets().map(|bucket| bucket.samples.len()).sum());
+        for Bucket { samples, .. } in buckets() {
             match index.checked_sub(samples.len()) {
                 None => return Some(samples.at(index)),
                 Some(rest) => index = rest,
@@ -141,7 +144,7 @@ mod tests {
         let mut next = 0;
         let bucket = |(len, rows): &(u64, u64)| {
             next += len;
-            Bucket { samples: Subset::range(next - len..next), nth: 0, rows: *rows, batches: len.div_ceil(*rows) }
+            Bucket { samples: Subset::range(next - len..next), rows: *rows, batches: len.div_ceil(*rows) }
         };
         Bucketed::new(sizes.iter().map(bucket).collect())
     }

@@ -137,8 +137,8 @@ impl Filler for WithinLimit {
         self.filler.any_sample(bits)
     }
 
-    fn replacement(&self, sample: u64, bits: u64, scratch: &mut Scratch) -> Option<u64> {
-        self.filler.replacement(sample, bits, scratch)
+    fn replacement(&self, plan: &BatchPlan, row: usize, bits: u64, is_urgent: bool) -> Option<u64> {
+        self.filler.replacement(plan, row, bits, is_urgent)
     }
 
     fn place(&self, plan: &BatchPlan, row: usize) -> Location {

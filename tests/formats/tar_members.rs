@@ -233,8 +233,16 @@ fn lists_of_numbers_in_json_are_found_and_have_their_shape_or_a_mask() {
         let [one, other] = [&batch, &of_lines].map(|batch| batch.tensor(name).unwrap());
         assert_eq!((one.shape(), one.bytes()), (other.shape(), other.bytes()), "{name}");
     }
-    // What the first samples do not show is told by the error.
+    // What the first samples do not show, or only one of them, is told by the error.
     let late = folder.path().join("late.tar");
+    let early = folder.path().join("early.tar");
+    archive(&early, &[("0.json", b"{\"x\": 1}"), ("1.json", b"{\"x\": [1, 2]}"), ("2.json", b"{\"x\": 3}")]);
+    for dtype in [DType::F32, DType::F16] {
+        let field = Numbers::of(dtype).from("json:/x");
+        let error = all(Loader::open(&early).unwrap().field("x", field)).unwrap_err();
+        assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)), "{error}");
+        assert!(error.message().contains("`list`"), "{error}");
+    }
     let texts: Vec<(String, String)> = (0..50)
         .map(|at| {
             let (first, second) = if at == 40 { ("[1]", "[1, 2, 3]") } else { ("1", "[1, 2]") };

@@ -413,7 +413,15 @@ fn images_in_windows_are_normalised_by_channel() {
     }
     for length in 1..5 {
         let loader = Loader::open(folder.path()).unwrap().field("image", Image::rgb(4, 4));
-        let loader = loader.normalise("image", Normaliser::imagenet()).windows(Windows::new(length, 0));
+        let axis = if length == 3 { Some(1) } else { None };
+        let Normaliser::Channels { mean, deviation, .. } = Normaliser::imagenet() else { unreachable!() };
+        let of_axis = |axis| Normaliser::Channels { axis, mean: mean.clone(), deviation: deviation.clone() };
+        let loader = |axis| loader.clone().normalise("image", of_axis(axis)).windows(Windows::new(length, 0));
+        if axis.is_some() {
+            let error = loader(None).build().err().unwrap();
+            assert!(error.message().contains("give the axis"), "{error}");
+        }
+        let loader = loader(axis);
         let batch = loader.batch_size(2).build().unwrap().next().unwrap().unwrap();
         let black = [-0.485 / 0.229, -0.456 / 0.224, -0.406 / 0.225].map(|value| value as f32);
         let expected = (0..2 * length).flat_map(|_| black.iter().flat_map(|value| [*value; 16]));

@@ -295,6 +295,27 @@ fn a_state_of_other_buckets_is_refused() {
 }
 
 #[test]
+fn a_bucket_without_good_samples_is_filled_from_others_that_are_not_larger() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |lines: String, bounds: [u32; 2], tokens: u64| {
+        let path = folder.path().join("lists.jsonl");
+        std::fs::write(&path, lines).unwrap();
+        let replace = BadRecords::Replace(BadLimits::default());
+        let loader = Loader::open(&path).unwrap().field("x", Numbers::f32()).field("l", Numbers::i64().list());
+        let loader = loader.shuffle(3).bad_records(replace).bucket("l", bounds).tokens_per_batch(tokens);
+        let seen = see_all(&mut *loader.build().unwrap());
+        assert!(seen.iter().all(|batch| batch.shapes[1].iter().product::<usize>() as u64 <= tokens));
+        seen.iter().map(|batch| batch.samples.len()).sum::<usize>()
+    };
+    // What can't be measured is alone in the first bucket; and the longest are all bad.
+    let list = |len: usize| format!("{{\"x\": 1, \"l\": {:?}}}\n", vec![1; len]);
+    let good: String = (0..199).map(|n| list(10 + n % 30)).collect();
+    assert_eq!(run(good.clone() + "{\"x\": 1, \"l\": \"broken\"}\n", [8, 64], 640), 200);
+    let bad = list(60).replace("\"x\": 1", "\"x\": null").repeat(2);
+    assert_eq!(run(good + &bad, [40, 64], 640), 201);
+}
+
+#[test]
 fn a_bad_sample_is_replaced_by_one_of_its_bucket() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("lists.jsonl");

@@ -66,7 +66,7 @@ impl Decoders {
             ImageFormat::Jpeg => jpeg::memory(header, region, bytes, jpeg),
             // Row by row.
             ImageFormat::Png | ImageFormat::Bmp | ImageFormat::Pnm => 0,
-            ImageFormat::Gif => gif::memory(header),
+            ImageFormat::Gif => gif::memory(bytes),
             ImageFormat::WebP => other::webp_memory(header, bytes) + cut,
             ImageFormat::Tiff => tiff::memory(header, region, bytes, cut),
         }

@@ -2,7 +2,7 @@
 
 use gif::{ColorOutput, DecodeOptions, Decoder, DecodingError};
 
-use super::decoder::DecodeImage;
+use super::decoder::{DecodeImage, resize_buffer};
 use super::map::Map;
 use super::stored::{Header, Region, Scale};
 use crate::error::{Error, ErrorKind, Result};
@@ -16,14 +16,12 @@ pub(super) struct Gif {
     indices: Vec<u8>,
 }
 
-/// Most pixels of the first frame: it may exceed a small screen, but not by much.
-fn most_pixels(header: &Header) -> u64 {
-    Region::whole(header).pixels().max(1 << 16)
-}
+/// Most pixels of a first frame that is larger than the screen.
+const MOST_BEYOND: usize = 1 << 27;
 
-/// Most bytes that decoding takes: an index for each pixel of the first frame.
-pub(super) fn memory(header: &Header) -> u64 {
-    most_pixels(header)
+/// Bytes that decoding takes: an index for each pixel of the first frame. 0 if the file is refused.
+pub(super) fn memory(bytes: &[u8]) -> u64 {
+    Frame::open(bytes).map_or(0, |frame| (frame.width * frame.height) as u64)
 }
 
 #[cold]
@@ -45,7 +43,7 @@ struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    fn open(bytes: &'a [u8], header: &Header) -> Result<Self> {
+    fn open(bytes: &'a [u8]) -> Result<Self> {
         let mut options = DecodeOptions::new();
         options.set_color_output(ColorOutput::Indexed);
         let mut decoder = options.read_info(bytes).map_err(gif_error)?;
@@ -53,11 +51,9 @@ impl<'a> Frame<'a> {
         let frame = frame.ok_or_else(|| Error::new(ErrorKind::Format, "a gif without an image"))?;
         let [left, top, width, height] = [frame.left, frame.top, frame.width, frame.height].map(usize::from);
         let (interlaced, transparent) = (frame.interlaced, frame.transparent);
-        if (width * height) as u64 > most_pixels(header) {
-            let message = format!(
-                "its first frame has {width} x {height} pixels, the whole gif only {} x {}",
-                header.width, header.height
-            );
+        let screen = usize::from(decoder.width()) * usize::from(decoder.height());
+        if width * height > screen.max(MOST_BEYOND) {
+            let message = format!("its first frame has {width} x {height} pixels, much more than the gif as a whole");
             return Err(Error::new(ErrorKind::Format, message));
         }
         Ok(Self { decoder, left, top, width, height, interlaced, transparent })
@@ -69,8 +65,7 @@ impl<'a> Frame<'a> {
         if len == 0 {
             return Ok(());
         }
-        indices.resize(indices.len().max(len), 0);
-        let indices = &mut indices[..len];
+        let indices = resize_buffer(indices, len);
         if !self.decoder.fill_buffer(indices).map_err(gif_error)? {
             return Err(Error::new(ErrorKind::Format, "damaged gif: its data end before the last row"));
         }
@@ -89,7 +84,7 @@ impl Gif {
 
     /// Palette indices.
     pub(super) fn read_map(&mut self, bytes: &[u8], header: &Header, map: &mut Map) -> Result<()> {
-        let mut frame = Frame::open(bytes, header)?;
+        let mut frame = Frame::open(bytes)?;
         let (width, height) = (header.width as usize, header.height as usize);
         if (frame.left, frame.top, frame.width, frame.height) != (0, 0, width, height) {
             let message = format!(
@@ -107,8 +102,8 @@ impl Gif {
 }
 
 impl DecodeImage for Gif {
-    fn decode(&mut self, bytes: &[u8], header: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
-        let mut frame = Frame::open(bytes, header)?;
+    fn decode(&mut self, bytes: &[u8], _: &Header, _: Scale, region: Region, into: &mut [u8]) -> Result<()> {
+        let mut frame = Frame::open(bytes)?;
         let mut palette = [[0; 3]; 256];
         let stored = frame.decoder.palette().map_err(gif_error)?;
         palette.iter_mut().zip(stored.as_chunks::<3>().0).for_each(|(into, colour)| *into = *colour);
@@ -153,11 +148,32 @@ mod tests {
     const FLAT: &str = "474946383761070007008100000908070000000000000000002c000000000700070000080e0001081c48b0a0c1830813120c\
                         08003b";
 
+    fn flat() -> Vec<u8> {
+        let digits = FLAT.as_bytes().as_chunks::<2>().0;
+        digits.iter().map(|hex| u8::from_str_radix(std::str::from_utf8(hex).unwrap(), 16).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_frame_larger_than_the_screen_counts_and_is_cut_off() {
+        let mut bytes = flat();
+        bytes[6] = 5;
+        let header = header(&bytes).unwrap();
+        assert_eq!((header.width, memory(&bytes)), (5, 49));
+        let mut pixels = [0; 105];
+        Gif::default().decode(&bytes, &header, Scale::FULL, Region::whole(&header), &mut pixels).unwrap();
+        assert_eq!(pixels.as_slice(), [[9, 8, 7]; 35].as_flattened());
+        // Much larger: nothing is taken for it.
+        let frame = bytes.iter().rposition(|byte| *byte == 0x2c).unwrap();
+        bytes[frame + 5..frame + 9].fill(0xff);
+        assert_eq!(memory(&bytes), 0);
+        let mut gif = Gif::default();
+        let error = gif.decode(&bytes, &header, Scale::FULL, Region::whole(&header), &mut pixels).unwrap_err();
+        assert!(error.message().contains("65535 x 65535") && gif.held() == 0, "{error}");
+    }
+
     #[test]
     fn a_picture_of_one_colour_is_complete() {
-        let digits = FLAT.as_bytes().as_chunks::<2>().0;
-        let bytes: Vec<u8> =
-            digits.iter().map(|hex| u8::from_str_radix(std::str::from_utf8(hex).unwrap(), 16).unwrap()).collect();
+        let bytes = flat();
         let header = header(&bytes).unwrap();
         let mut pixels = [0; 147];
         Gif::default().decode(&bytes, &header, Scale::FULL, Region::whole(&header), &mut pixels).unwrap();

@@ -154,10 +154,10 @@ pub(super) fn read_map(bytes: &[u8], header: &Header, map: &mut Map) -> Option<R
 pub(super) fn palette(tags: &Tags<'_>) -> Result<[[u8; 3]; 256]> {
     let mut colours = [[0; 3]; 256];
     // All red values, then all green, then all blue, of 16 bits each.
-    let count = 1usize << tags.bits();
+    let (count, start) = (1usize << tags.bits(), tags.place(320));
     for (index, colour) in colours.iter_mut().enumerate().take(count) {
         for (channel, value) in colour.iter_mut().enumerate() {
-            let level = tags.place(320).and_then(|at| tags.short(at.checked_add(2 * (channel * count + index))?));
+            let level = start.and_then(|at| tags.short(at.checked_add(2 * (channel * count + index))?));
             let level = level.ok_or_else(|| damaged("its palette lies beyond the end of the file"))?;
             *value = (level >> 8) as u8;
         }

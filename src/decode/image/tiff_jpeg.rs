@@ -89,10 +89,17 @@ pub(super) fn memory(tags: &Tags<'_>, header: &Header, region: Region, bytes: &[
     let (Some(colours), Ok(grid)) = (Colours::of(tags), Grid::of(tags, header)) else { return 0 };
     let tables = tags.bytes(347).map_or(0, |tables| tables.len() as u64);
     let components = if grid.planes > 1 { 1 } else { colours.samples() } as u64;
-    let mut most = 0;
+    let (mut most, mut left) = (0, bytes.len());
     for (nth, (start, length)) in (0..grid.per_plane * grid.planes).zip(tags.parts()) {
-        let Some(wanted) = grid.place(nth).1.common(region) else { continue };
+        // As in decoding, parts may not overlap: otherwise each could be all of the file.
+        let Some(rest) = left.checked_sub(length) else { break };
+        left = rest;
+        let place = grid.place(nth).1;
+        let Some(wanted) = place.common(region) else { continue };
         let Some(part) = bytes.get(start..).and_then(|rest| rest.get(..length)) else { break };
+        if checked_size(part, place, components as usize, grid.highest(place)).is_err() {
+            break;
+        }
         // Behind the tables, the data are a copy. Samples stand alone, if they are not yet in their places.
         let joined = if tables > 0 { length as u64 + tables } else { 0 };
         let is_block = grid.planes == 1 && wanted.width == region.width;
@@ -145,6 +152,12 @@ impl Grid {
         let (x, y) = ((at % self.across) as u32 * self.part.0, (at / self.across) as u32 * self.part.1);
         let height = if self.is_tiled { self.part.1 } else { self.part.1.min(self.height - y) };
         (plane as usize, Region { x, y, width: self.part.0, height })
+    }
+
+    /// Most rows of the JPEG data of a part at this place: the last strip may be as high as it likes.
+    fn highest(&self, place: Region) -> u32 {
+        let is_last_strip = !self.is_tiled && place.y + place.height == self.height;
+        if is_last_strip { (self.most / u64::from(place.width)) as u32 } else { place.height }
     }
 }
 
@@ -200,10 +213,8 @@ impl Parts {
             let faulty = |error: Error| damaged(&format!("JPEG data of part {nth}: {}", error.message()));
             let mut joined = std::mem::take(&mut self.joined);
             let data = join(&tables, part, &mut joined).map_err(faulty)?;
-            let is_last_strip = !grid.is_tiled && place.y + place.height == grid.height;
             let components = if grid.planes > 1 { 1 } else { colours.samples() };
-            let highest = if is_last_strip { (grid.most / u64::from(place.width)) as u32 } else { place.height };
-            let size = checked_size(data, place, components, highest).map_err(faulty)?;
+            let size = checked_size(data, place, components, grid.highest(place)).map_err(faulty)?;
             if colours != Colours::YCbCr && components > 1 && complete::survey(data).map_err(faulty)?.is_subsampled {
                 return Err(Error::new(ErrorKind::Format, unsupported(bytes)));
             }
@@ -399,6 +410,32 @@ mod tests {
         let error = decoded(&file(512, &tables, &parts, 0, Some((8, 8)))).unwrap_err();
         assert!(error.message().contains("too long for so many parts"), "{error}");
         decoded(&file(16, &tables, &parts[..4], 0, Some((8, 8)))).unwrap();
+    }
+
+    fn counted(bytes: &[u8]) -> u64 {
+        let header = super::super::container::header(bytes).unwrap();
+        memory(&Tags::read(bytes).unwrap(), &header, Region::whole(&header), bytes)
+    }
+
+    #[test]
+    fn what_is_counted_is_known_at_once_and_trusts_no_size_of_a_part() {
+        // All parts are the same long one, with a comment in every four bytes.
+        let small = grey(8, 8);
+        let long = [&small[..2], &[0xff, 0xfe, 0, 2].repeat(1 << 17), &small[2..]].concat();
+        let parts: Vec<&[u8]> = std::iter::once(&*long).chain(std::iter::repeat_n(&*small, 4095)).collect();
+        let mut bytes = file(512, &NO_TABLES, &parts, 0, Some((8, 8)));
+        let places = 8 + NO_TABLES.len() + parts.iter().map(|part| part.len()).sum::<usize>();
+        let (starts, rest) = bytes[places..].split_at_mut(4 * parts.len());
+        starts.chunks_mut(4).for_each(|start| start.copy_from_slice(&(8 + NO_TABLES.len() as u32).to_le_bytes()));
+        rest[..4 * parts.len()].chunks_mut(4).for_each(|len| len.copy_from_slice(&(long.len() as u32).to_le_bytes()));
+        assert!(counted(&bytes) < 4 << 20);
+        assert!(decoded(&bytes).is_err());
+        // 65535 x 65535 pixels in a part of 64 x 64.
+        let mut part = grey(64, 64);
+        let size = part.windows(4).position(|four| four == [0, 64, 0, 64]).unwrap();
+        part[size..size + 4].fill(0xff);
+        assert!(counted(&file(64, &NO_TABLES, &[&part], 64, None)) <= 64 * 64);
+        assert!(strips(64, &NO_TABLES, &[&part], 64).unwrap_err().message().contains("65535 x 65535"));
     }
 
     #[test]

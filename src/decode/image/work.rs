@@ -87,7 +87,9 @@ impl Wanted {
         let (width, height) = self.size();
         let values = u64::from(width) * u64::from(height);
         let result = 3 * values;
-        let decoder = Decoders::memory(&self.stored, self.region, bytes, options.jpeg);
+        // Maps are decoded as a whole.
+        let region = if options.colour == ImageColour::Index { Region::whole(&self.stored) } else { self.region };
+        let decoder = Decoders::memory(&self.stored, region, bytes, options.jpeg);
         let is_place = |operation: &ImageAugment| {
             matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. })
         };

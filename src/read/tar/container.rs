@@ -71,10 +71,7 @@ impl Container for TarMembers {
         if let (Some(pointer), ColumnRef::Name(name)) = (&pointer, field)
             && !self.fields.iter().any(|field| field.name == *name)
         {
-            let seen = self.reader.seen(member, pointer)?;
-            if seen.is_list() {
-                self.fields.push(seen.info(name));
-            }
+            self.fields.extend(self.reader.lists(member, pointer)?.map(|lists| lists.info(name)));
         }
         self.found.push((member, pointer));
         Ok(self.found.len() - 1)

@@ -313,13 +313,14 @@ impl TarReader {
         self.place_of(archive, nth, member) == Place::default()
     }
 
-    /// What the values have in common that `pointer` finds in this member of the first samples.
+    /// What the lists have in common that `pointer` finds in this member of the first samples; `None` if there are none, or
+    /// any single value.
     ///
     /// # Errors
     ///
     /// Those of reading. A sample that is bad has no value here.
-    fn seen(&self, member: usize, pointer: &Pointer) -> Result<Seen> {
-        let mut seen = Seen::default();
+    fn lists(&self, member: usize, pointer: &Pointer) -> Result<Option<Seen>> {
+        let (mut seen, mut are_lists) = (Seen::default(), true);
         let look = |bytes: &mut Vec<u8>, sample| {
             if self.lacks(sample, member) {
                 return Ok(Seen::default());
@@ -333,17 +334,18 @@ impl TarReader {
             }
         };
         in_order(SEEN_AT_ONCE, self.count.min(SEEN_SAMPLES), look, |more| {
+            are_lists &= more.is_list() || more == Seen::default();
             seen = seen.and(&more);
             Ok(())
         })?;
-        Ok(seen)
+        Ok((are_lists && seen.is_list()).then_some(seen))
     }
 
     /// The fields of single numbers that are lists in JSON, by their names.
     fn lists_in_json(&self) -> Result<Vec<String>> {
         let mut lists = Vec::new();
         for (name, member, pointer) in self.fields.numbers_in_json() {
-            if self.seen(member, pointer)?.is_list() {
+            if self.lists(member, pointer)?.is_some() {
                 lists.push(name.to_owned());
             }
         }

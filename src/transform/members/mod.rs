@@ -25,7 +25,7 @@ use crate::error::Result;
 #[cfg(not(feature = "audio"))]
 use crate::error::{Error, ErrorKind};
 use crate::normalise::NormaliserConfig;
-use crate::schema::{Role, Schema, TensorSpec};
+use crate::schema::{Masked, Role, Schema, TensorSpec};
 
 use super::lengths::Length;
 use super::{BatchTransform, Tensors, Transform};
@@ -334,7 +334,9 @@ impl Operation {
 
 /// Whether a mask distinguishes padding of this tensor from data, or its length varies.
 pub(crate) fn has_padding(spec: &TensorSpec, schema: &Schema) -> bool {
-    spec.is_variable() || Mask::of(spec, &Tensors::of_source(schema.tensors())).is_some()
+    spec.is_variable()
+        || spec.masked == Masked::Unknown
+        || Mask::of(spec, &Tensors::of_source(schema.tensors())).is_some()
 }
 
 fn row(transform: impl Transform + 'static) -> Part {

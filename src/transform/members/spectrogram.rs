@@ -99,8 +99,8 @@ impl Spectrogram {
             (mask.name.clone(), of_frames)
         });
         let axis = shape.len() - 1;
-        let masked =
-            mask.as_ref().map_or(Masked::Never, |(_, mask)| Masked::By { mask: mask.name.as_str().into(), axis });
+        let without = if sound.masked == Masked::Unknown { Masked::Unknown } else { Masked::Never };
+        let masked = mask.as_ref().map_or(without, |(_, mask)| Masked::By { mask: mask.name.as_str().into(), axis });
         let spec = TensorSpec { name: name.clone(), shape, affine: None, masked, ..sound.clone() };
         let len = options.window.unwrap_or(options.n_fft);
         let before = (options.n_fft - len) / 2;
