@@ -558,7 +558,7 @@ proptest! {
 #[test]
 fn padding_of_channels_in_windows_is_normalised_by_nobody_and_changed_by_nothing() {
     use ringfeed::read::Windows;
-    use ringfeed::transform::noise;
+    use ringfeed::transform::{LogMel, Operation, noise};
     let folder = tempfile::tempdir().unwrap();
     for n in 1..7usize {
         std::fs::write(folder.path().join(format!("{n}.wav")), wav(100, 2, &ramp(20 * n))).unwrap();
@@ -574,6 +574,12 @@ fn padding_of_channels_in_windows_is_normalised_by_nobody_and_changed_by_nothing
     let windows = loader.build().unwrap().next().unwrap().unwrap();
     assert_eq!(windows.f32("audio").unwrap(), single.f32("audio").unwrap());
     let loader = stereo().transform(noise("audio", 0.1)).windows(Windows::new(2, 0));
+    let error = loader.build().err().unwrap();
+    assert!(error.message().contains("in windows no mask"), "{error}");
+    // A spectrogram of it has the same padding.
+    let frames = LogMel { n_fft: 20, hop: 10, mels: 4, ..LogMel::new("audio", 100) };
+    let loader =
+        stereo().transform(Operation::LogMel(frames)).transform(noise("audio", 0.1)).windows(Windows::new(2, 0));
     let error = loader.build().err().unwrap();
     assert!(error.message().contains("in windows no mask"), "{error}");
 }
