@@ -16,12 +16,14 @@ use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::source::ReaderSource;
 use ringfeed::tensor::{Extents, Layout, Role, Schema};
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader, TokenTargets};
-use ringfeed::{AsyncShieldDataSetIterator, DType, Normaliser, Result, Workspace};
+use ringfeed::{
+    AsyncShieldDataSetIterator, DType, DataSetIterator, Loader, LoaderConfig, Normaliser, Result, Workspace,
+};
 
 const ABOUT: &str = "\
 Instructions that one more sample costs, from the difference of two runs of unequal length. The machinery is all that a \
 sample of 16 bytes costs in the shield, less nothing: planning, binding, decoding, settling, handing out, in batches of \
-256. For the others, read is the calls of `fetch` and decode those of `decode`, as a worker makes them, 64 to a job. Not \
+256. Windows are of 40 records of 8 f32 each, which a raw file has, with all that, too. For the others, read is the calls of `fetch` and decode those of `decode`, as a worker makes them, 64 to a job. Not \
 counted is what the kernel does; waiting for memory is no instruction. The count is that of a processor without AVX-512.";
 
 /// Samples in a job, as workers would have them.
@@ -30,9 +32,11 @@ const JOB: usize = 64;
 const RECORDS: u64 = 256;
 
 /// What is counted: its name, and samples of the shorter run.
-const STAGES: [(&str, u64); 9] = [
+const STAGES: [(&str, u64); 11] = [
     ("machinery, in order", 4096),
     ("machinery, shuffled", 4096),
+    ("windows of 40, in order", 1024),
+    ("windows of 40, shuffled", 1024),
     ("idx digit, u8 to f32", 1024),
     ("raw record, 3 KB u8", 1024),
     ("tokens, 1024 u16 to i64", 512),
@@ -65,7 +69,7 @@ fn main() -> Result<()> {
             let run = |samples: u64| counted(stage, part, samples, folder.path());
             (run(3 * samples) - run(samples)) / (2 * samples)
         };
-        let row = match stage.starts_with("machinery") {
+        let row = match stage.starts_with("machinery") || stage.starts_with("windows") {
             true => (None, None, count("all")),
             false => {
                 let (read, both) = (count("read"), count("both"));
@@ -116,6 +120,8 @@ fn make(folder: &Path) {
     let key = RandomKey::new(3);
     let bytes: Vec<u8> = (0..RECORDS * 3072).map(|i| key.bits(i) as u8).collect();
     write("records.bin", &bytes);
+    let series: Vec<u8> = (0..(1024 + 39) * 8).flat_map(|i| (i as f32).to_le_bytes()).collect();
+    write("series.bin", &series);
     let header = [0, 0, 8, 3, 0, 0, (RECORDS >> 8) as u8, RECORDS as u8, 0, 0, 0, 28, 0, 0, 0, 28];
     write("digits.idx", &[&header[..], &bytes[..RECORDS as usize * 784]].concat());
     let mut text = (0..32).map(|column| format!("f{column},")).collect::<String>() + "label\n";
@@ -136,6 +142,21 @@ fn run(stage: &str, part: &str, samples: u64, folder: &Path) -> Result<()> {
         let workspace = Workspace::builder().workers(1).build()?;
         for batch in AsyncShieldDataSetIterator::new(source, &workspace)? {
             std::hint::black_box(batch?.len());
+        }
+        return Ok(());
+    }
+    if stage.starts_with("windows") {
+        // The file has 1024 windows.
+        let settings = serde_json::json!({
+            "source": {"path": folder.join("series.bin"), "format": "raw", "dtype": "f32", "shape": [8]},
+            "windows": {"length": 40, "horizon": 0}, "batch_size": 256, "shield": true,
+        });
+        let loader = Loader::from(LoaderConfig::from_json(&settings.to_string())?).workers(1);
+        let mut loader = if stage.ends_with("shuffled") { loader.shuffle(5) } else { loader }.build()?;
+        for _ in 0..samples / 1024 {
+            for batch in loader.epoch()? {
+                std::hint::black_box(batch?.len());
+            }
         }
         return Ok(());
     }

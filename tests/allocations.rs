@@ -163,6 +163,25 @@ fn raw_and_npy_files_allocate_nothing_per_batch() {
 }
 
 #[test]
+fn windows_allocate_nothing_per_batch() {
+    let _turn = turn();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("series.csv");
+    let rows: String = (0..4000).map(|n| format!("{n},{}.5\n", n % 7)).collect();
+    std::fs::write(&path, "n,x\n".to_owned() + &rows).unwrap();
+    let loader = || {
+        let loader = Loader::open(&path).unwrap().field("before", field::Numbers::f32().from(["n", "x"]));
+        let loader = loader.field("after", field::Numbers::i64().from("n").role(Role::Label));
+        loader.windows(Windows::new(5, 2)).batch_size(16).workers(2)
+    };
+    for shuffled in [false, true] {
+        let loader = || if shuffled { loader().shuffle(3) } else { loader() };
+        assert!(comes_to_rest(&mut *loader().build().unwrap()), "ahead, shuffled: {shuffled}");
+        assert!(comes_to_rest(&mut *loader().shield().build().unwrap()), "shielded, shuffled: {shuffled}");
+    }
+}
+
+#[test]
 fn tokens_allocate_nothing_per_batch() {
     let _turn = turn();
     let folder = tempfile::tempdir().unwrap();

@@ -184,11 +184,37 @@ impl<'a> Job<'a> {
             self.faults.extend(faults.into_iter().map(|(nth, error)| (places[nth], error)));
             self.faults.sort_by_key(|(nth, _)| *nth);
         }
-        self.read_late = self.read_late.plus(part.read_late);
-        self.read_late_in = match (self.read_late_in, part.read_late_in) {
+        self.add_read_late(part.read_late, part.read_late_in);
+    }
+
+    fn add_read_late(&mut self, spent: Spent, span: Option<(Tick, Tick)>) {
+        self.read_late = self.read_late.plus(spent);
+        self.read_late_in = match (self.read_late_in, span) {
             (Some((begin, _)), Some((_, end))) => Some((begin, end)),
             (one, other) => one.or(other),
         };
+    }
+
+    /// A job of the records that the samples of this job are made of. In the end, it is [taken over](Self::take_over).
+    pub(crate) fn of_records<'b>(&self, records: &'b [u64]) -> Job<'b>
+    where
+        'a: 'b,
+    {
+        let mut own = Job::new(records, self.key);
+        (own.stop, own.reading) = (self.stop, self.reading);
+        (own.is_interrupted, own.with_cpu) = (self.is_interrupted, self.with_cpu);
+        own
+    }
+
+    /// Takes over the times of a job of [records](Self::of_records), and what interrupted it. It is for the caller to
+    /// know which samples its bad records are part of.
+    pub(crate) fn take_over(&mut self, mut records: Job<'_>) {
+        self.add_read_late(records.read_late, records.read_late_in);
+        if let Some((_, interruption)) =
+            records.take_faults().into_iter().find(|(_, error)| error.kind() == ErrorKind::Interrupted)
+        {
+            self.fault(interruption);
+        }
     }
 
     /// Whether these records are a part of a job.

@@ -67,6 +67,7 @@ pub(crate) mod parquet;
 pub(crate) mod paths;
 #[cfg(feature = "formats")]
 pub(crate) mod raw;
+mod record_rows;
 mod records;
 mod rolling;
 #[cfg(feature = "formats")]
@@ -92,6 +93,7 @@ pub(crate) mod text_files;
 pub(crate) mod tfrecord;
 #[cfg(feature = "formats")]
 pub(crate) mod tokens;
+mod windowed;
 mod windows;
 
 use std::any::{Any, TypeId};
@@ -154,8 +156,9 @@ pub(crate) use tar::{MemberCount, Tar, TarOptions};
 pub use tfrecord::{TfRecordOptions, TfRecords};
 #[cfg(feature = "formats")]
 pub(crate) use tokens::{TokenFiles, TokenOptions};
+pub(crate) use windowed::Windowed;
+pub(crate) use windows::NO_GAPS;
 pub use windows::Windows;
-pub(crate) use windows::{NO_GAPS, Windowed};
 
 /// The memory of decoded records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

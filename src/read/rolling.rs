@@ -1,29 +1,22 @@
 //! The last records of a series in memory, which are the features of its latest window.
 
-use std::ops::Range;
-
 use crate::error::{Error, ErrorKind, Result};
-use crate::layout::Layout;
 use crate::row::{RowMut, TensorMut};
 use crate::schema::{Extents, Schema, TensorSpec};
 use crate::view::TensorView;
 
-use super::windows::{Padding, Windows, windowed_spec, write_record};
+use super::record_rows::{RecordRows, RecordTensors};
+use super::windows::{Windows, windowed_spec};
 
 /// The tensors of the last records of one series.
 ///
 /// Records are written one after another into room for two windows, so that the latest window is contiguous. When the
 /// room is full, the latest records move to its beginning; on average this copies one record per record.
 pub(crate) struct Rolling {
-    /// The tensors of one record.
-    schema: Schema,
-    /// The same for a window.
+    record: RecordTensors,
+    /// The tensors of a window.
     windowed: Schema,
-    /// The layout of the room.
-    layout: Layout,
-    /// The memory of the layout, aligned to 8 bytes.
-    memory: Vec<u64>,
-    padding: Vec<Option<Padding>>,
+    room: RecordRows,
     length: usize,
     /// Number of records that are held, at most `length`. They end with row `end` of the room, exclusive.
     held: usize,
@@ -40,17 +33,12 @@ impl Rolling {
     pub(crate) fn new(tensors: &[TensorSpec], windows: &Windows) -> Result<Self> {
         let length = windows.length;
         let windowed = Schema::new(Self::windowed(tensors, windows)?)?;
-        let schema = Schema::new(tensors.to_vec())?;
-        let mut layout = Layout::default();
-        layout.compute(&schema, length.saturating_mul(2), Extents::default())?;
-        let (words, mut memory) = (layout.bytes().div_ceil(8), Vec::new());
-        memory.try_reserve_exact(words).map_err(|error| {
-            let message = format!("no memory for the {} bytes of a window", layout.bytes());
-            Error::new(ErrorKind::Limit, message).with_source(error)
-        })?;
-        memory.resize(words, 0);
-        let padding = Padding::of_each(tensors);
-        Ok(Self { schema, windowed, layout, memory, padding, length, held: 0, end: 0 })
+        let (record, mut room) = (RecordTensors::new(tensors)?, RecordRows::default());
+        let bytes = room.lay_out(&record, length.saturating_mul(2))?;
+        if !room.allocate() {
+            return Err(Error::new(ErrorKind::Limit, format!("no memory for the {bytes} bytes of a window")));
+        }
+        Ok(Self { record, windowed, room, length, held: 0, end: 0 })
     }
 
     /// The tensors of these records in the features of such windows.
@@ -87,16 +75,11 @@ impl Rolling {
     ///
     /// Those of `write`.
     pub(crate) fn push(&mut self, write: impl FnOnce(&mut RowMut<'_>) -> Result<()>) -> Result<bool> {
-        let memory: &mut [u8] = bytemuck::cast_slice_mut(&mut self.memory);
-        if self.end == self.layout.rows() {
-            for tensor in self.layout.tensors() {
-                let (start, bytes) = (tensor.offset(), tensor.row_bytes());
-                let held = start + (self.end - self.held) * bytes..start + self.end * bytes;
-                memory.copy_within(held, start);
-            }
+        if self.end == self.room.len() {
+            self.room.move_to_front(self.end - self.held..self.end);
             self.end = self.held;
         }
-        write(&mut RowMut::new(memory, self.schema.tensors(), &self.layout, self.end))?;
+        write(&mut self.room.rows_mut(&self.record, self.end..self.end + 1).row(0))?;
         self.end += 1;
         self.held = (self.held + 1).min(self.length);
         Ok(self.is_full())
@@ -110,7 +93,7 @@ impl Rolling {
     pub(crate) fn tensor(&self, at: usize) -> Result<TensorView<'_>> {
         self.check_full()?;
         let spec = &self.tensors()[at];
-        let bytes = self.rows(at, self.end - self.held..self.end);
+        let bytes = self.room.bytes(at, self.end - self.held..self.end);
         Ok(TensorView::of_row(spec, spec.row_shape(&Extents::default()), bytes))
     }
 
@@ -121,11 +104,7 @@ impl Rolling {
     /// As [`tensor`](Self::tensor), and those of writing.
     pub(crate) fn write(&self, at: usize, to: &mut TensorMut<'_>) -> Result<()> {
         self.check_full()?;
-        for (nth, row) in (self.end - self.held..self.end).enumerate() {
-            let padding = self.padding[at].map(|padding| (padding, self.record(padding.mask, row)));
-            write_record(to, nth, self.record(at, row), padding)?;
-        }
-        Ok(())
+        self.record.write(at, &self.room, self.end - self.held..self.end, to, 0)
     }
 
     fn check_full(&self) -> Result<()> {
@@ -136,26 +115,13 @@ impl Rolling {
         Err(Error::new(ErrorKind::Data, message))
     }
 
-    /// Tensor `at` of the record in this row of the room.
-    fn record(&self, at: usize, row: usize) -> TensorView<'_> {
-        let spec = &self.schema.tensors()[at];
-        TensorView::of_row(spec, spec.row_shape(&Extents::default()), self.rows(at, row..row + 1))
-    }
-
-    /// The bytes of tensor `at` in these rows of the room.
-    fn rows(&self, at: usize, rows: Range<usize>) -> &[u8] {
-        let layout = &self.layout.tensors()[at];
-        let (start, bytes): (usize, &[u8]) = (layout.offset(), bytemuck::cast_slice(&self.memory));
-        &bytes[start + rows.start * layout.row_bytes()..start + rows.end * layout.row_bytes()]
-    }
-
     /// The tensor of this name, as [`tensor`](Self::tensor).
     ///
     /// # Errors
     ///
     /// As [`tensor`](Self::tensor), and [`ErrorKind::NotFound`] with the nearest name.
     pub(crate) fn named(&self, name: &str) -> Result<TensorView<'_>> {
-        self.tensor(self.schema.index_of(name)?)
+        self.tensor(self.record.schema().index_of(name)?)
     }
 }
 

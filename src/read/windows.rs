@@ -2,21 +2,11 @@
 
 use std::fmt;
 use std::ops::Range;
-use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use crate::decode::write_numbers;
-use crate::error::{Error, ErrorKind, Location, Result};
-use crate::layout::Layout;
-use crate::memory::{MemoryBudget, Reservation};
-use crate::random::RandomKey;
-use crate::row::{RowMut, TensorMut};
-use crate::schema::{Dim, Extents, MaskOf, Masked, Role, Schema, TensorSpec};
-use crate::storage::Needs;
-use crate::view::TensorView;
-
-use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
+use crate::error::{Error, ErrorKind, Result};
+use crate::schema::{Dim, Masked, Role, TensorSpec};
 
 /// Most records per window.
 const MAX_RECORDS: usize = 1 << 20;
@@ -41,8 +31,9 @@ pub(crate) const NO_GAPS: &str = "windows: they consist of consecutive records; 
 /// loader with the fitted recipe makes them, and a server makes them of records in memory.
 ///
 /// If overlapping windows follow one another, as they do without a shuffle, a worker reads and decodes shared records
-/// once for all windows of a job, unless decoding is random. It then keeps the records of one window, which count
-/// against the memory budget; without room for them, each window reads its own records.
+/// once for all windows of a job, unless decoding is random. It then keeps the records of one window, or all records of
+/// a job if they take less than a megabyte. They count against the memory budget; without room for them, each window
+/// reads its own records.
 ///
 /// ```
 /// use ringfeed::Loader;
@@ -225,49 +216,6 @@ pub(crate) fn windowed_spec(spec: &TensorSpec, records: usize) -> Result<TensorS
     Ok(windowed)
 }
 
-/// Where a record's tensor has padding.
-#[derive(Clone, Copy)]
-pub(crate) struct Padding {
-    /// The tensor that is its mask.
-    pub(crate) mask: usize,
-    /// Number of neighbouring elements for each element of the mask.
-    run: usize,
-}
-
-impl Padding {
-    /// The padding of each tensor that has a mask. All have the same shape in every record.
-    pub(crate) fn of_each(tensors: &[TensorSpec]) -> Vec<Option<Self>> {
-        let padding = |spec: &TensorSpec| {
-            let MaskOf { name, axis, rank } = spec.mask(tensors.iter())?;
-            let mask = tensors.iter().position(|spec| spec.name == name)?;
-            Some(Self { mask, run: spec.row_shape(&Extents::default())[axis + rank..].iter().product() })
-        };
-        tensors.iter().map(padding).collect()
-    }
-}
-
-/// Writes a record's tensor as record `at` of a window, normalised if the window's is; its padding is not, as in batches
-/// of single records.
-pub(crate) fn write_record(
-    to: &mut TensorMut<'_>,
-    at: usize,
-    from: TensorView<'_>,
-    padding: Option<(Padding, TensorView<'_>)>,
-) -> Result<()> {
-    let numbers = from.numbers();
-    write_numbers(to, at * numbers.len(), numbers)?;
-    let Some((Padding { run, .. }, mask)) = padding.filter(|_| to.affine().is_some()) else { return Ok(()) };
-    let (bytes, mask) = (from.bytes(), mask.numbers());
-    let run = (run * from.dtype().bytes()).max(1);
-    let to = to.bytes_mut()[at * bytes.len()..].chunks_mut(run);
-    for ((from, to), place) in bytes.chunks(run).zip(to).zip((0..mask.len()).cycle()) {
-        if mask.at(place) == 0.0 {
-            to.copy_from_slice(from);
-        }
-    }
-    Ok(())
-}
-
 /// Windows with their positions.
 pub(crate) struct Placed {
     windows: Windows,
@@ -277,13 +225,27 @@ pub(crate) struct Placed {
 }
 
 impl Placed {
+    pub(crate) fn windows(&self) -> &Windows {
+        &self.windows
+    }
+
+    /// The first window of each series that has windows, and the record where it begins.
+    pub(crate) fn runs(&self) -> &[(u64, u64)] {
+        &self.runs
+    }
+
+    /// Number of windows.
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
     /// Number of records per window.
-    fn span(&self) -> usize {
+    pub(crate) fn span(&self) -> usize {
         self.windows.length + self.windows.horizon
     }
 
     /// The records of a window.
-    fn records(&self, window: u64) -> Range<u64> {
+    pub(crate) fn records(&self, window: u64) -> Range<u64> {
         let run = self.runs.partition_point(|(first, _)| *first <= window).saturating_sub(1);
         let (first, record) = self.runs[run];
         let start = record + (window - first) * self.windows.stride as u64;
@@ -291,7 +253,7 @@ impl Placed {
     }
 
     /// The records of a window that a tensor is made of. A mask is made of the same records as its tensor.
-    fn of(&self, spec: &TensorSpec, tensors: &[TensorSpec]) -> Range<usize> {
+    pub(crate) fn of(&self, spec: &TensorSpec, tensors: &[TensorSpec]) -> Range<usize> {
         let masked = spec.name.strip_suffix("_mask").filter(|_| spec.role == Role::Mask);
         let masked = masked.and_then(|name| tensors.iter().find(|spec| spec.name == name));
         match masked.unwrap_or(spec).role {
@@ -301,228 +263,9 @@ impl Placed {
     }
 }
 
-/// The windows of a reader's records; each window is a sample.
-pub(crate) struct Windowed {
-    reader: Arc<dyn RecordReader>,
-    placed: Arc<Placed>,
-    tensors: Vec<TensorSpec>,
-    /// The records of a window that each tensor is made of.
-    parts: Vec<Range<usize>>,
-    padding: Vec<Option<Padding>>,
-    /// One record's tensors.
-    layout: Layout,
-    /// Whether a record may have different values in each window.
-    is_random: bool,
-    budget: MemoryBudget,
-}
-
-/// What a worker keeps of a job.
-#[derive(Default)]
-struct Worker {
-    /// The records of its windows. A record that two neighbouring windows share is in it once.
-    records: Vec<u64>,
-    /// For each window, the position of its first record among them; the others follow.
-    starts: Vec<usize>,
-    /// The first position that was not read yet.
-    unread: usize,
-    /// The records that were decoded last. Each is at its position modulo the number of records that are kept.
-    rows: Vec<u64>,
-    /// The positions of the records in `rows`: as many as a window has if windows share records, otherwise one.
-    held: Vec<usize>,
-    /// The memory of `rows`.
-    reservation: Option<Reservation>,
-    scratch: Scratch,
-}
-
-/// A position that no record has.
-const NOWHERE: usize = usize::MAX;
-
-impl Worker {
-    /// Begins a job of these windows. Without `shares`, each window reads its own records, even if another window has
-    /// them, too.
-    fn begin(&mut self, windows: impl Iterator<Item = Range<u64>>, shares: bool) {
-        self.records.clear();
-        self.starts.clear();
-        self.held.clear();
-        self.unread = 0;
-        let mut before: Option<(u64, usize)> = None;
-        for window in windows {
-            let shared = before.filter(|(first, place)| {
-                let end = first + (self.records.len() - place) as u64;
-                shares && (*first..end).contains(&window.start)
-            });
-            let place = match shared {
-                Some((first, place)) => place + (window.start - first) as usize,
-                None => self.records.len(),
-            };
-            self.starts.push(place);
-            let known = (self.records.len() - place) as u64;
-            self.records.extend(window.start + known..window.end);
-            before = Some((window.start, place));
-        }
-    }
-
-    /// Makes room for so many records of this layout, if the memory budget allows it.
-    fn hold(&mut self, records: usize, one: &Layout, budget: &MemoryBudget) -> bool {
-        let Some(words) = one.bytes().div_ceil(8).checked_mul(records) else { return false };
-        if words > self.rows.len() {
-            let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
-            let is_there = reservation.grow_if_free((words as u64).saturating_mul(8))
-                && self.rows.try_reserve_exact(words - self.rows.len()).is_ok();
-            if !is_there {
-                reservation.shrink_to(8 * self.rows.len() as u64);
-                return false;
-            }
-            self.rows.resize(words, 0);
-        }
-        self.held.resize(records, NOWHERE);
-        true
-    }
-
-    /// Makes room for one record of this layout; if necessary, waits until other users release memory.
-    fn hold_one(&mut self, one: &Layout, budget: &MemoryBudget) -> Result<()> {
-        let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
-        reservation.grow_to(one.bytes().next_multiple_of(8) as u64, "a record of a window")?;
-        match self.hold(1, one, budget) {
-            true => Ok(()),
-            false => Err(Error::new(ErrorKind::Limit, "no memory for a record of a window")),
-        }
-    }
-}
-
-impl fmt::Debug for Windowed {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Windowed").field("windows", &self.placed.windows).finish_non_exhaustive()
-    }
-}
-
-impl Windowed {
-    /// # Errors
-    ///
-    /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
-    pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>, budget: &MemoryBudget) -> Result<Self> {
-        let of_records = reader.tensors();
-        let parts: Vec<_> = of_records.iter().map(|spec| placed.of(spec, of_records)).collect();
-        let tensors = of_records.iter().zip(&parts).map(|(spec, records)| windowed_spec(spec, records.len()));
-        let tensors = tensors.collect::<Result<_>>()?;
-        let schema = Schema::new(reader.tensors().to_vec())?;
-        let mut layout = Layout::default();
-        layout.compute(&schema, 1, Extents::default())?;
-        let is_random = reader.is_random();
-        let padding = Padding::of_each(reader.tensors());
-        Ok(Self { reader, placed, tensors, parts, padding, layout, is_random, budget: budget.clone() })
-    }
-}
-
-impl RecordReader for Windowed {
-    fn len(&self) -> u64 {
-        self.placed.count
-    }
-
-    fn tensors(&self) -> &[TensorSpec] {
-        &self.tensors
-    }
-
-    fn need(&self, samples: &[u64], needs: &mut Needs) {
-        for sample in samples {
-            let records: Vec<u64> = self.placed.records(*sample).collect();
-            self.reader.need(&records, needs);
-        }
-    }
-
-    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        let worker: &mut Worker = scratch.of();
-        let span = self.placed.span();
-        if nth == 0 {
-            let windows = || samples.iter().map(|sample| self.placed.records(*sample));
-            worker.begin(windows(), !self.is_random);
-            let overlap = worker.records.len() < samples.len() * span;
-            if overlap && !worker.hold(span, &self.layout, &self.budget) {
-                worker.begin(windows(), false);
-            }
-        }
-        check_record(samples[nth], self.len())?;
-        if worker.held.is_empty() {
-            worker.hold_one(&self.layout, &self.budget)?;
-        }
-        let start = worker.starts[nth];
-        for place in worker.unread.max(start)..start + span {
-            worker.unread = place;
-            self.reader.fetch(&worker.records, place, &mut worker.scratch)?;
-        }
-        worker.unread = worker.unread.max(start + span);
-        Ok(())
-    }
-
-    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-        let worker = scratch.of::<Worker>();
-        let Worker { starts, rows, held, scratch: own, .. } = &mut *worker;
-        let words = self.layout.bytes().div_ceil(8);
-        own.forget_damage();
-        let decoded = self.placed.records(sample.id).enumerate().try_for_each(|(at, id)| {
-            let specs = self.reader.tensors();
-            let place = starts[nth] + at;
-            let kept = place % held.len();
-            let memory = bytemuck::cast_slice_mut(&mut rows[kept * words..][..words]);
-            let mut one = RowMut::new(memory, specs, &self.layout, 0);
-            if held[kept] != place {
-                held[kept] = NOWHERE;
-                // Random choices are the same for all records of a window.
-                self.reader.decode(Sample { id, ..sample }, place, own, &mut one)?;
-                held[kept] = place;
-            }
-            let (one, _) = one.split(&[]);
-            for (tensor, records) in self.parts.iter().enumerate() {
-                if records.contains(&at) {
-                    let padding = self.padding[tensor].and_then(|padding| Some((padding, one.tensor(padding.mask)?)));
-                    let from = one.tensor(tensor).expect("no tensor is written");
-                    write_record(&mut row.tensor(tensor), at - records.start, from, padding)?;
-                }
-            }
-            Ok(())
-        });
-        let damage = worker.scratch.take_damage();
-        scratch.note_all(damage);
-        decoded
-    }
-
-    fn is_random(&self) -> bool {
-        self.is_random
-    }
-
-    fn place(&self, sample: u64) -> Location {
-        if sample < self.len() {
-            self.reader.place(self.placed.records(sample).start)
-        } else {
-            Location { record: Some(sample), ..Location::default() }
-        }
-    }
-
-    fn name(&self, sample: u64, name: &mut Vec<u8>) {
-        self.reader.name(self.placed.records(sample).start, name);
-    }
-
-    fn fingerprint(&self) -> Fingerprint {
-        let Fingerprint { count, names, sizes } = self.reader.fingerprint();
-        let Windows { length, horizon, stride, part: (from, to), .. } = self.placed.windows;
-        let key = RandomKey::new(names).with(count.unwrap_or(0)).with(length as u64).with(horizon as u64);
-        let mut key = key.with(stride as u64).with(from.to_bits()).with(to.to_bits());
-        // Without a series, all windows follow from the numbers above.
-        if self.placed.windows.series.is_some() {
-            key = self.placed.runs.iter().fold(key, |key, (window, record)| key.with(*window).with(*record));
-        }
-        Fingerprint { count: Some(self.len()), names: key.bits(0), sizes }
-    }
-}
-
 #[cfg(test)]
 mod tests {
-    use std::panic::{AssertUnwindSafe, catch_unwind};
-    use std::sync::atomic::{AtomicBool, Ordering};
-
     use super::*;
-    use crate::counters::{Damage, Damages};
-    use crate::dtype::DType;
 
     /// By trying every record.
     fn naive(windows: &Windows, groups: &[u64]) -> Vec<Range<u64>> {
@@ -566,59 +309,6 @@ mod tests {
         }
         let placed = Windows::new(3, 1).placed(10, None).unwrap();
         assert_eq!((placed.count, placed.records(6)), (7, 6..10));
-    }
-
-    /// Records damage for each record, and panics after the first one.
-    struct PanicsOnce([TensorSpec; 1], AtomicBool);
-
-    impl RecordReader for PanicsOnce {
-        fn len(&self) -> u64 {
-            2
-        }
-
-        fn tensors(&self) -> &[TensorSpec] {
-            &self.0
-        }
-
-        fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> Result<()> {
-            Ok(())
-        }
-
-        fn decode(&self, sample: Sample, _: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
-            row.zero();
-            if sample.id == 0 {
-                let mut damages = Damages::default();
-                damages.add(Damage::NoEnd);
-                scratch.note(damages);
-                assert!(self.1.swap(true, Ordering::Relaxed), "as asked for");
-            }
-            Ok(())
-        }
-
-        fn place(&self, sample: u64) -> Location {
-            Location { record: Some(sample), ..Location::default() }
-        }
-    }
-
-    #[test]
-    fn damage_of_a_window_whose_decoding_panics_is_not_that_of_the_next() {
-        let tensors = [TensorSpec::new("x", Role::Feature, DType::U8, &[])];
-        let placed = Windows::new(1, 0).placed(2, None).unwrap();
-        let reader = Arc::new(PanicsOnce(tensors, AtomicBool::new(false)));
-        let windows = Windowed::new(reader, Arc::new(placed), &MemoryBudget::unlimited()).unwrap();
-        let (mut layout, mut scratch) = (Layout::default(), Scratch::default());
-        layout.compute(&Schema::new(windows.tensors().to_vec()).unwrap(), 1, Extents::default()).unwrap();
-        let mut memory = vec![0u64; layout.bytes().div_ceil(8)];
-        let mut images = |id: u64| {
-            let decoded = catch_unwind(AssertUnwindSafe(|| {
-                windows.fetch(&[id], 0, &mut scratch).unwrap();
-                let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut memory), windows.tensors(), &layout, 0);
-                let sample = Sample { id, key: RandomKey::new(1) };
-                windows.decode(sample, 0, &mut scratch, &mut row).unwrap();
-            }));
-            decoded.is_ok().then(|| scratch.take_damage().images)
-        };
-        assert_eq!([images(0), images(1), images(0)], [None, Some(0), Some(1)]);
     }
 
     #[test]

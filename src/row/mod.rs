@@ -45,6 +45,20 @@ struct Base {
 }
 
 impl<'a> RowsMut<'a> {
+    /// These rows of a batch with this layout in `slot`.
+    ///
+    /// # Panics
+    ///
+    /// As [`RowMut::new`].
+    pub(crate) fn new(slot: &'a mut [u8], specs: &'a [TensorSpec], layout: &'a Layout, rows: Range<usize>) -> Self {
+        assert!(layout.bytes() <= slot.len(), "the slot is too small for the layout");
+        assert!(slot.as_ptr().addr().is_multiple_of(8), "a slot starts at a multiple of 8 bytes");
+        let is_laid_out = |(spec, tensor): (&TensorSpec, &TensorLayout)| spec.dtype == tensor.dtype;
+        assert!(specs.iter().zip(layout.tensors()).all(is_laid_out), "a layout is of one schema");
+        // SAFETY: the slot is borrowed exclusively for 'a and is as large as the layout (asserted above).
+        unsafe { Self::from_raw(NonNull::from(slot).cast(), specs, layout, rows) }
+    }
+
     /// # Safety
     ///
     /// `slot` must point to memory of at least `layout.bytes()` bytes, aligned to 8 bytes, valid for 'a, in which
@@ -223,13 +237,8 @@ impl<'a> RowMut<'a> {
     /// If the slot is smaller than the layout, not aligned for its elements, has no such row, or `specs` are not the
     /// tensors of the layout.
     pub fn new(slot: &'a mut [u8], specs: &'a [TensorSpec], layout: &'a Layout, row: usize) -> Self {
-        assert!(layout.bytes() <= slot.len(), "the slot is too small for the layout");
-        assert!(slot.as_ptr().addr().is_multiple_of(8), "a slot starts at a multiple of 8 bytes");
         assert!(row < layout.rows(), "row {row} of a batch of {}", layout.rows());
-        let is_laid_out = |(spec, tensor): (&TensorSpec, &TensorLayout)| spec.dtype == tensor.dtype;
-        assert!(specs.iter().zip(layout.tensors()).all(is_laid_out), "a layout is of one schema");
-        // SAFETY: the slot is borrowed exclusively for 'a and is as large as the layout (asserted above).
-        let rows = unsafe { RowsMut::from_raw(NonNull::from(slot).cast(), specs, layout, row..row + 1) };
+        let rows = RowsMut::new(slot, specs, layout, row..row + 1);
         let RowsMut { base, specs, tensors, runs, extents, .. } = rows;
         Self { base, specs, tensors, runs, row, extents, memory: PhantomData }
     }

@@ -179,25 +179,31 @@ fn windows_in_order_read_what_they_share_once() {
         }
     }
 
-    // The records that they share count on the budget; where it has no room for them, each window reads its own.
-    let within = |wanted: Windows, budget: &MemoryBudget| {
+    // The records that they share count on the budget. Where it has no room for those of a job, those of one window are
+    // kept (and those of the last job, which is smaller); without room for these, each window reads its own.
+    let within = |budget: &MemoryBudget| {
         read.store(0, Ordering::Relaxed);
         let workspace = Workspace::builder().prefetch(2).budget(budget.clone()).build().unwrap();
-        let mut batches = loader(wanted).batch_size(10).shield().build_in(&workspace).unwrap();
+        let mut batches = loader(Windows::new(10, 2)).batch_size(10).shield().build_in(&workspace).unwrap();
         let first = batches.next().unwrap().map(drop);
         let found = first.map(|()| windows(&mut *batches));
         (found, read.load(Ordering::Relaxed), budget.used())
     };
-    let (overlapping, apart) = (Windows::new(10, 2), Windows::new(10, 2).stride(12));
-    let (expected, _, with_window) = within(overlapping.clone(), &MemoryBudget::unlimited());
-    let (_, _, with_one) = within(apart, &MemoryBudget::unlimited());
-    let record = (with_window - with_one) / 11;
-    assert!(record >= 16 && (with_window - with_one) % 11 == 0, "{with_window} {with_one}");
-    let tight = MemoryBudget::new(with_window - 1);
-    let (found, once, used) = within(overlapping.clone(), &tight);
-    assert_eq!((found.unwrap(), once, used), (expected.unwrap(), (10 + 189) * 12, with_one));
-    assert_eq!(tight.used(), 0);
-    let (found, _, _) = within(overlapping, &MemoryBudget::new(with_window - 12 * record));
+    let (expected, once, with_job) = within(&MemoryBudget::unlimited());
+    let expected = expected.unwrap();
+    // The first of the two tensors takes 256 bytes with what aligns the second.
+    let bytes_of = |records: u64| 256 + 8 * records;
+    let [with_window, with_one, with_last] = [12, 1, 20].map(|records| with_job - bytes_of(21) + bytes_of(records));
+    for (budget, reads, expected_use) in
+        [(with_job, once, with_job), (with_job - 1, once, with_last), (with_window - 1, (10 + 189) * 12, with_one)]
+    {
+        let budget = MemoryBudget::new(budget);
+        let (found, read, used) = within(&budget);
+        assert!(found.unwrap() == expected);
+        assert_eq!((read, used), (reads, expected_use));
+        assert_eq!(budget.used(), 0);
+    }
+    let (found, _, _) = within(&MemoryBudget::new(with_one - 1));
     let error = found.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget);
     assert!(error.to_string().contains("a record of a window needs"), "{error}");

@@ -1,0 +1,582 @@
+//! The windows of a reader's records as samples.
+
+use std::fmt;
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::error::{Error, ErrorKind, Location, Result};
+use crate::memory::{MemoryBudget, Reservation};
+use crate::random::RandomKey;
+use crate::row::{RowMut, RowsMut};
+use crate::schema::TensorSpec;
+use crate::storage::Needs;
+
+use super::job::{Job, caught_each, decode_each};
+use super::record_rows::{RecordRows, RecordTensors};
+use super::windows::{Placed, Windows, windowed_spec};
+use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
+
+/// Largest memory for the records of a job that are all decoded before the first window is made. Longer records are
+/// decoded one by one, while they are in the processor's cache.
+const TOGETHER_BYTES: u64 = 1 << 20;
+
+/// Number of records that are named at once, to know what bytes they need.
+const NAMED: usize = 64;
+
+/// The windows of a reader's records; each window is a sample.
+pub(crate) struct Windowed {
+    reader: Arc<dyn RecordReader>,
+    placed: Arc<Placed>,
+    tensors: Vec<TensorSpec>,
+    /// The records of a window that each tensor is made of.
+    parts: Vec<Range<usize>>,
+    record: RecordTensors,
+    /// Whether a record may have different values in each window.
+    is_random: bool,
+    budget: MemoryBudget,
+}
+
+/// What a worker keeps of a job.
+#[derive(Default)]
+struct Worker {
+    /// The records of its windows. A record that two neighbouring windows share is in it once.
+    records: Vec<u64>,
+    /// For each window, the position of its first record among them; the others follow.
+    starts: Vec<usize>,
+    /// Whether all records are read, and then decoded, with one call. Otherwise they come one by one.
+    together: bool,
+    /// The positions that could not be read together with the others.
+    unreadable: Vec<usize>,
+    /// The first position that was not read yet, if they come one by one.
+    unread: usize,
+    /// Decoded records. A record is in the row of its position, modulo the number of rows.
+    rows: RecordRows,
+    /// The position of the record in each row.
+    held: Vec<usize>,
+    /// The memory of `rows`.
+    reservation: Option<Reservation>,
+    scratch: Scratch,
+    /// For records that could not be read or decoded together with the others.
+    alone: Scratch,
+}
+
+/// A position that no record has.
+const NOWHERE: usize = usize::MAX;
+
+impl Worker {
+    /// Begins a job of these windows. Without `shares`, each window reads its own records, even if another window has
+    /// them, too.
+    fn begin(&mut self, windows: impl Iterator<Item = Range<u64>>, shares: bool) {
+        self.records.clear();
+        self.starts.clear();
+        self.held.clear();
+        self.unreadable.clear();
+        (self.unread, self.together) = (0, false);
+        let mut before: Option<(u64, usize)> = None;
+        for window in windows {
+            let shared = before.filter(|(first, place)| {
+                let end = first + (self.records.len() - place) as u64;
+                shares && (*first..end).contains(&window.start)
+            });
+            let place = match shared {
+                Some((first, place)) => place + (window.start - first) as usize,
+                None => self.records.len(),
+            };
+            self.starts.push(place);
+            let known = (self.records.len() - place) as u64;
+            self.records.extend(window.start + known..window.end);
+            before = Some((window.start, place));
+        }
+    }
+
+    /// Makes room for so many records, if it takes at most so many bytes and the memory budget allows it.
+    fn hold(&mut self, records: usize, tensors: &RecordTensors, budget: &MemoryBudget, most: u64) -> bool {
+        let Some(bytes) = self.rows.lay_out(tensors, records).ok().filter(|bytes| *bytes <= most) else { return false };
+        let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
+        if bytes > self.rows.allocated() && !(reservation.grow_if_free(bytes) && self.rows.allocate()) {
+            reservation.shrink_to(self.rows.allocated());
+            return false;
+        }
+        self.held.resize(records, NOWHERE);
+        true
+    }
+
+    /// Makes room for one record; if necessary, waits until other users release memory.
+    fn hold_one(&mut self, tensors: &RecordTensors, budget: &MemoryBudget) -> Result<()> {
+        let bytes = self.rows.lay_out(tensors, 1)?;
+        let reservation = self.reservation.get_or_insert_with(|| budget.empty_reservation());
+        reservation.grow_to(bytes, "a record of a window")?;
+        match self.hold(1, tensors, budget, u64::MAX) {
+            true => Ok(()),
+            false => Err(Error::new(ErrorKind::Limit, "no memory for a record of a window")),
+        }
+    }
+}
+
+impl fmt::Debug for Windowed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Windowed").field("windows", self.placed.windows()).finish_non_exhaustive()
+    }
+}
+
+impl Windowed {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
+    pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>, budget: &MemoryBudget) -> Result<Self> {
+        let of_records = reader.tensors();
+        let parts: Vec<_> = of_records.iter().map(|spec| placed.of(spec, of_records)).collect();
+        let tensors = of_records.iter().zip(&parts).map(|(spec, records)| windowed_spec(spec, records.len()));
+        let (tensors, record) = (tensors.collect::<Result<_>>()?, RecordTensors::new(of_records)?);
+        let is_random = reader.is_random();
+        Ok(Self { reader, placed, tensors, parts, record, is_random, budget: budget.clone() })
+    }
+
+    /// Begins a job whose records come one by one.
+    fn begin(&self, worker: &mut Worker, samples: &[u64]) {
+        let span = self.placed.span();
+        let windows = || samples.iter().map(|sample| self.placed.records(*sample));
+        worker.begin(windows(), !self.is_random);
+        let overlap = worker.records.len() < samples.len() * span;
+        if overlap && !worker.hold(span, &self.record, &self.budget, u64::MAX) {
+            worker.begin(windows(), false);
+        }
+    }
+
+    /// Begins a job whose records come together. Returns whether they can.
+    fn begin_together(&self, worker: &mut Worker, job: &Job<'_>) -> bool {
+        // Only one by one, each record has its window's random choices, and each window a time of its own.
+        if self.is_random || !job.is_one() || job.samples().iter().any(|sample| *sample >= self.len()) {
+            return false;
+        }
+        worker.begin(job.samples().iter().map(|sample| self.placed.records(*sample)), true);
+        worker.together = worker.hold(worker.records.len(), &self.record, &self.budget, TOGETHER_BYTES);
+        worker.together
+    }
+
+    /// Decodes all records of a job that were read together. What fails is left for [`decode_alone`](Self::decode_alone).
+    fn decode_together(&self, worker: &mut Worker, job: &mut Job<'_>) {
+        let Worker { records, unreadable, rows, held, scratch, .. } = worker;
+        let mut own = job.of_records(records);
+        unreadable.iter().for_each(|place| own.set_bad(*place));
+        scratch.forget_damage();
+        let mut rows = rows.rows_mut(&self.record, 0..records.len());
+        decode_each(&mut own, |own| self.reader.decode_all(own, scratch, &mut rows));
+        if own.has_passed_all() {
+            (0..records.len()).filter(|place| !own.is_bad(*place)).for_each(|place| held[place] = place);
+        }
+        job.take_over(own);
+    }
+
+    /// Reads and decodes the record at this position by itself.
+    fn decode_alone(&self, worker: &mut Worker, place: usize, sample: Sample) -> Result<()> {
+        let Worker { records, rows, scratch, alone, .. } = worker;
+        self.reader.fetch(&records[place..place + 1], 0, alone)?;
+        alone.forget_damage();
+        let mut rows = rows.rows_mut(&self.record, place..place + 1);
+        let decoded = self.reader.decode(Sample { id: records[place], ..sample }, 0, alone, &mut rows.row(0));
+        scratch.note_all(alone.take_damage());
+        decoded
+    }
+
+    /// Decodes the record at this position, which was read one by one.
+    fn decode_one(&self, worker: &mut Worker, place: usize, sample: Sample) -> Result<()> {
+        let Worker { records, rows, held, scratch, .. } = worker;
+        let kept = place % held.len();
+        let mut rows = rows.rows_mut(&self.record, kept..kept + 1);
+        // Random choices are the same for all records of a window.
+        self.reader.decode(Sample { id: records[place], ..sample }, place, scratch, &mut rows.row(0))
+    }
+
+    /// Writes the records in neighbouring rows, which are those from `first` on of a window.
+    fn write(&self, worker: &Worker, rows: Range<usize>, first: usize, window: &mut RowMut<'_>) -> Result<()> {
+        for (tensor, records) in self.parts.iter().enumerate() {
+            let from = records.start.max(first);
+            let end = records.end.min(first + rows.len());
+            if from < end {
+                let chosen = rows.start + (from - first)..rows.start + (end - first);
+                let at = from - records.start;
+                self.record.write(tensor, &worker.rows, chosen, &mut window.tensor(tensor), at)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes a window of records that were read together.
+    fn write_together(&self, worker: &mut Worker, sample: Sample, nth: usize, row: &mut RowMut<'_>) -> Result<()> {
+        let start = worker.starts[nth];
+        let places = start..start + self.placed.span();
+        for place in places.clone() {
+            if worker.held[place] == NOWHERE {
+                self.decode_alone(worker, place, sample)?;
+                worker.held[place] = place;
+            }
+        }
+        self.write(worker, places, 0, row)
+    }
+
+    /// Makes a window of records that were read one by one.
+    fn write_each(&self, worker: &mut Worker, sample: Sample, nth: usize, row: &mut RowMut<'_>) -> Result<()> {
+        for at in 0..self.placed.span() {
+            let place = worker.starts[nth] + at;
+            let kept = place % worker.held.len();
+            if worker.held[kept] != place {
+                worker.held[kept] = NOWHERE;
+                self.decode_one(worker, place, sample)?;
+                worker.held[kept] = place;
+            }
+            self.write(worker, kept..kept + 1, at, row)?;
+        }
+        Ok(())
+    }
+}
+
+impl RecordReader for Windowed {
+    fn len(&self) -> u64 {
+        self.placed.count()
+    }
+
+    fn tensors(&self) -> &[TensorSpec] {
+        &self.tensors
+    }
+
+    fn need(&self, samples: &[u64], needs: &mut Needs) {
+        let mut named = [0; NAMED];
+        for sample in samples {
+            let mut records = self.placed.records(*sample);
+            while !records.is_empty() {
+                let count = named.iter_mut().zip(&mut records).map(|(name, record)| *name = record).count();
+                self.reader.need(&named[..count], needs);
+            }
+        }
+    }
+
+    fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+        let worker: &mut Worker = scratch.of();
+        let span = self.placed.span();
+        if nth == 0 {
+            self.begin(worker, samples);
+        }
+        check_record(samples[nth], self.len())?;
+        if worker.held.is_empty() {
+            worker.hold_one(&self.record, &self.budget)?;
+        }
+        let start = worker.starts[nth];
+        for place in worker.unread.max(start)..start + span {
+            worker.unread = place;
+            self.reader.fetch(&worker.records, place, &mut worker.scratch)?;
+        }
+        worker.unread = worker.unread.max(start + span);
+        Ok(())
+    }
+
+    fn decode(&self, sample: Sample, nth: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+        let worker = scratch.of::<Worker>();
+        worker.scratch.forget_damage();
+        let decoded = match worker.together {
+            true => self.write_together(worker, sample, nth, row),
+            false => self.write_each(worker, sample, nth, row),
+        };
+        let damage = worker.scratch.take_damage();
+        scratch.note_all(damage);
+        decoded
+    }
+
+    fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+        let worker = scratch.of::<Worker>();
+        if job.passed() > 0 || !self.begin_together(worker, job) {
+            while let Some(nth) = job.advance() {
+                job.report(self.fetch(job.samples(), nth, scratch));
+            }
+            return;
+        }
+        let Worker { records, unreadable, scratch, .. } = worker;
+        let mut own = job.of_records(records);
+        caught_each(&mut own, |own| self.reader.fetch_all(own, scratch));
+        unreadable.extend((0..records.len()).filter(|place| own.is_bad(*place)));
+        job.take_over(own);
+        if !job.is_stopped() {
+            job.pass_all();
+        }
+    }
+
+    fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+        let worker = scratch.of::<Worker>();
+        if !worker.together {
+            while let Some(nth) = job.advance() {
+                job.report(self.decode(job.sample(nth), nth, scratch, &mut rows.row(nth)));
+            }
+            return;
+        }
+        if job.passed() == 0 {
+            self.decode_together(worker, job);
+        }
+        while let Some(nth) = job.advance() {
+            job.report(self.write_together(worker, job.sample(nth), nth, &mut rows.row(nth)));
+        }
+        let damage = worker.scratch.take_damage();
+        scratch.note_all(damage);
+    }
+
+    fn is_random(&self) -> bool {
+        self.is_random
+    }
+
+    fn place(&self, sample: u64) -> Location {
+        if sample < self.len() {
+            self.reader.place(self.placed.records(sample).start)
+        } else {
+            Location { record: Some(sample), ..Location::default() }
+        }
+    }
+
+    fn name(&self, sample: u64, name: &mut Vec<u8>) {
+        self.reader.name(self.placed.records(sample).start, name);
+    }
+
+    fn fingerprint(&self) -> Fingerprint {
+        let Fingerprint { count, names, sizes } = self.reader.fingerprint();
+        let Windows { length, horizon, stride, part: (from, to), series, .. } = self.placed.windows();
+        let key = RandomKey::new(names).with(count.unwrap_or(0)).with(*length as u64).with(*horizon as u64);
+        let mut key = key.with(*stride as u64).with(from.to_bits()).with(to.to_bits());
+        // Without a series, all windows follow from the numbers above.
+        if series.is_some() {
+            key = self.placed.runs().iter().fold(key, |key, (window, record)| key.with(*window).with(*record));
+        }
+        Fingerprint { count: Some(self.len()), names: key.bits(0), sizes }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::counters::{Damage, Damages};
+    use crate::dtype::DType;
+    use crate::layout::Layout;
+    use crate::schema::{Extents, Role, Schema};
+
+    /// Records damage for each record, and panics after the first one.
+    struct PanicsOnce([TensorSpec; 1], AtomicBool);
+
+    impl RecordReader for PanicsOnce {
+        fn len(&self) -> u64 {
+            2
+        }
+
+        fn tensors(&self) -> &[TensorSpec] {
+            &self.0
+        }
+
+        fn fetch(&self, _: &[u64], _: usize, _: &mut Scratch) -> Result<()> {
+            Ok(())
+        }
+
+        fn decode(&self, sample: Sample, _: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+            row.zero();
+            if sample.id == 0 {
+                let mut damages = Damages::default();
+                damages.add(Damage::NoEnd);
+                scratch.note(damages);
+                assert!(self.1.swap(true, Ordering::Relaxed), "as asked for");
+            }
+            Ok(())
+        }
+
+        fn place(&self, sample: u64) -> Location {
+            Location { record: Some(sample), ..Location::default() }
+        }
+    }
+
+    #[test]
+    fn damage_of_a_window_whose_decoding_panics_is_not_that_of_the_next() {
+        let tensors = [TensorSpec::new("x", Role::Feature, DType::U8, &[])];
+        let placed = Windows::new(1, 0).placed(2, None).unwrap();
+        let reader = Arc::new(PanicsOnce(tensors, AtomicBool::new(false)));
+        let windows = Windowed::new(reader, Arc::new(placed), &MemoryBudget::unlimited()).unwrap();
+        let (mut layout, mut scratch) = (Layout::default(), Scratch::default());
+        layout.compute(&Schema::new(windows.tensors().to_vec()).unwrap(), 1, Extents::default()).unwrap();
+        let mut memory = vec![0u64; layout.bytes().div_ceil(8)];
+        let mut images = |id: u64| {
+            let decoded = catch_unwind(AssertUnwindSafe(|| {
+                windows.fetch(&[id], 0, &mut scratch).unwrap();
+                let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut memory), windows.tensors(), &layout, 0);
+                let sample = Sample { id, key: RandomKey::new(1) };
+                windows.decode(sample, 0, &mut scratch, &mut row).unwrap();
+            }));
+            decoded.is_ok().then(|| scratch.take_damage().images)
+        };
+        assert_eq!([images(0), images(1), images(0)], [None, Some(0), Some(1)]);
+    }
+
+    /// A record that the reader below can't deliver.
+    const UNREADABLE: u64 = 11;
+    const BAD: u64 = 21;
+    const PANICS: u64 = 22;
+
+    /// Gives record `n` the values n and 3 n; counts calls for whole jobs, and for single records.
+    struct Counting {
+        tensors: [TensorSpec; 2],
+        is_interrupted: bool,
+        all: AtomicUsize,
+        single: AtomicUsize,
+    }
+
+    impl Counting {
+        fn new() -> Self {
+            let tensors = [
+                TensorSpec::new("x", Role::Feature, DType::I64, &[2]),
+                TensorSpec::new("y", Role::Label, DType::F32, &[]),
+            ];
+            Self { tensors, is_interrupted: false, all: AtomicUsize::new(0), single: AtomicUsize::new(0) }
+        }
+
+        fn read(record: u64, scratch: &mut Scratch) -> Result<()> {
+            if record == UNREADABLE {
+                return Err(Error::new(ErrorKind::Io, "unreadable").at_record(record));
+            }
+            scratch.of::<Vec<u64>>().push(record);
+            Ok(())
+        }
+
+        fn write(&self, record: u64, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+            assert!(scratch.of::<Vec<u64>>().contains(&record), "record {record} was not read");
+            row.tensor(0).i64()?.fill(record as i64);
+            if self.is_interrupted && record == 30 {
+                return Err(Error::new(ErrorKind::Interrupted, "a key was pressed"));
+            }
+            assert_ne!(record, PANICS, "as asked for");
+            if record == BAD {
+                return Err(Error::new(ErrorKind::Data, "bad").at_record(record));
+            }
+            row.tensor(1).f32()?.fill(3.0 * record as f32);
+            Ok(())
+        }
+    }
+
+    impl RecordReader for Counting {
+        fn len(&self) -> u64 {
+            40
+        }
+
+        fn tensors(&self) -> &[TensorSpec] {
+            &self.tensors
+        }
+
+        fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+            self.single.fetch_add(1, Ordering::Relaxed);
+            if nth == 0 {
+                scratch.of::<Vec<u64>>().clear();
+            }
+            Self::read(samples[nth], scratch)
+        }
+
+        fn decode(&self, sample: Sample, _: usize, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()> {
+            self.single.fetch_add(1, Ordering::Relaxed);
+            self.write(sample.id, scratch, row)
+        }
+
+        fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
+            self.all.fetch_add(1, Ordering::Relaxed);
+            scratch.of::<Vec<u64>>().clear();
+            while let Some(nth) = job.advance() {
+                job.report(Self::read(job.samples()[nth], scratch));
+            }
+        }
+
+        fn decode_all(&self, job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
+            self.all.fetch_add(1, Ordering::Relaxed);
+            while let Some(nth) = job.advance() {
+                job.report(self.write(job.samples()[nth], scratch, &mut rows.row(nth)));
+            }
+        }
+
+        fn is_random(&self) -> bool {
+            false
+        }
+
+        fn place(&self, sample: u64) -> Location {
+            Location { record: Some(sample), ..Location::default() }
+        }
+    }
+
+    /// The values of each window of a job, `None` for a bad one, and the kinds of errors.
+    fn job(windows: &Windowed, samples: &[u64], scratch: &mut Scratch) -> (Vec<Option<Vec<f64>>>, Vec<ErrorKind>) {
+        let schema = Schema::new(windows.tensors().to_vec()).unwrap();
+        let mut layout = Layout::default();
+        layout.compute(&schema, samples.len(), Extents::default()).unwrap();
+        let mut memory = vec![u64::MAX; layout.bytes().div_ceil(8)];
+        let mut job = Job::new(samples, RandomKey::new(1));
+        caught_each(&mut job, |job| windows.fetch_all(job, scratch));
+        job.decode_again();
+        let mut rows = RowsMut::new(bytemuck::cast_slice_mut(&mut memory), schema.tensors(), &layout, 0..samples.len());
+        decode_each(&mut job, |job| windows.decode_all(job, scratch, &mut rows));
+        let values = |nth: usize| {
+            let mut row = rows.row(nth);
+            let x: Vec<f64> = row.tensor(0).i64().unwrap().iter().map(|x| *x as f64).collect();
+            x.into_iter().chain(row.tensor(1).f32().unwrap().iter().map(|y| f64::from(*y))).collect()
+        };
+        let mut values: Vec<_> = (0..samples.len()).map(values).map(Some).collect();
+        let faults = job.take_faults();
+        faults.iter().for_each(|(nth, _)| values[*nth] = None);
+        (values, faults.into_iter().map(|(_, error)| error.kind()).collect())
+    }
+
+    #[test]
+    fn records_of_a_job_are_read_and_decoded_together_and_bad_ones_spoil_only_their_windows() {
+        let of = |record: u64| [UNREADABLE, BAD, PANICS].contains(&record);
+        let shuffled = [30, 0, 17, 8, 9, 9, 21, 3, 36, 20];
+        let in_order: Vec<u64> = (0..36).collect();
+        let mut scratch = Scratch::default();
+        for (length, horizon) in [(1, 0), (3, 0), (3, 1), (2, 4)] {
+            let placed = Windows::new(length, horizon).placed(40, None).unwrap();
+            let reader = Arc::new(Counting::new());
+            let windows = Windowed::new(reader.clone(), Arc::new(placed), &MemoryBudget::unlimited()).unwrap();
+            for samples in [&in_order[..], &shuffled, &[5], &[39, 0]] {
+                let samples: Vec<u64> = samples.iter().copied().filter(|sample| *sample < windows.len()).collect();
+                let before = [&reader.all, &reader.single].map(|calls| calls.load(Ordering::Relaxed));
+                let (values, errors) = job(&windows, &samples, &mut scratch);
+                for (sample, values) in samples.iter().zip(values) {
+                    let records: Vec<u64> = (*sample..sample + (length + horizon) as u64).collect();
+                    let (x, y) = records.split_at(length);
+                    let y = if horizon == 0 { x } else { y };
+                    let expected = x.iter().flat_map(|n| [*n as f64; 2]).chain(y.iter().map(|n| 3.0 * *n as f64));
+                    let is_bad = records.iter().any(|record| of(*record));
+                    assert_eq!(values, (!is_bad).then(|| expected.collect()), "window {sample}");
+                }
+                let calls = [&reader.all, &reader.single].map(|calls| calls.load(Ordering::Relaxed));
+                match errors.is_empty() {
+                    true => assert_eq!(calls, [before[0] + 2, before[1]]),
+                    false => assert!(calls[0] >= before[0] + 2),
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn without_memory_for_all_records_of_a_job_they_come_one_by_one() {
+        let windows = |budget: &MemoryBudget| {
+            let placed = Arc::new(Windows::new(3, 1).placed(40, None).unwrap());
+            Windowed::new(Arc::new(Counting::new()), placed, budget).unwrap()
+        };
+        let samples = [0, 1, 2, 3, 25, 26];
+        let (expected, _) = job(&windows(&MemoryBudget::unlimited()), &samples, &mut Scratch::default());
+        for bytes in [270, 300] {
+            let budget = MemoryBudget::new(bytes);
+            let mut scratch = Scratch::default();
+            assert_eq!(job(&windows(&budget), &samples, &mut scratch), (expected.clone(), Vec::new()));
+            assert!(!scratch.of::<Worker>().together);
+        }
+    }
+
+    #[test]
+    fn an_interruption_ends_the_job_of_the_windows_too() {
+        let placed = Arc::new(Windows::new(3, 1).placed(40, None).unwrap());
+        let reader = Arc::new(Counting { is_interrupted: true, ..Counting::new() });
+        let windows = Windowed::new(reader, placed, &MemoryBudget::unlimited()).unwrap();
+        let (_, errors) = job(&windows, &[0, 30, 4], &mut Scratch::default());
+        assert_eq!(errors, [ErrorKind::Interrupted]);
+    }
+}
