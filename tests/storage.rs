@@ -305,6 +305,86 @@ fn many_requests_are_under_way_although_few_workers_decode_and_few_batches_wait(
     assert_eq!(*slow.crowd.lock().unwrap(), 0, "32 reads were under way");
 }
 
+/// Long records whose reads end in rounds: after 20 ms, and only when as many are under way as the storage allows.
+struct Rounds {
+    records: u64,
+    state: Mutex<Round>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct Round {
+    under_way: usize,
+    /// Number of rounds that ended.
+    ended: usize,
+    /// Nobody waits for others any longer.
+    is_over: bool,
+}
+
+impl Rounds {
+    const RECORD: u64 = 128 << 10;
+    const IN_FLIGHT: usize = 32;
+}
+
+impl Storage for Rounds {
+    fn file_len(&self, _: &Path) -> Result<u64> {
+        Ok(self.records * Self::RECORD)
+    }
+
+    fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+        let mut state = self.state.lock().unwrap();
+        let round = state.ended;
+        state.under_way += 1;
+        if state.under_way == Self::IN_FLIGHT {
+            (state.under_way, state.ended) = (0, round + 1);
+            self.changed.notify_all();
+        }
+        let must_wait = |state: &mut Round| state.ended == round && !state.is_over;
+        let (state, timeout) = self.changed.wait_timeout_while(state, Duration::from_secs(250), must_wait).unwrap();
+        assert!(!timeout.timed_out(), "only {} reads are under way", state.under_way);
+        drop(state);
+        latency(Duration::from_millis(20));
+        into.clear();
+        into.extend(range.map(|byte| (byte / Self::RECORD) as u8));
+        Ok(self.records * Self::RECORD)
+    }
+
+    fn requests_in_flight(&self) -> usize {
+        Self::IN_FLIGHT
+    }
+}
+
+#[test]
+fn a_storage_with_latency_always_has_as_much_to_do_as_it_allows() {
+    watchdog::watch();
+    let rounds = 6;
+    let storage = Arc::new(Rounds {
+        records: (rounds * Rounds::IN_FLIGHT) as u64,
+        state: Mutex::default(),
+        changed: Condvar::new(),
+    });
+    let files = Files::of(storage.clone(), &MemoryBudget::unlimited());
+    let options = RawOptions::features(StoredType::U8, &[Rounds::RECORD as usize]);
+    let loader = Loader::raw("records", options).files(files.clone()).shuffle(1).batch_size(2);
+    let mut batches = loader.workers(2).prefetch(1).build().unwrap();
+    let mut samples = 0;
+    for batch in batches.epoch().unwrap() {
+        let batch = batch.unwrap();
+        for (id, row) in batch.sample_ids().iter().zip(batch.tensor("features").unwrap().bytes().chunks(128 << 10)) {
+            assert!(row.iter().all(|byte| u64::from(*byte) == *id));
+            samples += 1;
+        }
+    }
+    assert_eq!(samples, storage.records);
+    let mut state = storage.state.lock().unwrap();
+    // A later round is of the next epoch.
+    assert!(state.ended >= rounds, "{} rounds", state.ended);
+    state.is_over = true;
+    drop(state);
+    storage.changed.notify_all();
+    assert_eq!(files.stats().unwrap().unforeseen, 0);
+}
+
 #[test]
 fn what_is_asked_for_ahead_stays_within_its_bound() {
     let folder = data();
