@@ -12,13 +12,11 @@ use ringfeed::csv::{CsvOptions, CsvReader};
 use ringfeed::field::{Field, Numbers};
 use ringfeed::images::{ImageFolder, ImageOptions, horizontal_flip, random_resized_crop};
 use ringfeed::order::RandomKey;
-use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
+use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch, Windows};
 use ringfeed::source::ReaderSource;
 use ringfeed::tensor::{Extents, Layout, Role, Schema};
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader, TokenTargets};
-use ringfeed::{
-    AsyncShieldDataSetIterator, DType, DataSetIterator, Loader, LoaderConfig, Normaliser, Result, Workspace,
-};
+use ringfeed::{AsyncShieldDataSetIterator, DType, DataSetIterator, Loader, Normaliser, Result, Workspace};
 
 const ABOUT: &str = "\
 Instructions that one more sample costs, from the difference of two runs of unequal length. The machinery is all that a \
@@ -147,11 +145,9 @@ fn run(stage: &str, part: &str, samples: u64, folder: &Path) -> Result<()> {
     }
     if stage.starts_with("windows") {
         // The file has 1024 windows.
-        let settings = serde_json::json!({
-            "source": {"path": folder.join("series.bin"), "format": "raw", "dtype": "f32", "shape": [8]},
-            "windows": {"length": 40, "horizon": 0}, "batch_size": 256, "shield": true,
-        });
-        let loader = Loader::from(LoaderConfig::from_json(&settings.to_string())?).workers(1);
+        let options = RawOptions::features(StoredType::F32, &[8]);
+        let loader = Loader::raw(folder.join("series.bin"), options).windows(Windows::new(40, 0));
+        let loader = loader.batch_size(256).workers(1).shield();
         let mut loader = if stage.ends_with("shuffled") { loader.shuffle(5) } else { loader }.build()?;
         for _ in 0..samples / 1024 {
             for batch in loader.epoch()? {

@@ -15,6 +15,7 @@ use super::Normaliser;
 /// `"./imagenet"`).
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum NormaliserConfig {
     /// A file that [`Normaliser::save`] wrote.
     File(PathBuf),

@@ -46,7 +46,8 @@ pub(super) struct Cells {
 /// Joins the CSV file at `table` to records: its columns are called by the join's name and their own, as in
 /// `cities.population`. The column `on` of a record holds the key, which is looked up in the table's column of the same
 /// name, or in another [`key`](Join::key) column. The part of the table that a recipe uses is saved in the fitted
-/// recipe.
+/// recipe. The table is on this machine, like settings, also if the records are in a
+/// [storage](crate::Loader::files).
 ///
 /// Keys are compared like the names of a [`category`](super::category). A record whose key is missing or unknown is
 /// bad, unless [`unknown`](Join::unknown) says otherwise. Tables are joined before columns are derived.

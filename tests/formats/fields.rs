@@ -221,10 +221,26 @@ fn names(tensors: &[Seen]) -> Vec<&str> {
 #[test]
 fn a_table_of_regression_targets_for_images_is_as_short() -> Result<()> {
     let folder = photos();
-    let loader = Loader::open(folder.path().join("table.csv"))?
+    let list = "train/person/chelsea.png,1,2,3,4,5\ntrain/space/rocket.jpg,-1,0.5,0,7,8\n";
+    std::fs::write(folder.path().join("list.csv"), list).unwrap();
+    let loader = Loader::open(folder.path().join("list.csv"))?
         .field("image", Image::rgb(16, 16).from(0).file())
-        .field("target", Numbers::f32().from([2, 3]));
-    assert_eq!(loader.build()?.next().unwrap()?.tensor("target")?.shape(), [3, 2]);
+        .field("target", Numbers::f32().from([1, 2, 3, 4, 5]));
+    let settings = r#"
+        source = "list.csv"
+        fields.image = { from = 0, file = { image = [16, 16] } }
+        fields.target = { from = [1, 2, 3, 4, 5], numbers = "f32" }
+    "#;
+    let path = folder.path().join("train.toml");
+    std::fs::write(&path, settings).unwrap();
+    for loader in [loader, Loader::from(LoaderConfig::load(&path)?)] {
+        let batch = loader.build()?.next().unwrap()?;
+        assert_eq!(
+            (batch.tensor("image")?.shape(), batch.tensor("target")?.shape()),
+            (&[2, 3, 16, 16][..], &[2, 5][..])
+        );
+        assert_eq!(batch.tensor("target")?.as_slice::<f32>()?, [1.0, 2.0, 3.0, 4.0, 5.0, -1.0, 0.5, 0.0, 7.0, 8.0]);
+    }
     Ok(())
 }
 

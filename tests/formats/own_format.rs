@@ -17,18 +17,12 @@ use ringfeed::{DType, DataSet, ErrorKind, Loader, LoaderConfig, Result};
 
 /// Lines that are shouted.
 pub(crate) struct Shouting;
-
+#[rustfmt::skip] // as short as it may be written
 impl Format for Shouting {
     const NAME: &'static str = "shouting";
     type Options = ();
-
-    fn sniff(&self, head: &[u8], _: &Path) -> bool {
-        head.starts_with(b"SHOUT")
-    }
-
-    fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
-        Lines::index(at, |line| line.to_ascii_uppercase())
-    }
+    fn sniff(&self, head: &[u8], _: &Path) -> bool { head.starts_with(b"SHOUT") }
+    fn open(&self, _: &(), at: &Open<'_>) -> Result<impl Into<Opened>> { Lines::index(at, |line| line.to_ascii_uppercase()) }
 }
 
 /// Pairs that are read one after another, in which case there is one tensor: how long each line is.

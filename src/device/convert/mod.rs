@@ -30,6 +30,7 @@ pub(super) const CONVERTS: &str = "a device does cast, normalise, one_hot, layou
 /// Element type that a device gives: the 32-bit result, rounded once to the nearest, ties to even.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
+#[non_exhaustive]
 pub enum FloatType {
     #[default]
     F32,

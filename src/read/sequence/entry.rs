@@ -106,7 +106,7 @@ impl Format for CsvSequences {
             Some(InspectedRecord::Sequence { path: record.path.to_string_lossy().into_owned(), steps: record.steps })
         };
         let ignored = IgnoredFiles::beside(at.files, at.path, |path| {
-            is_csv_name(&path.file_name().unwrap_or_default().to_string_lossy()) && !path.is_dir()
+            is_csv_name(&path.file_name().unwrap_or_default().to_string_lossy()) && !at.files.is_folder(path)
         })?;
         Ok(Inspection {
             fields: summary.fields,

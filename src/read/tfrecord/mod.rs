@@ -10,7 +10,6 @@ use std::cell::Cell;
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::{Deserialize, Serialize};
 
@@ -154,8 +153,6 @@ pub struct TfRecords {
     keys: Vec<Key>,
     listed: usize,
     wanted: Wanted,
-    /// Its number among the readers of this process.
-    identity: u64,
 }
 
 /// The key of a feature in a record, and whether it is a list of features.
@@ -193,16 +190,11 @@ struct Worker {
     bytes: RecordBytes,
     /// The position of each field's feature in the record.
     found: Vec<Option<Range<usize>>>,
-    /// The field found at each position among the features of the last record: usually it is at the same position
-    /// again.
+    /// The field found at each position among the features of earlier records, perhaps by another reader: usually it is
+    /// at the same position again, which the name confirms.
     order: Vec<usize>,
-    /// The reader whose fields these are.
-    order_of: u64,
     room: Room,
 }
-
-/// The number of the next reader.
-static IDENTITIES: AtomicU64 = AtomicU64::new(1);
 
 impl TfRecords {
     /// Finds the records of the file at `path`, and reads the first ones.
@@ -238,7 +230,6 @@ impl TfRecords {
             keys: Vec::new(),
             listed: 0,
             wanted: Wanted::default(),
-            identity: IDENTITIES.fetch_add(1, Ordering::Relaxed),
         };
         records.learn()?;
         Ok(records)
@@ -395,10 +386,7 @@ impl Container for TfRecords {
     }
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
-        let Worker { bytes, found, order, order_of, room } = scratch.of();
-        if std::mem::replace(order_of, self.identity) != self.identity {
-            order.clear();
-        }
+        let Worker { bytes, found, order, room } = scratch.of();
         let example =
             unframe(bytes.get(nth, self.records.input.slice())).map_err(|error| self.located(error, record))?;
         self.find_features(example, found, order).map_err(|fault| self.located(fault.into(), record))?;
