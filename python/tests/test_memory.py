@@ -447,7 +447,7 @@ def test_unpacking_a_batch_is_an_error_that_says_what_to_say(numbers: Make) -> N
 def test_a_batch_says_how_it_is_taken(numbers: Make) -> None:
     batch = next(iter(numbers()))
     with pytest.raises(
-        TypeError, match=r"""tensors by name, \["x", "y"\], and a tensor its samples: batch\["x"\]\[0\]"""
+        TypeError, match=r"""tensors by name, \["x", "y"\], and a tensor has samples: write batch\["x"\]\[0\]"""
     ):
         batch[0]
     with pytest.raises(ringfeed.SchemaError, match='"y" holds no text'):

@@ -104,8 +104,8 @@ impl Access {
 }
 
 /// The error if settings ask for mapping and no program has made the promise.
-pub(crate) const NO_PROMISE: &str = "access = \"map\" is a promise that nobody changes or truncates the file while it is \
-     open, which settings can't make: the program must (`Loader::mapping`), or leave `access` out";
+pub(crate) const NO_PROMISE: &str = "access = \"map\" promises that nobody changes or truncates the file while it is \
+     open; settings can't make this promise: make it in the program (`Loader::mapping`), or leave `access` out";
 
 /// Where the content of a compressed or transcoded file may be kept for random access.
 #[derive(Clone, Debug)]

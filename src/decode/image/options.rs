@@ -330,7 +330,8 @@ fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
         if matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. }) {
             let name = operation.name();
             if index > 0 {
-                let message = "it stands first, and once: the box is cut before anything else is done";
+                let message = "it must be the first operation, and only once: the box is cut before anything else is \
+                     done";
                 fault(format!("{name}: {message}"));
             }
             if options.size.is_none() {

@@ -47,7 +47,7 @@ fn of_fields(fields: &[(String, Field)]) -> Result<Vec<Asked<'_>>> {
             Codec::Class { .. } if class.is_none() => {
                 return fault(
                     name,
-                    "the class of a sound is an i64; the transforms one_hot and cast make others of it",
+                    "the class of a sound is an i64; the transforms one_hot and cast convert it",
                 );
             }
             Codec::Class { .. } => return fault(name, "a folder of sounds has one class for each"),

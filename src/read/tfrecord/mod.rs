@@ -472,7 +472,7 @@ impl TfRecords {
 impl From<Fault> for Error {
     #[cold]
     fn from(Fault { what, at }: Fault) -> Self {
-        let message = format!("{what}: the record is no whole tf.train.Example");
+        let message = format!("{what}: the record is not a complete tf.train.Example");
         Self::new(ErrorKind::Data, message).at_byte((HEADER + at) as u64)
     }
 }

@@ -171,7 +171,7 @@ impl TokenOptions {
             faults.push(format!("window: {}; a window has 1 to 2^30 tokens", self.window));
         }
         if let TokenCut::Contiguous { stride: Some(0) } = self.cut {
-            faults.push("cut.contiguous.stride: 0; each window begins behind the one before".to_owned());
+            faults.push("cut.contiguous.stride: 0; each window must begin after the previous one".to_owned());
         }
         if let (TokenCut::Documents { end, .. }, Some(vocabulary)) = (&self.cut, self.vocabulary)
             && *end >= vocabulary

@@ -80,7 +80,7 @@ impl Tensors {
             }
             Part::Segments | Part::Positions if *dtype != DType::I32 => {
                 return config(format!(
-                    "{dtype}; segments and positions are i32, of which the transform cast makes others"
+                    "{dtype}; segments and positions are i32; the transform cast converts them"
                 ));
             }
             part if self.parts.contains(part) => {

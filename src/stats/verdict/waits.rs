@@ -40,7 +40,7 @@ impl Judge<'_> {
                  epochs longer"
             }
             Planning::Stream | Planning::Iterator => {
-                "make epochs longer, or beginning one cheaper: a stream begins again only when it is asked to"
+                "make epochs longer, or make it cheaper to begin one: a stream begins again only when it is asked to"
             }
         };
         Some(self.said(Limit::EpochEdges, None, evidence, advice))
@@ -174,7 +174,7 @@ impl Judge<'_> {
         let gain = self.gain_by_riding_over(value);
         let gives = gain.map_or_else(String::new, |gain| self.foretold(gain));
         let advice = format!(
-            "make those samples cheaper or leave them out; `prefetch = {value}` rides over more of them{gives}"
+            "make those samples cheaper or leave them out; `prefetch = {value}` bridges more of them{gives}"
         );
         Verdict {
             change: Some(Change { setting: "prefetch", value }),
