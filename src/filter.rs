@@ -240,8 +240,13 @@ impl Parser {
         let is_length = self.is_mark("(");
         if is_length {
             if field != "len" {
-                return Err(fault(at, format!("{field} is not a function; the only function is len, the length of a \
-                     field")));
+                return Err(fault(
+                    at,
+                    format!(
+                        "{field} is not a function; the only function is len, the length of a \
+                     field"
+                    ),
+                ));
             }
             field = self.name()?;
             if !self.is_mark(")") {

@@ -12,9 +12,9 @@ use crate::random::mix;
 use crate::storage::metadata;
 
 /// Where an index is saved for the next run: the rows of a text file, the listing of a folder, the members of an
-/// archive. A saved index is used only while the data's size and modification time are the same, on Unix also the time
-/// of its last status change, which nobody can set back (and which a copy does not keep). A stale or damaged index is
-/// made again.
+/// archive. A saved index is used only while the data's size and modification time are the same. On Unix, the time of
+/// its last status change must be the same, too; nobody can set it back, and a copy does not keep it. A stale or
+/// damaged index is made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]

@@ -88,9 +88,9 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// Nobody may change or truncate a file that is mapped with this promise, as long as a reader of it lives: its
-    /// bytes are borrowed as memory that does not change, and reading a page that is gone raises SIGBUS, which ends the
-    /// process.
+    /// Nobody may change or truncate a file that is mapped with this promise, as long as a reader of it lives. Its
+    /// bytes are borrowed as memory that does not change. Reading a page that no longer exists raises SIGBUS, which
+    /// ends the process.
     pub const unsafe fn promise() -> Self {
         Self { is_promised: true }
     }

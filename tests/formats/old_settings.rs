@@ -31,7 +31,10 @@ fn fields(fields: impl IntoIterator<Item = (&'static str, Field)>) -> Vec<(Strin
 fn of_sounds() {
     let (message, line) =
         told("audio", "saved_index = \"beside\"\nrate = 8000\nlength = 800\ncrop = \"random\"\ndtype = \"f16\"");
-    assert!(message.contains("\"rate\" is no longer an option, because fields define") && line >= 4, "{line}: {message}");
+    assert!(
+        message.contains("\"rate\" is no longer an option, because fields define") && line >= 4,
+        "{line}: {message}"
+    );
     let audio = AudioOptions {
         rate: Some(8000),
         length: Some(800),

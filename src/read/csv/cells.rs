@@ -44,7 +44,8 @@ pub(crate) fn csv_cells(path: &Path, columns: &[&str]) -> Result<Vec<Vec<Option<
             let Value::Bytes(field) = value else { return Ok(()) };
             let text = std::str::from_utf8(field).map_err(|_| {
                 let column = numbers.iter().position(|own| *own == number).map_or("", |at| columns[at]);
-                let message = format!("expected text, found {}, which is not UTF-8; save the file in UTF-8", shown(field));
+                let message =
+                    format!("expected text, found {}, which is not UTF-8; save the file in UTF-8", shown(field));
                 Error::new(ErrorKind::Data, message).at_column(column)
             })?;
             let text = text.trim_ascii();

@@ -166,7 +166,10 @@ fn a_quota_of_a_part_of_a_core_is_no_other_programs_doing() {
     };
     let whole = half(4.9);
     assert_eq!((whole.limit, whole.stage, whole.change), (Limit::Workers, Some("decode"), None), "{whole}");
-    assert!(whole.evidence.contains("this process uses all the time that its control group allows (0.5 cores)"), "{whole}");
+    assert!(
+        whole.evidence.contains("this process uses all the time that its control group allows (0.5 cores)"),
+        "{whole}"
+    );
     let taken = half(2.0);
     assert_eq!(taken.limit, Limit::MachineBusy, "the quota is not used up: {taken}");
     let one_and_a_half = with(run(8.0, 0.99), |stats| {
