@@ -486,7 +486,7 @@ def test_a_tensor_is_looked_at_as_its_array_is(numbers: Make) -> None:
     with pytest.raises(IndexError):
         y[10]
     for name in ("mean", "to", "reshape"):
-        with pytest.raises(AttributeError, match=f'"{name}": take it as .numpy'):
+        with pytest.raises(AttributeError, match=f'"{name}": convert it by .numpy'):
             getattr(x, name)
     assert not hasattr(x, "cuda")
 
