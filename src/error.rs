@@ -407,7 +407,8 @@ fn is_near_file(wanted: &str, name: &str) -> bool {
 #[cold]
 pub(crate) fn missing_path(path: &Path) -> Error {
     if path == Path::new("-") {
-        let message = "standard input is read once, but data is looked into before it is read: save it to a file first";
+        let message = "standard input can be read only once, but data is inspected before it is read: save it to a \
+             file first";
         return Error::new(ErrorKind::NotFound, message).at_path(path);
     }
     if let Ok(target) = path.read_link() {

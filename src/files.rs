@@ -58,7 +58,7 @@ pub(crate) fn read_text(path: &Path, what: &str, max_bytes: u64) -> Result<Strin
     let mut bytes = Vec::new();
     open(path)?.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes).map_err(|error| Error::io(path, error))?;
     if bytes.len() as u64 > max_bytes {
-        let message = format!("is longer than {max_bytes} bytes, so it is hardly {what}");
+        let message = format!("is longer than {max_bytes} bytes, so it is probably not {what}");
         return Err(Error::new(ErrorKind::Limit, message).at_path(path));
     }
     String::from_utf8(bytes).map_err(|error| {

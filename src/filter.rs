@@ -240,7 +240,13 @@ impl Parser {
         let is_length = self.is_mark("(");
         if is_length {
             if field != "len" {
-                return Err(fault(at, format!("{field} is no function; there is len, for the length of a field")));
+                return Err(fault(
+                    at,
+                    format!(
+                        "{field} is not a function; the only function is len, the length of a \
+                     field"
+                    ),
+                ));
             }
             field = self.name()?;
             if !self.is_mark(")") {
@@ -278,7 +284,7 @@ impl Parser {
                 Ok(Literal::Number(if name == "inf" { f64::INFINITY } else { f64::NEG_INFINITY }))
             }
             Some(Token::Name(name) | Token::Quoted(name)) => {
-                Err(fault(at, format!("{name} is no value: a number, or a text in quotes")))
+                Err(fault(at, format!("{name} is not a value; a value is a number, or a text in quotes")))
             }
             _ => Err(fault(at, "a value is missing: a number, or a text in quotes")),
         }

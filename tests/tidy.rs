@@ -369,10 +369,10 @@ fn unsafe_code_lives_in_the_files_whose_promises_are_written_down() {
     assert_eq!([of("src", ""), beside.concat()].concat(), listed_under("### Unsafe code"));
 }
 
-/// What takes its time in a test is called so, and what nobody tells of is looked for: no test gives others time and
-/// hopes.
+/// No test pauses in the hope that another thread has then finished: tests wait for a notification, or poll. Only the
+/// listed files may pause.
 #[test]
-fn tests_sleep_where_that_is_said_alone() {
+fn only_listed_tests_sleep() {
     // A browser that does not end, and how long the causes of a verdict take.
     const MAY: [&str; 4] = ["common/latency.rs", "common/until.rs", "formats/page.rs", "verdict.rs"];
     let word = ["sl", "eep"].concat();

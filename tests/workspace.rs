@@ -414,7 +414,8 @@ fn a_container_with_less_than_two_cores_has_one_worker() {
         said
     };
     // The quota is what limits, and not the number of cores; unless others leave less than that.
-    let limits = ["all time is used that its control group leaves it (0.5 cores)", "other programs take the cores"];
+    let limits =
+        ["this process uses all the time that its control group allows (0.5 cores)", "other programs take the cores"];
     let is_limited = |said: &String| limits.iter().any(|limit| said.contains(limit));
     let said = (0..10).map(|_| run()).find(is_limited).unwrap_or_else(run);
     assert!(is_limited(&said), "{said}");

@@ -252,8 +252,7 @@ fn path_of<'a>(args: &'a BenchArgs, config: &'a LoaderConfig) -> &'a Path {
 /// Refuses files that can't be written when the run is over, or that must not be.
 fn check_written(args: &BenchArgs, config: &LoaderConfig, names: &Names) -> Result<()> {
     if let (Some(file), true) = (&args.write_settings, names.are_some()) {
-        let message =
-            format!("settings name the files that they are for, and {STANDARD_INPUT} is none; save it to a file");
+        let message = format!("settings name their files, but {STANDARD_INPUT} is not a file; save it to a file");
         return Err(Error::new(ErrorKind::Config, message).at_path(file));
     }
     let check = |file: &Path, endings: &[&str]| written::check(file, endings, config, args.config.as_deref());

@@ -76,7 +76,7 @@ impl Run {
         let epochs = epochs.map(|epoch| Self { json: epoch.clone(), epochs: Vec::new(), rates: Vec::new() }).collect();
         let run = Self { json, epochs, rates };
         match run.json.get("error") {
-            Some(_) => Err(is_no_report(path, "it tells of an error, and has no figures")),
+            Some(_) => Err(is_no_report(path, "it reports an error, and has no figures")),
             None => run.missing().map_or(Ok(run), |missing| Err(is_no_report(path, &missing))),
         }
     }
@@ -147,8 +147,8 @@ fn are_apart([low, high]: [f64; 2], [other_low, other_high]: [f64; 2], step: f64
 
 fn is_no_report(path: &Path, why: &str) -> Error {
     let message = format!(
-        "this is no report of a run: {why}; give what `ringfeed bench --json` printed, what `ringfeed bench --report FILE.json` wrote, \
-         or a trainer's own `report().save(\"FILE.json\")`"
+        "this is not a report of a run: {why}; give the output of `ringfeed bench --json`, the file of `ringfeed \
+         bench --report FILE.json`, or that of a trainer's own `report().save(\"FILE.json\")`"
     );
     Error::new(ErrorKind::Format, message).at_path(path)
 }

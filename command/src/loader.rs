@@ -14,7 +14,7 @@ pub(crate) fn loader(config: LoaderConfig, formats: &Formats) -> Loader {
     };
     for source in config.sources.iter().chain(only).filter(|source| source.access() != Access::Read) {
         let path = one_line(&lossy(source.path()));
-        complain(&format!("{path} is mapped, as the settings ask: do not change or truncate it meanwhile"));
+        complain(&format!("{path} is mapped, as the settings ask: do not change or truncate it during the run"));
     }
     // SAFETY: a promise that the command makes for its users, as `numpy.memmap` does for its own, where their settings
     // ask for it and no other way; the documentation of `--config` says what it means.

@@ -118,8 +118,8 @@ fn check_alone(config: &LoaderConfig) -> Result<()> {
     ];
     let Some((name, _)) = others.iter().find(|(_, is_set)| *is_set) else { return Ok(()) };
     let message = format!(
-        "{name}: pack takes the format and options of the source alone, and all records; take {name} out, and say which \
-         fields by --fields, --skip-fields and --text, and of bad records --skip-bad"
+        "{name}: pack uses only the format and options of the source, and packs all records; remove {name}; choose \
+         fields by --fields, --skip-fields and --text, and leave bad records out by --skip-bad"
     );
     Err(Error::new(ErrorKind::Config, message))
 }

@@ -164,7 +164,7 @@ impl Report for Planned {
         line("samples", format!("{} per epoch{filter}", number(plan.samples)));
         if plan.shard.count > 1 {
             let rest = match plan.remainder {
-                Remainder::Pad => "shards that come short get the first samples again",
+                Remainder::Pad => "shards with fewer samples get the first samples again",
                 Remainder::Drop => "the surplus is left out",
             };
             let each = number(plan.samples_per_shard);

@@ -39,8 +39,7 @@ pub(crate) trait Batches {
 
     /// `batches` batches that are loaded before they are asked for.
     fn replay(&mut self, batches: u64) -> Result<Box<dyn Batches>> {
-        let message =
-            format!("{batches} batches can be given again only where they are not uploaded: leave --device out");
+        let message = format!("{batches} batches can be repeated only if they are not uploaded: leave --device out");
         Err(Error::new(ErrorKind::Unsupported, message))
     }
 

@@ -15,7 +15,7 @@ pub(crate) fn check(file: &Path, endings: &[&str], read: &LoaderConfig, settings
     let refused = |message: String| Err(Error::new(ErrorKind::Config, message).at_path(file));
     let ending = file.extension().and_then(|ending| ending.to_str()).unwrap_or_default();
     if !endings.is_empty() && !endings.contains(&ending) {
-        return refused(format!("let its name end in .{}", endings.join(" or .")));
+        return refused(format!("give it a name that ends in .{}", endings.join(" or .")));
     }
     if file.is_dir() {
         return refused("this is a folder; name a file in it".to_owned());
@@ -55,7 +55,7 @@ pub(crate) fn check_apart<'p>(files: impl IntoIterator<Item = &'p Path>) -> Resu
     for file in files {
         let place = place(file);
         if places.contains(&place) {
-            let message = "two things are to be written to this file; write each to a file of its own";
+            let message = "two outputs have this file; give each of them its own file";
             return Err(Error::new(ErrorKind::Config, message).at_path(file));
         }
         places.push(place);

@@ -629,7 +629,7 @@ fn runs_are_reported_on_a_page_and_compared() {
             json!({"verdict": verdict, "samples": 3, "trainer": {"batches": "3"}}).to_string(),
             "it has no trainer.batches",
         ),
-        (json!({"error": {"kind": "io", "message": "gone"}}).to_string(), "it tells of an error"),
+        (json!({"error": {"kind": "io", "message": "gone"}}).to_string(), "it reports an error"),
     ] {
         let other = scratch.write("other.json", text);
         for pair in [[&first, &other], [&other, &first]] {

@@ -88,7 +88,7 @@ fn settings_that_pack_does_not_heed_are_refused_by_name() {
         std::fs::write(at("source.toml"), settings).unwrap();
         let error = object(&["pack", &at("zips.csv"), &at("out"), "--config", &at("source.toml"), "--json"], 1);
         let message = error["error"]["message"].as_str().unwrap();
-        assert!(message.starts_with(&format!("{name}: pack takes")), "{message}");
+        assert!(message.starts_with(&format!("{name}: pack uses only")), "{message}");
     }
     // What is asked of the columns has words of its own.
     let source = "[source]\npath = \"x\"\nformat = \"csv\"\noptions = { missing_tokens = [] }\n";

@@ -49,7 +49,7 @@ impl Batch {
     #[new]
     #[pyo3(signature = (*_values, **_named))]
     fn new_from(_values: &Bound<'_, PyTuple>, _named: Option<&Bound<'_, PyDict>>) -> PyResult<Self> {
-        let message = "only a loader makes a batch: where a trainer puts batches together anew, give it loader.torch(), or \
+        let message = "only a loader makes a batch: if a trainer collates batches again, give it loader.torch(), or \
                        loader.torch(\"dict\")";
         Err(PyTypeError::new_err(message))
     }
@@ -74,7 +74,7 @@ impl Batch {
             let names: Vec<&str> = self.shared.tensors().iter().map(|spec| spec.name.as_str()).collect();
             let first = names.first().copied().unwrap_or_default();
             return Err(PyTypeError::new_err(format!(
-                "a batch has tensors by name, {names:?}, and a tensor its samples: batch[{first:?}][0]"
+                "a batch has tensors by name, {names:?}, and a tensor has samples: write batch[{first:?}][0]"
             )));
         };
         let index = self.shared.index_of(name).map_err(|error| {
@@ -219,7 +219,8 @@ impl Batch {
     }
 
     fn __reduce__(&self, py: Python<'_>) -> PyResult<()> {
-        let message = "a batch is memory of its loader's: send arrays, such as batch[\"x\"].numpy().copy()";
+        let message = "a batch is memory of its loader, and can't be sent: send arrays, such as \
+             batch[\"x\"].numpy().copy()";
         Err(raise(py, ErrorKind::Unsupported, message))
     }
 }

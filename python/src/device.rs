@@ -67,8 +67,8 @@ impl Consumer {
             0 => Err(PyValueError::new_err("stream: 0 may mean two things; say 1 for the default stream")),
             1 => Ok(default),
             2 => Err(PyBufferError::new_err(
-                "stream: 2 is a stream of each thread's own, which a tensor that is given back on another thread can't be \
-                 ordered by; work on another one",
+                "stream: 2 is another stream in each thread, so a tensor that is released on another thread can't be \
+                 ordered after it; use another stream",
             )),
             handle => match usize::try_from(handle) {
                 Ok(first) => Ok(Self::Streams { first, and_others: !is_versioned }),

@@ -258,7 +258,7 @@ fn target(device: Option<&str>, convert: Option<&str>, hold: usize) -> Result<Op
     };
     match device {
         None if conversions.is_empty() => Ok(None),
-        None => fault("convert: tensors are converted on a device, and `device` names none".to_owned()),
+        None => fault("convert: tensors are converted on a device; set `device`, too".to_owned()),
         Some(_) if hold > MOST_HELD => fault(format!("hold: a device has places for {MOST_HELD} batches at most")),
         Some(name) => Ok(Some(Target { device: name.parse()?, conversions })),
     }
@@ -353,7 +353,7 @@ impl Engine {
     /// Resumes after a state, given as a JSON text; if it is not open, as soon as it is.
     fn load_state(&self, py: Python<'_>, state: &str) -> PyResult<()> {
         let state: State = serde_json::from_str(state).map_err(|error| {
-            raise(py, ErrorKind::Config, format!("this is no state of a loader: {}", in_a_line(&error)))
+            raise(py, ErrorKind::Config, format!("this is not a state of a loader: {}", in_a_line(&error)))
         })?;
         let begin = Begin { state: Some(state), epoch: None };
         if self.place.here().is_new() {

@@ -107,14 +107,14 @@ impl Hold {
 
     fn warn(&self, py: Python<'_>) -> PyResult<()> {
         let text = if self.always {
-            "every batch is copied out of page-locked memory, which only an upload to a device makes use of: leave the memory \
-             at its default"
+            "every batch is copied out of page-locked memory, which is useful only for an upload to a device: leave \
+             the memory at its default"
                 .to_owned()
         } else {
             let further = if self.device.is_some() { "get memory of their own" } else { "are copied" };
             self.text(&format!(
-                "further ones {further}, until some are let go (this is said once; stats()[\"copied\"] counts). If that is \
-                 what you want, raise `hold`; on_hold=\"error\" makes it an error"
+                "further ones {further}, until some are let go (this warning comes once; stats()[\"copied\"] counts). \
+                 If that is what you want, raise `hold`; on_hold=\"error\" makes it an error"
             ))
         };
         let text = transform::c_text(&text);

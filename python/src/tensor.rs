@@ -168,8 +168,8 @@ impl Tensor {
 
     fn __getattr__(&self, name: &str) -> PyResult<()> {
         Err(PyAttributeError::new_err(format!(
-            "a Tensor is a batch's memory and computes nothing, so that it has no {name:?}: take it as .numpy(), .torch() or \
-             .jax() first"
+            "a Tensor only holds memory of a batch and can't compute, so it has no {name:?}: convert it by .numpy(), \
+             .torch() or .jax() first"
         )))
     }
 
@@ -276,8 +276,8 @@ impl Tensor {
         let asks = |flag: c_int| flags & flag == flag;
         if !asks(ffi::PyBUF_ND) {
             // As `torch.asarray` does, which then makes numbers of another type of them.
-            let message = "bytes without a shape are asked for, which lose what they are: take the tensor as .torch() or .numpy(), \
-                           or its bytes as memoryview(tensor)";
+            let message = "this asks for bytes without a shape and without a type: take the tensor as .torch() or \
+                 .numpy(), or its bytes as memoryview(tensor)";
             return Err(PyBufferError::new_err(message));
         }
         if asks(ffi::PyBUF_F_CONTIGUOUS) && tensor.shape().iter().filter(|dim| **dim > 1).count() > 1 {

@@ -165,6 +165,6 @@ pub(crate) fn check_generation(py: Python<'_>, generation: u64) -> PyResult<()> 
         return Ok(());
     }
     let message = "the loader was opened before this process was forked, and its threads stayed behind: make the loader in \
-                   the child (one that nothing was asked of yet may be made before)";
+                   the child (a loader that was not used yet may be made before the fork)";
     Err(raise(py, ErrorKind::Unsupported, message))
 }

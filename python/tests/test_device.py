@@ -188,7 +188,7 @@ def test_a_plan_says_what_tensors_are_on_the_device(device: str) -> None:
 def test_what_makes_no_sense_is_said_where_it_is_written(numbers: Make) -> None:
     for settings, message in (
         ({"device": "gpu"}, 'no device "gpu"; there are `host` and `cuda:0`'),
-        ({"convert": {"x": "f16"}}, "`device` names none"),
+        ({"convert": {"x": "f16"}}, "set `device`, too"),
         ({"device": "host", "convert": {"x": "f64"}}, "convert: unknown variant `f64`"),
         ({"device": "host", "convert": {"x": {"one_hot": 2, "bias": 1}}}, "`bias` does not go with `one_hot`"),
         ({"device": "host", "hold": 62}, "hold: a device has places for 61"),

@@ -447,7 +447,7 @@ def test_unpacking_a_batch_is_an_error_that_says_what_to_say(numbers: Make) -> N
 def test_a_batch_says_how_it_is_taken(numbers: Make) -> None:
     batch = next(iter(numbers()))
     with pytest.raises(
-        TypeError, match=r"""tensors by name, \["x", "y"\], and a tensor its samples: batch\["x"\]\[0\]"""
+        TypeError, match=r"""tensors by name, \["x", "y"\], and a tensor has samples: write batch\["x"\]\[0\]"""
     ):
         batch[0]
     with pytest.raises(ringfeed.SchemaError, match='"y" holds no text'):
@@ -486,7 +486,7 @@ def test_a_tensor_is_looked_at_as_its_array_is(numbers: Make) -> None:
     with pytest.raises(IndexError):
         y[10]
     for name in ("mean", "to", "reshape"):
-        with pytest.raises(AttributeError, match=f'"{name}": take it as .numpy'):
+        with pytest.raises(AttributeError, match=f'"{name}": convert it by .numpy'):
             getattr(x, name)
     assert not hasattr(x, "cuda")
 

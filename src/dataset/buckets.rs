@@ -97,7 +97,7 @@ impl Buckets {
         };
         let mut faults = Vec::new();
         if self.bounds[0] == 0 || !self.bounds.is_sorted_by(|one, next| one < next) {
-            faults.push(format!("bounds: {:?}; they are 1 at least, and ascending", self.bounds));
+            faults.push(format!("bounds: {:?}; give numbers of 1 or more, in ascending order", self.bounds));
         }
         if let Some(tokens) = self.tokens_per_batch.filter(|tokens| *tokens < u64::from(*longest)) {
             faults.push(format!("tokens_per_batch: {tokens} is less than the last bound, {longest}; raise it"));

@@ -158,7 +158,7 @@ impl DataSetIterator for Replay {
 
     /// Always returns an error: a replay has no positions.
     fn seek(&mut self, _: &State) -> Result<()> {
-        Err(Error::new(ErrorKind::Unsupported, "a replay has no places to go on from"))
+        Err(Error::new(ErrorKind::Unsupported, "a replay has no positions to resume from"))
     }
 
     fn schema(&self) -> &Arc<Schema> {

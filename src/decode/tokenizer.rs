@@ -39,7 +39,7 @@ mod present {
         pub(crate) fn load(path: &Path) -> Result<Self> {
             let text = files::read_text(path, "a tokenizer", MAX_FILE_BYTES)?;
             let fault = |what: String| {
-                let message = format!("is no tokenizer as Hugging Face's `tokenizers` writes them: {what}");
+                let message = format!("is not a file of Hugging Face's `tokenizers`: {what}");
                 Error::new(ErrorKind::Format, message).at_path(path)
             };
             // The crate relies on some parts of the file without checking them.

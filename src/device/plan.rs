@@ -70,7 +70,7 @@ impl Plan {
             let is_changed = |other: &&str| operations[..at].iter().any(|before| before.tensor() == Some(*other));
             if let Some(beside) = operation.beside().find(is_changed) {
                 return fault(format!(
-                    "reads {beside:?} as it was copied, but it has changed before; do that on the host"
+                    "reads {beside:?} as it was copied, but an earlier transform has changed it; do that on the host"
                 ));
             }
             let index = schema.index_of(name)?;

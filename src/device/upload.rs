@@ -142,16 +142,16 @@ impl<D: Device> Upload<D> {
     /// there.
     ///
     /// A device can run `cast`, `normalise`, `one_hot`, `layout`, `flip` and `dense`. For a tensor of bytes or 16-bit
-    /// integers, it can run a `cast` to `f32`, `f16` or `bf16`, a scalar normaliser and further casts; for images of
-    /// bytes also normalisers by channel, `layout` and `flip`; for classes `one_hot` and a cast; for the values of a
-    /// sparse row `dense` and a cast. For `dense`, a GPU gives other bits than the host in two cases: if several entries
-    /// of a row have the same column, the host uses the last one and a GPU any of them; and if a value is NaN, it is
-    /// 0x7fff in `f16`, where the host keeps its sign and payload.
+    /// integers, it can run a `cast` to `f32`, `f16` or `bf16`, a scalar normaliser and further casts. For images of
+    /// bytes, it can also run normalisers by channel, `layout` and `flip`. For classes, it can run `one_hot` and a
+    /// cast, and for the values of a sparse row `dense` and a cast. For `dense`, a GPU gives other bits than the host
+    /// in two cases. If several entries of a row have the same column, the host uses the last one, and a GPU uses any
+    /// of them. If a value is NaN, it is 0x7fff in `f16`, where the host keeps its sign and payload.
     ///
-    /// A device does not know padding (if samples differ in length, missing elements are
-    /// computed like a 0), and can't report bad samples: a number that is not a class becomes zeros, and a batch in which
-    /// the values of a sparse row have no columns is an error, unless [`Loader::upload`](crate::Loader::upload) found them
-    /// on the host. Default: every tensor is uploaded unchanged.
+    /// A device does not know padding (if samples differ in length, missing elements are computed like a 0), and can't
+    /// report bad samples. A number that is not a class becomes zeros. A batch in which the values of a sparse row have
+    /// no columns is an error, unless [`Loader::upload`](crate::Loader::upload) found them on the host. Default: every
+    /// tensor is uploaded unchanged.
     ///
     /// ```
     /// use ringfeed::device::{Device, HostDevice, Upload};

@@ -64,9 +64,9 @@ impl Loader {
         self.field("features", Numbers::f32().from("*")).field("labels", labels)
     }
 
-    /// Where to save the results of opening for the next run: the positions of the records of CSV, JSON Lines, libsvm,
-    /// text and TFRecord files, the listing of a folder of images or sounds, and the index of tar archives. Default:
-    /// nothing is saved.
+    /// Where to save the results of opening for the next run. These are the positions of the records of CSV, JSON
+    /// Lines, libsvm, text and TFRecord files, the listing of a folder of images or sounds, and the index of tar
+    /// archives. Default: nothing is saved.
     #[must_use]
     pub fn saved_index(mut self, saved: SavedIndex) -> Self {
         match self.config.sources.last_mut().and_then(SourceConfig::saved_index_mut) {

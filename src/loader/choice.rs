@@ -14,10 +14,10 @@ use super::keep::{Chosen, Keep};
 use super::values::Sides;
 
 impl Loader {
-    /// Uses only samples for which a function of your own returns `true`, given the values of these tensors of any source, or
-    /// fields of the first one: for conditions that the language of [`filter`](Self::filter) can't express. The fields are read once,
-    /// when the loader is opened, and the function is called once for each record, on one thread. If there are several
-    /// functions, all must return `true`.
+    /// Uses only samples for which a function of your own returns `true`, given the values of these tensors of any
+    /// source, or fields of the first one. This is for conditions that the language of [`filter`](Self::filter) can't
+    /// express. The fields are read once, when the loader is opened, and the function is called once for each record,
+    /// on one thread. If there are several functions, all must return `true`.
     ///
     /// ```
     /// use ringfeed::Loader;

@@ -46,7 +46,7 @@ impl Loader {
     /// same name is replaced.
     ///
     /// For random numbers use the row's [key](Row::key), a function of seed, epoch and sample (and of the draw, where
-    /// an epoch draws a sample several times): then batches are the same for any number of workers. An error or a panic
+    /// an epoch draws a sample several times). Then batches are the same for any number of workers. An error or a panic
     /// makes the sample a bad record.
     ///
     /// ```

@@ -115,7 +115,7 @@ impl Loader {
             return Ok(values);
         }
         if self.is_beside(sides, holder, name) {
-            let no_number = || Error::new(ErrorKind::Config, "it is no single number");
+            let no_number = || Error::new(ErrorKind::Config, "it is not a single number");
             return tensor_values(reader, name, is_text).unwrap_or_else(|| Err(no_value(name, &no_number())));
         }
         self.check_known(source, reader, name)?;

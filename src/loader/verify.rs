@@ -142,9 +142,9 @@ impl Loader {
     ///
     /// # Errors
     ///
-    /// As [`build`](Self::build). Faults that the readers find when they are opened are errors, and are not listed: for
-    /// example a file of sequences that can't be read at all, or a quote that is never closed where column types are
-    /// inferred.
+    /// As [`build`](Self::build). Faults that the readers find when they are opened are errors, and are not listed.
+    /// Examples are a file of sequences that can't be read at all, or a quote that is never closed where column types
+    /// are inferred.
     pub fn verify<G: Proceed>(&self, on_progress: impl Fn(VerifyProgress) -> G + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();

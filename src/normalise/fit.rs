@@ -9,9 +9,9 @@ use crate::view::TensorView;
 ///
 /// Means and squared deviations are merged batch by batch (Chan, Golub and LeVeque, "Updating formulae and a pairwise
 /// algorithm for computing sample variances", 1979). They are kept with twice the digits of f64, so that they stay
-/// exact over any number of rows: if all values are equal, the mean is that value and the deviation 0, and rounding
-/// does not show even if the mean is 10^12 times the deviation. NaN is a missing value and does not count; infinity is
-/// an error. Several threads or processes can each observe a part; [`merge`](Self::merge) combines them.
+/// exact over any number of rows. If all values are equal, the mean is that value and the deviation 0. Rounding does
+/// not show even if the mean is 10^12 times the deviation. NaN is a missing value and does not count; infinity is an
+/// error. Several threads or processes can each observe a part; [`merge`](Self::merge) combines them.
 ///
 /// ```
 /// use ringfeed::normalise::NormaliserFit;

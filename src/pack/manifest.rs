@@ -19,11 +19,12 @@ use super::journal::PackedShard;
 #[non_exhaustive]
 pub enum PackInto {
     /// Tar archives: each record is a sample, whose members are named after the record's number. Bytes are members of
-    /// their own, with the extension of their content; a class index is `cls`; arrays of numbers (as in NPY, Parquet or
-    /// TFRecord files) are `.npy`; all other values are in one `json`, and so are all lists of JSON Lines. A field
-    /// has the same form in all samples: arrays that have missing values in the first 1000 records, or are lists of
-    /// lists of different lengths, are in `json`, too. Dates, times, timestamps and durations are integers in the unit
-    /// of the source, such as days or microseconds: neither the archive nor the manifest names the unit or the zone.
+    /// their own, with the extension of their content. A class index is `cls`, and arrays of numbers (as in NPY,
+    /// Parquet or TFRecord files) are `.npy`. All other values are in one `json`, and so are all lists of JSON Lines. A
+    /// field has the same form in all samples: arrays that have missing values in the first 1000 records, or are lists
+    /// of lists of different lengths, are in `json`, too. Dates, times, timestamps and durations are integers in the
+    /// unit of the source, such as days or microseconds: neither the archive nor the manifest names the unit or the
+    /// zone.
     Tar,
     /// Parquet files, compressed by Snappy: each field is a column, or lies in a struct if it did so before. Types are
     /// kept, except that seconds become milliseconds, a list of structs or a map becomes a struct of lists, and a

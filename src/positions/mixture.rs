@@ -12,7 +12,7 @@ const PASS: u64 = 0x6d69_7870_6173_7321;
 /// Several subsets in one endless stream, in proportion to their weights. Epochs are cut from the stream.
 ///
 /// The stream has slots. Slot `n` belongs to the part whose share of the interval `0..2^32` holds the `n`th point of
-/// van der Corput's sequence (the bits of `n`, reversed): every aligned run of 2^k slots has 2^k points at equal
+/// van der Corput's sequence (the bits of `n`, reversed). Every aligned run of 2^k slots has 2^k points at equal
 /// distance, so each part has its exact share of them, rounded up or down. How many earlier slots a part has is a sum
 /// over the bits of `n`. That number is the part's own position: it goes through its samples in passes, each with its
 /// own shuffle.

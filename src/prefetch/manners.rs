@@ -40,7 +40,7 @@ impl Manners {
         let allowed = allowed_cores();
         if let Some(core) = self.cores.iter().find(|core| !allowed.contains(core)) {
             let advice = match allowed.as_slice() {
-                [] => "this system gives threads no cores of their own".to_owned(),
+                [] => "this system can't bind threads to cores".to_owned(),
                 allowed => format!("it may use {allowed:?}"),
             };
             faults.push(format!("worker_cores: core {core} is not available to this process: {advice}"));

@@ -37,7 +37,7 @@ pub(crate) const TUNED_BY_DEFAULT: bool = false;
 
 /// A ring of batch buffers and the workers that fill them. It lives across epochs, and one source uses it at a time.
 ///
-/// Clones are handles to the same workspace. Training and evaluation can take turns in it, in the same memory: the
+/// Clones are handles to the same workspace. Training and evaluation can take turns in it, in the same memory. The
 /// source whose `next` is called takes over the workspace, and batches of the other source that were ready but not
 /// delivered are filled again later. The ring has `prefetch + 2 + hold` slots. The first batch of the first source
 /// determines their size, and a slot grows when a batch needs more. Worker threads start with the first asynchronous

@@ -265,7 +265,7 @@ impl Category {
         let mut faults = Vec::new();
         match &self.impute {
             Some(Impute::Mean | Impute::Median | Impute::Number(_)) => {
-                faults.push("impute: names have \"most_frequent\", or a name".to_owned());
+                faults.push("impute: for names, give \"most_frequent\" or a name".to_owned());
             }
             Some(Impute::Text(text)) if text.trim().is_empty() => {
                 faults.push("impute: empty text is a missing value itself".to_owned());

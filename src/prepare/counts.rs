@@ -50,7 +50,7 @@ impl TryFrom<Listed> for Counts {
             f64::from_bits(*bits).is_finite() && class(*bits, dropped) == *bits && *times > 0
         };
         if !is_level || counts.len() > MOST || !counts.iter().all(is_count) {
-            return Err("counts of what are no numbers");
+            return Err("counts of values that are not numbers");
         }
         Ok(Self { by_bits: counts.into_iter().collect(), dropped })
     }

@@ -1,5 +1,6 @@
 //! Sums without rounding, so that mean and deviation do not depend on the order of the records, nor on how they were
-//! divided: fixed-point numbers as long as the range of f64 (Kulisch: "Computer Arithmetic and Validity", 2008).
+//! divided. They are fixed-point numbers as long as the range of f64 (Kulisch: "Computer Arithmetic and Validity",
+//! 2008).
 
 use serde::{Deserialize, Serialize};
 

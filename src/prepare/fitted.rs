@@ -169,7 +169,7 @@ impl FittedCategory {
         let advice = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
         let count = self.names.len();
         let message =
-            format!("{name:?} is none of the {count} names that were fitted; say `unknown` to take it{advice}");
+            format!("{name:?} is none of the {count} names that were fitted; set `unknown` to accept it{advice}");
         Error::new(ErrorKind::Data, message)
     }
 }

@@ -205,7 +205,7 @@ fn without_zeros(text: &str) -> &str {
 ///
 /// [`ErrorKind::Data`] for a value that is not a date.
 pub(super) fn seconds(value: &Value<'_>, format: Option<&str>, unit: Option<DateUnit>) -> Result<Option<f64>> {
-    const WANTED: &str = "a date such as 2024-05-01, or 2024-05-01T13:45:30; else say its format or unit";
+    const WANTED: &str = "a date such as 2024-05-01, or 2024-05-01T13:45:30; otherwise set its format or unit";
     if is_missing(value) {
         return Ok(None);
     }

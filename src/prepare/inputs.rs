@@ -322,7 +322,7 @@ impl Inputs {
                 }
                 match number.filter(|_| !is_missing) {
                     Some(Exact::Float(number)) if !number.is_finite() => {
-                        let message = format!("becomes {number}, which is further than numbers reach");
+                        let message = format!("becomes {number}, which is beyond the range of numbers");
                         Err(Error::new(ErrorKind::Data, message))
                     }
                     number => {

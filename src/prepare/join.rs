@@ -169,7 +169,7 @@ impl Lookup {
             },
             None if self.unknown => Ok(None),
             None => {
-                let message = format!("there is no key for the table {}; `unknown` takes such records", self.name);
+                let message = format!("there is no key for the table {}; set `unknown` to accept this", self.name);
                 Err(Error::new(ErrorKind::Data, message))
             }
         }
@@ -187,7 +187,10 @@ impl Lookup {
         let near = nearest(key, keys);
         let advice = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
         let (count, name) = (self.rows.len(), &self.name);
-        let message = format!("{key:?} is none of the {count} keys of the table {name}; `unknown` takes it{advice}");
+        let message = format!(
+            "{key:?} is none of the {count} keys of the table {name}; set `unknown` to accept \
+             it{advice}"
+        );
         Error::new(ErrorKind::Data, message)
     }
 }

@@ -22,9 +22,9 @@ const CODES: &str = "categories";
 /// A fitted [`Recipe`](super::Recipe): it prepares records in training, and single records in a server, with identical
 /// results.
 ///
-/// It gives up to two tensors, of which empty ones are left out: `features` (`f32 [features]` or `f64`), with the
-/// numbers of all columns in the recipe's order, each followed by its mask if it has one, and `categories` (`i64
-/// [columns]`), with the codes of the columns of names that are not one-hot. [`feature_names`](Self::feature_names) and
+/// It gives up to two tensors, and leaves out an empty one. `features` (`f32 [features]` or `f64`) has the numbers of
+/// all columns in the recipe's order, each followed by its mask if it has one. `categories` (`i64 [columns]`) has the
+/// codes of the columns of names that are not one-hot. [`feature_names`](Self::feature_names) and
 /// [`code_counts`](Self::code_counts) say which number is at which position.
 ///
 /// If the recipe has [windows](super::Recipe::windows), both have the window's length as their first dimension in

@@ -70,6 +70,6 @@ impl<'a, 'r> Target<'a, 'r> {
 fn too_large(number: f64, dtype: DType) -> Error {
     Error::new(
         ErrorKind::Data,
-        format!("becomes {number}, which {dtype} does not reach; clip it, or scale it otherwise"),
+        format!("becomes {number}, which is beyond the range of {dtype}; clip it, or scale it in another way"),
     )
 }

@@ -16,8 +16,9 @@ pub(super) const WHOLE_BYTES: usize = 512;
 pub(super) const PAGE_BYTES: usize = 4096;
 const LINE_BYTES: usize = 64;
 
-/// How many records ahead of the one that is copied: enough small ones that the lookups of their pages overlap (a third
-/// less time for 64 bytes than with 4, measured in a separate loop), and few long ones, whose pages are many.
+/// How many records ahead of the one that is copied are fetched. There are enough small ones that the lookups of their
+/// pages overlap (a third less time for 64 bytes than with 4, measured in a separate loop). There are few long ones,
+/// because they have many pages.
 const NEXT_SMALL: usize = 32;
 const NEXT_LONG: usize = 4;
 

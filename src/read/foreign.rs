@@ -15,8 +15,8 @@ const OBJECTS: &str = "write it as CSV (pandas.read_json and to_csv), or feed it
 const JSON: &str = "write each record on a line of its own, as JSON Lines (`jq -c '.[]' old.json > new.jsonl`, or pandas.read_json and \
                     to_json(orient=\"records\", lines=True)), and call the file .jsonl";
 const TENSORS: &str = "save its arrays as NPY";
-const MEDIA: &str = "Ringfeed reads images and sound (WAV, FLAC, MP3, Ogg Vorbis), but no film: write what is to be learnt from as one of \
-                     these, or as NPY";
+const MEDIA: &str = "Ringfeed reads images and sound (WAV, FLAC, MP3, Ogg Vorbis), but no video: save the training \
+     data as one of these, or as NPY";
 const TEXT: &str = "set format = \"text\" (a record for each line), \"text_files\" (one for each file) or \"text_tokens\" (windows of tokens)";
 const PDF: &str = "extract its text (pdftotext)";
 
@@ -77,7 +77,7 @@ const NAMES: [(&str, &str, &str); 13] = [
     (
         "yaml yml toml ini cfg",
         "a file of settings",
-        "name the data, or `plan`, `verify --config` or `bench --config` it",
+        "name the data; settings are for `plan`, `verify --config` or `bench --config`",
     ),
     ("pdf", "a PDF document", PDF),
     ("md rst tex log py rs c h cpp js sh", "text that is no table", TEXT),
@@ -105,7 +105,7 @@ pub(super) fn by_content(head: &[u8], is_text: bool) -> Option<Foreign> {
     let start = head.trim_ascii_start();
     let is = |tag: &str| start.get(..tag.len()).is_some_and(|start| start.eq_ignore_ascii_case(tag.as_bytes()));
     if ["<?xml", "<!doctype", "<html"].into_iter().any(is) {
-        let advice = "a web page in place of data means that a download went wrong; of data in XML, write CSV";
+        let advice = "a web page instead of data means that a download failed; convert data in XML to CSV";
         return Some(Foreign { what: "XML or HTML", advice });
     }
     let mut lines: Vec<&[u8]> = head.split(|byte| *byte == b'\n').take(LINES + 1).collect();

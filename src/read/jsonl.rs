@@ -126,7 +126,7 @@ impl JsonLines {
     /// reading.
     pub fn open(files: &Files, path: &Path, options: &LineOptions, budget: &MemoryBudget) -> Result<Self> {
         if options.blank_lines == BlankLines::Keep {
-            let message = "blank_lines: an empty line is no JSON; leave it out, or read the file as text";
+            let message = "blank_lines: an empty line is not JSON; leave it out, or read the file as text";
             return Err(Error::new(ErrorKind::Config, message).at_path(path));
         }
         let lines = Lines::open_those(files, path, options, (Blanks::Nothing, None), budget)?;

@@ -176,7 +176,7 @@ fn tensors(input: &Input, budget: &MemoryBudget) -> Result<Vec<Listed>> {
     let len = u64::from_le_bytes(prefix);
     if len > MAX_HEADER_BYTES || len > input.len() - PREFIX {
         let message = format!(
-            "the header is said to have {len} bytes, of a file of {}: it is truncated, or no such file",
+            "the header claims {len} bytes in a file of {}: the file is truncated, or not a safetensors file",
             input.len()
         );
         return fault(message, 0);
@@ -187,7 +187,7 @@ fn tensors(input: &Input, budget: &MemoryBudget) -> Result<Vec<Listed>> {
     input.read_at(PREFIX, &mut text)?;
     let Entries(mut named) = match serde_json::from_slice(&text) {
         Ok(entries) => entries,
-        Err(error) => return fault(format!("the header is not the JSON of such a file: {error}"), PREFIX),
+        Err(error) => return fault(format!("the header is not the JSON of a safetensors file: {error}"), PREFIX),
     };
     drop(text);
     let start = PREFIX + len;
@@ -198,7 +198,7 @@ fn tensors(input: &Input, budget: &MemoryBudget) -> Result<Vec<Listed>> {
         let [from, to] = info.data_offsets;
         if from != end || to < from || to > input.len() - start {
             let message = format!(
-                "tensor {name:?} is said to lie at {from} to {to} of {} bytes, where those before it end at {end}",
+                "tensor {name:?} claims bytes {from} to {to} of {}, but the tensors before it end at {end}",
                 input.len() - start
             );
             return fault(message, PREFIX);

@@ -12,9 +12,9 @@ use crate::random::mix;
 use crate::storage::metadata;
 
 /// Where an index is saved for the next run: the rows of a text file, the listing of a folder, the members of an
-/// archive. A saved index is used only while the data's size and modification time are the same, on Unix also the time
-/// of its last status change, which nobody can set back (and which a copy does not keep). A stale or damaged index is
-/// made again.
+/// archive. A saved index is used only while the data's size and modification time are the same. On Unix, the time of
+/// its last status change must be the same, too; nobody can set it back, and a copy does not keep it. A stale or
+/// damaged index is made again.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[non_exhaustive]
@@ -204,7 +204,7 @@ fn header(guard: Guard, contents: &[u8]) -> [u8; HEADER] {
 /// The contents of a saved index; `None` if there is none, or none that can be trusted.
 pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
     let refused = |why: &str| {
-        tracing::debug!(path = %path.display(), why, "the saved index is made anew");
+        tracing::debug!(path = %path.display(), why, "the saved index is made again");
         None
     };
     let Ok(mut file) = files::open(path) else { return refused("there is none that can be read") };
@@ -220,7 +220,7 @@ pub(crate) fn load(path: &Path, guard: Guard) -> Option<Vec<u8>> {
     let len = len.saturating_sub(HEADER as u64);
     let mut contents = Vec::new();
     if found[16..24] != len.to_le_bytes() || contents.try_reserve_exact(usize::try_from(len).ok()?).is_err() {
-        return refused("it is cut off, or beyond memory");
+        return refused("it is cut off, or too large for memory");
     }
     if file.take(len).read_to_end(&mut contents).is_err() || contents.len() as u64 != len {
         return refused("it is cut off");

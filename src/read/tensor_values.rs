@@ -51,7 +51,7 @@ impl TensorValues {
 
 fn field_of(spec: &TensorSpec) -> Result<FieldInfo> {
     if spec.is_variable() {
-        let message = "its length differs from record to record, and it has no form as a value yet";
+        let message = "its length differs from record to record, so it is not supported as a value yet";
         return Err(Error::new(ErrorKind::Unsupported, message).at_column(&spec.name));
     }
     let shape = spec.row_shape(&Extents::default());

@@ -34,7 +34,8 @@ impl fmt::Display for Stats {
             let (ready, filling) = (queue.mean_ready(), queue.mean_filling());
             writeln!(
                 f,
-                "ready      {} of the batches when they were asked for, the next one {} of the time; {ready:.1} ready and {filling:.1} being filled in the mean, of {} ahead",
+                "ready      {} of the batches when they were asked for, the next one {} of the time; {ready:.1} ready \
+                 and {filling:.1} being filled on average, of {} ahead",
                 Percent(trainer.readiness()),
                 Percent(queue.readiness()),
                 queue.prefetch

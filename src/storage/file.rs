@@ -112,7 +112,7 @@ pub(crate) fn check_bytes(len: u64, max_bytes: u64) -> Result<()> {
     if len <= max_bytes {
         return Ok(());
     }
-    let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if it is to be trusted");
+    let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if you trust the file");
     Err(Error::new(ErrorKind::Limit, message))
 }
 

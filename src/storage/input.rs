@@ -88,9 +88,9 @@ impl Mapping {
     ///
     /// # Safety
     ///
-    /// Nobody may change or truncate a file that is mapped with this promise, as long as a reader of it lives: its
-    /// bytes are borrowed as memory that does not change, and reading a page that is gone raises SIGBUS, which ends the
-    /// process.
+    /// Nobody may change or truncate a file that is mapped with this promise, as long as a reader of it lives. Its
+    /// bytes are borrowed as memory that does not change. Reading a page that no longer exists raises SIGBUS, which
+    /// ends the process.
     pub const unsafe fn promise() -> Self {
         Self { is_promised: true }
     }
@@ -104,8 +104,8 @@ impl Access {
 }
 
 /// The error if settings ask for mapping and no program has made the promise.
-pub(crate) const NO_PROMISE: &str = "access = \"map\" is a promise that nobody changes or truncates the file while it is \
-     open, which settings can't make: the program must (`Loader::mapping`), or leave `access` out";
+pub(crate) const NO_PROMISE: &str = "access = \"map\" promises that nobody changes or truncates the file while it is \
+     open; settings can't make this promise: make it in the program (`Loader::mapping`), or leave `access` out";
 
 /// Where the content of a compressed or transcoded file may be kept for random access.
 #[derive(Clone, Debug)]

@@ -120,13 +120,13 @@ pub enum Entry {
 #[cold]
 fn replaced(path: &Path) -> Error {
     let message =
-        "it was written to, or another file has taken its place, since it was opened; it must not change meanwhile";
+        "it was written to, or another file has taken its place, since it was opened; do not change it during a run";
     Error::new(ErrorKind::Io, message).at_path(path)
 }
 
 /// The error for a file that has become shorter since it was opened.
 #[cold]
 fn shorter_than_before(path: &Path, byte: u64) -> Error {
-    let message = "the file ends here, but was longer when it was opened; it must not change meanwhile";
+    let message = "the file ends here, but was longer when it was opened; do not change it during a run";
     Error::new(ErrorKind::Io, message).at_path(path).at_byte(byte)
 }

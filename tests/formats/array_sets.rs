@@ -171,16 +171,16 @@ fn headers_of_safetensors_files_are_lies_until_checked() {
     assert_eq!(read("good.safetensors", &tensors(good, 10)).unwrap().len(), 2);
     for (from, to, data, part) in [
         ("[0,6]", "[0,7]", 10, "a shape of [2, 3] of u8, and 7 bytes"),
-        ("[6,10]", "[5,9]", 10, "where those before it end at 6"),
-        ("[6,10]", "[7,11]", 11, "where those before it end at 6"),
+        ("[6,10]", "[5,9]", 10, "but the tensors before it end at 6"),
+        ("[6,10]", "[7,11]", 11, "but the tensors before it end at 6"),
         ("[6,10]", "[6,10]", 11, "1 bytes lie behind the last tensor"),
-        ("[6,10]", "[6,10]", 9, "where those before it end at 6"),
-        ("[6,10]", "[6,5]", 10, "where those before it end at 6"),
+        ("[6,10]", "[6,10]", 9, "but the tensors before it end at 6"),
+        ("[6,10]", "[6,5]", 10, "but the tensors before it end at 6"),
         ("[2,3]", "[18446744073709551615,18446744073709551615]", 10, "a shape of"),
         ("\"y\"", "\"x\"", 10, "\"x\" is in the header twice"),
         ("\"shape\":[2],", "", 10, "missing field `shape`"),
         ("[2,3]", "[2,-3]", 10, "tensor \"x\" in the header"),
-        ("}}", "}", 10, "not the JSON of such a file"),
+        ("}}", "}", 10, "not the JSON of a safetensors file"),
     ] {
         let header = good.replacen(from, to, 1);
         let error = read("lie.safetensors", &tensors(&header, data)).unwrap_err();

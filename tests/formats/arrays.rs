@@ -277,7 +277,7 @@ fn a_raw_file_of_no_whole_records_is_refused() {
     let short = error(9, &options);
     assert!(short.kind() == ErrorKind::Format && short.message().contains("header_bytes are 10"), "{short}");
     let rest = error(10 + 12 + 5, &options);
-    assert!(rest.location().byte == Some(22) && rest.message().contains("leave 5"), "{rest}");
+    assert!(rest.location().byte == Some(22) && rest.message().contains("remainder 5"), "{rest}");
     assert!(error(8, &RawOptions::features(StoredType::U8, &[2, 0])).message().contains("dimension 2 is 0"));
     let huge = RawOptions::features(StoredType::F64, &[usize::MAX, 2]);
     assert!(error(8, &huge).message().contains("more bytes than a file can hold"));
@@ -431,7 +431,7 @@ fn nothing_is_mapped_without_a_promise() {
         Loader::raw(fixture("npy/row.npy"), RawOptions { access: asked, ..RawOptions::features(StoredType::U8, &[4]) });
     for error in [asked.build().err().unwrap(), asked.plan().unwrap_err(), asked.verify(|_| {}).unwrap_err()] {
         assert_eq!(error.kind(), ErrorKind::Config);
-        assert!(error.to_string().contains("row.npy: access = \"map\" is a promise"), "{error}");
+        assert!(error.to_string().contains("row.npy: access = \"map\" promises"), "{error}");
     }
     let Access::Map(promise) = MAPPED else { unreachable!() };
     asked.mapping(promise).build().unwrap();

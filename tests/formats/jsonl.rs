@@ -558,5 +558,5 @@ fn lines_that_belong_together_keep_their_empty_lines() {
     std::fs::write(&path, "{}\n\n{}\n").unwrap();
     let options = LineOptions { blank_lines: BlankLines::Keep, ..LineOptions::default() };
     let error = JsonLines::open(&Files::local(), &path, &options, &MemoryBudget::unlimited()).err().unwrap();
-    assert!(error.to_string().contains("an empty line is no JSON"), "{error}");
+    assert!(error.to_string().contains("an empty line is not JSON"), "{error}");
 }

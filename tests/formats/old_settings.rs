@@ -1,4 +1,4 @@
-//! Settings of earlier versions, which said in options of a format what is said by fields now, are told what to write,
+//! Settings of earlier versions defined in options of a format what fields define now. Their errors say what to write,
 //! and what they are told can be loaded.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -31,7 +31,10 @@ fn fields(fields: impl IntoIterator<Item = (&'static str, Field)>) -> Vec<(Strin
 fn of_sounds() {
     let (message, line) =
         told("audio", "saved_index = \"beside\"\nrate = 8000\nlength = 800\ncrop = \"random\"\ndtype = \"f16\"");
-    assert!(message.contains("\"rate\" is said by fields now, as for every format") && line >= 4, "{line}: {message}");
+    assert!(
+        message.contains("\"rate\" is no longer an option, because fields define") && line >= 4,
+        "{line}: {message}"
+    );
     let audio = AudioOptions {
         rate: Some(8000),
         length: Some(800),

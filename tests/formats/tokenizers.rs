@@ -210,7 +210,7 @@ fn settings_and_what_is_wrong_with_them() {
     };
     for (field, part) in [
         ("tokenizer = \"tokeniser.json\"", "tokenizer.json"),
-        ("tokenizer = \"texts.jsonl\"", "is no tokenizer"),
+        ("tokenizer = \"texts.jsonl\"", "is not a file of Hugging Face"),
         ("tokenizer = \"tokenizer.json\", max_len = 1, longer = \"cut\"", "special tokens alone are 2"),
         ("tokenizer = \"tokenizer.json\", pad = -1", "a token is a whole number"),
         ("tokenizer = \"tokenizer.json\", dtype = \"f32\"", "does not belong to tokenizer"),

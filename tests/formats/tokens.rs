@@ -468,7 +468,7 @@ fn options_that_make_no_sense_are_refused() {
             "10; no token of the vocabulary of 10",
         ),
         (TokenOptions { stored: StoredType::F32, ..good() }, ErrorKind::Config, "u8, u16 or u32"),
-        (TokenOptions { header_bytes: 199, ..good() }, ErrorKind::Format, "leave 1"),
+        (TokenOptions { header_bytes: 199, ..good() }, ErrorKind::Format, "remainder 1"),
         (TokenOptions { header_bytes: 201, ..good() }, ErrorKind::Format, "header_bytes are 201"),
     ] {
         let error = open(options);

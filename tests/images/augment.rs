@@ -659,8 +659,8 @@ fn nonsense_is_refused_with_all_of_its_faults() {
     let crop = random_resized_crop();
     for (size, list, part) in [
         (None, vec![crop.clone()], "needs a size"),
-        (Some((8, 8)), vec![crop.clone(), crop.clone()], "stands first, and once"),
-        (Some((8, 8)), vec![horizontal_flip(), crop], "stands first"),
+        (Some((8, 8)), vec![crop.clone(), crop.clone()], "must be the first operation, and only once"),
+        (Some((8, 8)), vec![horizontal_flip(), crop], "must be the first operation"),
         (None, vec![ImageAugment::HorizontalFlip { probability: 1.5 }], "horizontal_flip: a probability of 1.5"),
         (None, vec![ImageAugment::VerticalFlip { probability: f64::NAN }], "vertical_flip: a probability of NaN"),
         (None, vec![ImageAugment::Rotation { degrees: -1.0, interpolation: Interpolation::Nearest }], "degrees = -1"),

@@ -378,7 +378,7 @@ fn a_wrong_value_is_an_error_with_its_file_line_key_and_what_is_allowed() {
         ("shuffle = { seed = 1, blocks = 0 }", "shuffle_blocks: 0; give 1 or more chunks"),
         ("bad_records = { skip = { share = 2.0 } }", "bad_records.skip.share: a share of 2; it is between 0 and 1"),
         ("fetch_limit = { time_ms = 0, replacements = 1 }", "fetch_limit.time_ms: nothing is read in 0 ms"),
-        ("bucket = { by = \"x\", bounds = [4, 2] }", "bucket.bounds: [4, 2]; they are 1 at least, and ascending"),
+        ("bucket = { by = \"x\", bounds = [4, 2] }", "bucket.bounds: [4, 2]; give numbers of 1 or more, in ascending"),
         ("windows = { length = 0 }", "windows.length: 0; give 1 or more"),
         ("memory = { budget_bytes = 0 }", "memory.budget_bytes: nothing fits"),
         (

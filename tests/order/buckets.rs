@@ -211,7 +211,7 @@ fn what_makes_no_sense_is_refused_with_advice() {
     for (buckets, part) in [
         (Buckets::new("wave", []), "the list is empty"),
         (Buckets::new("wave", [5, 5, 40]), "ascending"),
-        (Buckets::new("wave", [0, 40]), "1 at least"),
+        (Buckets::new("wave", [0, 40]), "1 or more"),
         (Buckets::new("wave", [40]).tokens_per_batch(39), "is less than the last bound, 40"),
         (Buckets::new("id", [40]), "the same length in every sample"),
         (Buckets::new("waves", [40]), "there is no tensor \"waves\""),

@@ -221,7 +221,7 @@ fn faults_of_a_recipe_are_all_named() {
         "columns.a.number.clip",
         "columns.a.number.impute: \"x\" is not allowed; it is \"mean\", \"median\" or \"most_frequent\", or a number",
         "columns.b.category: most, at_least",
-        "columns.c.category.impute: names have",
+        "columns.c.category.impute: for names, give",
         "columns.d.hash.buckets",
         "columns.e.date.parts: list at least one",
         "columns.f.date.cyclic: year does not repeat",
@@ -269,7 +269,7 @@ fn what_cannot_be_fitted_or_prepared_names_its_column() {
     prepared.apply_json(r#"{"x": 3, "y": 3e38}"#, &mut row).unwrap();
     assert_eq!(row.f32("features").unwrap(), [1.0, 3e38]);
     let error = prepared.apply_json(r#"{"x": 3, "y": 4e38}"#, &mut row).unwrap_err();
-    assert!(error.message().contains("which f32 does not reach"), "{error}");
+    assert!(error.message().contains("which is beyond the range of f32"), "{error}");
 }
 
 #[test]

@@ -403,7 +403,7 @@ fn what_cannot_be_joined_or_derived_names_its_column() {
     assert_eq!(row.f32("features").unwrap(), [0.5], "nothing is left of the record before it");
     for (record, part) in [
         (r#"{"a": "x", "b": 1}"#, "expected a number, found \"x\""),
-        (r#"{"a": 1e200, "b": 1e200}"#, "becomes inf, which is further than numbers reach"),
+        (r#"{"a": 1e200, "b": 1e200}"#, "becomes inf, which is beyond the range of numbers"),
         (r#"{"a": [1], "b": 2}"#, "expected a number, found a list"),
     ] {
         let error = prepared.apply_json(record, &mut row).unwrap_err();

@@ -42,7 +42,7 @@ impl Report {
             Some("json") => serde_json::to_string(any(self))
                 .map_err(|error| Error::new(ErrorKind::Data, format!("the report can't be written: {error}")))?,
             _ => {
-                let message = "a report is a page (.html) or data (.json): let the file's name say which";
+                let message = "a report is a page (.html) or data (.json): give the file one of these extensions";
                 return Err(Error::new(ErrorKind::Config, message).at_path(path));
             }
         };
@@ -138,7 +138,7 @@ fn figures(page: &mut String, stats: &Stats) -> fmt::Result {
     figure(number(rate), "samples per second")?;
     figure(Percent(trainer.waited()).to_string(), "of the time the trainer waited")?;
     figure(Percent(trainer.readiness()).to_string(), "of the batches were ready when asked for")?;
-    figure(format!("{:.1}", queue.mean_ready()), "batches ready in the mean")?;
+    figure(format!("{:.1}", queue.mean_ready()), "batches ready on average")?;
     figure(Seconds(trainer.steps.p50_seconds).to_string(), "for half of the trainer's steps")?;
     figure(grouped(stats.samples), "samples")?;
     page.write_str("</section>\n")

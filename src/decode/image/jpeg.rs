@@ -165,7 +165,7 @@ impl DecodeImage for LibjpegTurbo {
             (found.is_progressive && found.has_restarts, "a progressive image with restart markers"),
         ];
         if let Some((_, kind)) = kinds.into_iter().find(|(is_it, _)| *is_it) {
-            let message = format!("{kind}, which the JPEG decoder libjpeg_turbo can't be trusted with; choose auto");
+            let message = format!("{kind}, which the JPEG decoder libjpeg_turbo may decode wrongly; choose auto");
             return Err(Error::new(ErrorKind::Format, message));
         }
         let limits = DecodeLimits { max_scans: MAX_SCANS, ..DecodeLimits::default() };

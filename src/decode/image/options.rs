@@ -68,8 +68,8 @@ pub enum ResizeFilter {
     #[default]
     Bilinear,
     /// A cubic filter over twice that width: sharper, and about half as fast. Pillow's `BICUBIC`, and torchvision's
-    /// with `antialias`, but next to hard edges, where the filter overshoots, a level may differ by about 20: what lies
-    /// beyond 0 or 255 is cut off between the two passes, whose order is the other one here.
+    /// with `antialias`. But next to hard edges, where the filter overshoots, a level may differ by about 20. Values
+    /// beyond 0 or 255 are cut off between the two passes, and the order of these passes is reversed here.
     Bicubic,
     /// The pixel that contains the centre of the new pixel: `nearest-exact` of PyTorch, `NEAREST_EXACT` of torchvision.
     /// Where that centre lies exactly between two pixels, it is the second, in Pillow's `NEAREST` sometimes the first.
@@ -88,10 +88,11 @@ pub enum JpegDecoder {
     /// part of an image is decoded, damage below that part is not noticed, unless markers are wrong. The default.
     #[default]
     Auto,
-    /// `libjpeg-turbo-rs`, with the pixels of C's libjpeg-turbo, bit for bit. JPEG has no checksums: damage inside a
-    /// scan is noticed if the data is not a valid code, ends early or has a marker out of turn, but not if it still
-    /// decodes to some picture, even if data is left over. It refuses all damage that it notices, and files that it may
-    /// decode wrongly: CMYK with subsampled components, arithmetic coding, and progressive files with restart markers.
+    /// `libjpeg-turbo-rs`, with the pixels of C's libjpeg-turbo, bit for bit. JPEG has no checksums. Damage inside a
+    /// scan is noticed if the data is not a valid code, ends early, or has a marker in the wrong place. It is not
+    /// noticed if the data still decodes to some picture, even if data is left over. It refuses all damage that it
+    /// notices, and files that it may decode wrongly: CMYK with subsampled components, arithmetic coding, and
+    /// progressive files with restart markers.
     LibjpegTurbo,
     /// C's libjpeg-turbo. Needs the feature `turbojpeg`, and cmake and nasm to build. The pixels are those of
     /// [`LibjpegTurbo`](Self::LibjpegTurbo).
@@ -137,8 +138,8 @@ pub enum LabelFormat {
 /// Files with several channels are refused, and so are JPEG files, because JPEG changes values.
 ///
 /// A map is transformed like the picture that it belongs to, if both draw the same random numbers (see
-/// [`geometry`](Self::geometry)) and have the same options otherwise: resizing takes the pixel that contains the centre
-/// of the new one ([`ResizeFilter::Nearest`]), crops and flips are the same, and a rotation has the same angle and
+/// [`geometry`](Self::geometry)) and have the same options otherwise. Resizing takes the pixel that contains the centre
+/// of the new one ([`ResizeFilter::Nearest`]), Crops and flips are the same, and a rotation has the same angle and
 /// fills with zeros. Operations on colour, including erasing, do not change it.
 ///
 /// In one record, give picture and map the same `geometry`: the map then takes over the picture's operations and fit,
@@ -196,22 +197,24 @@ pub struct ImageOptions {
     /// Name of the label tensor.
     pub label_name: String,
     /// Maximum number of pixels of an image, checked in its header before anything is decoded. Default: 2^27, enough
-    /// for photographs of 100 megapixels. Decoding a pixel takes 3 bytes of memory in PNG, BMP and PNM files. Others take
-    /// more: GIF files 1 more, JPEG files up to 3 for the samples that are stored (1.5 with halved colours), and about 2 for each of
-    /// them if there are several scans; WebP files 2.5 (lossy, without alpha), 5 (lossless) or 11; TIFF files what a pixel
-    /// has in them, not compressed, and if that is not RGB or CMYK of 8 bits, the same again. A part that is cut from a WebP
-    /// or a TIFF, unless this has JPEG data, takes 3 more. Together with the memory for resizing and rotating, this counts
-    /// against the memory budget, before anything is decoded.
+    /// for photographs of 100 megapixels. Decoding a pixel takes 3 bytes of memory in PNG, BMP and PNM files. Other
+    /// files take more. GIF files take 1 more. JPEG files take up to 3 more for the samples that are stored (1.5 with
+    /// halved colours), and about 2 for each of them if there are several scans. WebP files take 2.5 (lossy, without
+    /// alpha), 5 (lossless) or 11 more. TIFF files take the uncompressed size of a pixel more, and twice that size if
+    /// it is not RGB or CMYK of 8 bits. A part that is cut from a WebP or a TIFF, unless this has JPEG data, takes 3
+    /// more. Together with the memory for resizing and rotating, this counts against the memory budget, before anything
+    /// is decoded.
     pub max_pixels: u64,
     /// Maximum number of bytes of a file, checked before it is read.
     pub max_file_bytes: u64,
     /// The decoder of JPEG files.
     pub jpeg: JpegDecoder,
-    /// Whether JPEG files that libjpeg loads with a warning are refused: stray bytes before a marker, restart markers
-    /// out of order, data that is damaged or ends early although the end of the image is marked. If not (the default),
-    /// such images have libjpeg's pixels and are counted in [`Stats::damage`](crate::stats::Stats::damage). The
-    /// decoders [`LibjpegTurbo`](JpegDecoder::LibjpegTurbo) and [`TurboJpeg`](JpegDecoder::TurboJpeg) always refuse
-    /// them, and so does shrinking. A file that is cut off is always refused.
+    /// Whether JPEG files that libjpeg loads with a warning are refused. Such files have stray bytes before a marker,
+    /// restart markers out of order, or data that is damaged or ends early although the end of the image is marked. If
+    /// not (the default), such images have libjpeg's pixels and are counted in
+    /// [`Stats::damage`](crate::stats::Stats::damage). The decoders [`LibjpegTurbo`](JpegDecoder::LibjpegTurbo) and
+    /// [`TurboJpeg`](JpegDecoder::TurboJpeg) always refuse them, and so does shrinking. A file that is cut off is
+    /// always refused.
     pub strict: bool,
     /// Whether a JPEG may be shrunk to a half, a quarter or an eighth while it is decoded, as long as it keeps at least
     /// the pixels that `size` needs. This is faster for large images, but pixels differ from those of a full decode by
@@ -330,7 +333,8 @@ fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
         if matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. }) {
             let name = operation.name();
             if index > 0 {
-                let message = "it stands first, and once: the box is cut before anything else is done";
+                let message = "it must be the first operation, and only once: the box is cut before anything else is \
+                     done";
                 fault(format!("{name}: {message}"));
             }
             if options.size.is_none() {

@@ -152,9 +152,9 @@ fn reach(start: f64, length: f64, result: u32, side: u32, steps: f64) -> (u32, u
 
 /// Resizes with antialiasing, or takes the nearest pixel.
 ///
-/// Each level differs from that of Pillow's `resize` by at most one, except where a bicubic filter overshoots: what
-/// lies beyond 0 or 255 is cut off after each pass, and the first pass here is the vertical one, in Pillow the
-/// horizontal one. Next to hard edges, this is worth some levels: up to 21 were seen, in noise of all levels.
+/// Each level differs from that of Pillow's `resize` by at most one, except where a bicubic filter overshoots. Values
+/// beyond 0 or 255 are cut off after each pass. The first pass is vertical here, and horizontal in Pillow. Next to hard
+/// edges, this is worth some levels: up to 21 were seen, in noise of all levels.
 #[derive(Default)]
 pub(super) struct Resampler {
     resizer: Resizer,
@@ -228,9 +228,9 @@ fn within(start: f64, length: f64, side: u32) -> f64 {
 ///
 /// `fast_image_resize` (6.1.0) leaves out weights of 0 at the ends of the neighbourhood of a pixel, and assumes that
 /// the first and the last pixel of the result reach furthest. If the centre of the first one is on the centre of a
-/// source pixel, all its weights but one are 0, the second one reaches further, and the library would read outside of
-/// its memory. With weights of 0 only from a distance of 2 on, the neighbourhoods follow one another, because rounding
-/// does not change the order of distances. The weight that replaces 0 is lost when weights become integers.
+/// source pixel, all its weights but one are 0. The second one then reaches further, and the library would read outside
+/// of its memory. With weights of 0 only from a distance of 2 on, the neighbourhoods follow one another, because
+/// rounding does not change the order of distances. The weight that replaces 0 is lost when weights become integers.
 fn bicubic(x: f64) -> f64 {
     const A: f64 = -0.5;
     let x = x.abs();

@@ -155,7 +155,7 @@ impl Header {
         }
         if pixels > max_pixels {
             let message = format!(
-                "{} x {} are {pixels} pixels, more than max_pixels = {max_pixels}; raise it if the file is to be trusted",
+                "{} x {} are {pixels} pixels, more than max_pixels = {max_pixels}; raise it if you trust the file",
                 self.width, self.height
             );
             return Err(Error::new(ErrorKind::Limit, message));

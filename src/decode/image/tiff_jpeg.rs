@@ -1,6 +1,6 @@
-//! TIFF files whose strips or tiles are JPEG data each. The pixels are those of libtiff with libjpeg-turbo, bit for bit:
-//! the photometric interpretation alone decides whether colours are converted, whatever markers say, and of the common
-//! tables only those of quantisation and of Huffman codes reach the parts. Damage is an error.
+//! TIFF files whose strips or tiles are JPEG data each. The pixels are those of libtiff with libjpeg-turbo, bit for
+//! bit. The photometric interpretation alone decides whether colours are converted, whatever markers say. Of the common
+//! tables, the parts use only those of quantisation and of Huffman codes. Damage is an error.
 
 use super::complete::{self, Meaning};
 use super::decoder::{held, resize_buffer};

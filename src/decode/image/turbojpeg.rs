@@ -87,8 +87,8 @@ impl Handle {
         Ok(())
     }
 
-    /// The part of the shrunk image to decode, so that the pixels of `region` are the same as in the whole image:
-    /// interpolation of colour reads neighbours, and the library begins at a block's left border.
+    /// The part of the shrunk image to decode, so that the pixels of `region` are the same as in the whole image.
+    /// Interpolation of colour reads neighbours, and the library begins at a block's left border.
     fn around(&self, region: Region, whole: (u32, u32), scale: Scale) -> Region {
         let subsampling = self.get(tj::TJPARAM_TJPARAM_SUBSAMP as c_int);
         let Some(column) = usize::try_from(subsampling).ok().and_then(|kind| MCU_WIDTH.get(kind)) else {

@@ -338,7 +338,7 @@ impl Joined<'_> {
         let (found, _) = pixel_order(&self.spec, given)?;
         let What::Numbers(numbers) = &mut self.what else { return Ok(()) };
         let (_, now) = *numbers.orders.get_or_insert((found, found));
-        if now == found { Ok(()) } else { Err(fault(self.input, "is said to be in two orders of dimensions")) }
+        if now == found { Ok(()) } else { Err(fault(self.input, "has two orders of dimensions")) }
     }
 
     fn normalise(&mut self, affine: Affine) -> Result<()> {

@@ -358,7 +358,7 @@ mod tests {
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\n[sources.options]\nquote = \"'\"\nfeatures = [0]\nlabels = [1]",
                 6,
-                &["sources[0].options.features: \"features\" is said by fields now"],
+                &["sources[0].options.features: \"features\" is no longer an option"],
             ),
             (
                 "[source]\npath = \"x\"\n[fields]\nx = { numbers = \"f32\" }\nbatch_size = 64",
@@ -373,7 +373,7 @@ mod tests {
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\noptions = { labels = [1] }\n[[sources]]\nformat = \"csv\"\npath = \"x\"\noptions = { features = [0] }",
                 4,
-                &["sources[0].options.labels: \"labels\" is said by fields now"],
+                &["sources[0].options.labels: \"labels\" is no longer an option"],
             ),
             ("x = [\n1,,]", 2, &["is not TOML"]),
             ("[memory]\nbudget_bytes = \n", 2, &["is not TOML, the language of settings: budget_bytes has no value"]),

@@ -101,7 +101,7 @@ impl Session {
         if has_waited {
             window.trainer_waits(&self.counters, false);
         }
-        // Whoever asks may be long in taking it.
+        // Planning begins now, because the caller may take the batch much later.
         let begins = is_ready && !window.has_begun;
         window.has_begun |= is_ready;
         drop(window);

@@ -176,7 +176,7 @@ impl Tuner {
         let may = |what| self.refused.allows(what, self.looks, seen);
         if self.bounds.workers.is_some() && workers < self.now.workers && may(What::FewerWorkers) {
             let why =
-                format!("the trainer does not wait, and {:.1} workers were busy at most in the mean", quiet.most_busy);
+                format!("the trainer does not wait, and {:.1} workers were busy at most on average", quiet.most_busy);
             return self.try_out(What::FewerWorkers, Amounts { workers, ..self.now }, seen, why);
         }
         let spare =

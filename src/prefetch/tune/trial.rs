@@ -128,7 +128,7 @@ mod tests {
         let plain = kind(1e-4, 1e-6);
         assert!(!kind(2e-3, 1e-6).is_other_than(kind(1.5e-3, 1e-6)), "a third more");
         assert!(kind(3e-3, 1e-6).is_other_than(kind(2e-3, 1e-6)) && kind(2e-3, 1e-6).is_other_than(kind(3e-3, 1e-6)));
-        // Next to nothing is half of the least that is told apart, however much less it is.
+        // A time below half of the smallest time that counts is taken as that half.
         assert!(kind(1.1e-3, 1e-6).is_other_than(plain) && !kind(0.9e-3, 1e-6).is_other_than(plain));
         assert!(kind(1e-4, 22e-6).is_other_than(plain) && !kind(1e-4, 18e-6).is_other_than(plain));
     }

@@ -294,7 +294,7 @@ impl Body {
 #[cold]
 fn too_much(bytes: u64, max_bytes: u64) -> Error {
     let message = format!(
-        "a record batch of {bytes} bytes, more than max_chunk_bytes = {max_bytes}; raise it if the file is to be trusted"
+        "a record batch of {bytes} bytes, more than max_chunk_bytes = {max_bytes}; raise it if you trust the file"
     );
     Error::new(ErrorKind::Limit, message)
 }

@@ -45,10 +45,7 @@ fn of_fields(fields: &[(String, Field)]) -> Result<Vec<Asked<'_>>> {
                 class = Some(Label { name, listed: names.as_deref() });
             }
             Codec::Class { .. } if class.is_none() => {
-                return fault(
-                    name,
-                    "the class of a sound is an i64; the transforms one_hot and cast make others of it",
-                );
+                return fault(name, "the class of a sound is an i64; the transforms one_hot and cast convert it");
             }
             Codec::Class { .. } => return fault(name, "a folder of sounds has one class for each"),
             _ => return fault(name, "a folder of sounds has two fields: the sound, and its class"),

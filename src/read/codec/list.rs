@@ -41,8 +41,8 @@ struct ListCodec {
 }
 
 /// Lists of the shape that is requested or that all have; or lists of any length. These are padded to `[max_len]` or to
-/// the longest in the batch, with a mask of u8 that is 1 where there are numbers; or they follow each other, with
-/// offsets that say where each begins.
+/// the longest in the batch, with a mask of u8 that is 1 where there are numbers. Otherwise they follow each other,
+/// with offsets that say where each begins.
 pub(super) fn make(
     name: &str,
     role: Role,

@@ -26,7 +26,7 @@ pub(super) fn make(name: &str, role: Role, numbers: &fields::Numbers, field: &Fi
             shape.clone()
         }
         Some(shape) => {
-            let message = format!("shape {shape:?} has not as many elements as there are fields, {count}");
+            let message = format!("shape {shape:?} must have as many elements as there are fields, {count}");
             return Err(Error::new(ErrorKind::Config, message));
         }
         None if field.is_several() => vec![count],

@@ -135,9 +135,9 @@ const WHOLE: u32 = u32::MAX;
 /// | null | a missing value |
 ///
 /// Records that the file stores as a unit (a row group, a record batch, or a part of a large one) are decoded together,
-/// column by column, once for all workers, and kept for later use; see [`ColumnsOptions::cache_bytes`]. A shuffle in
-/// blocks decodes each unit once per epoch; [`Loader::plan`](crate::Loader::plan) says when a shuffle draws from more
-/// than is kept.
+/// column by column, once for all workers. They are kept for later use; see [`ColumnsOptions::cache_bytes`]. A shuffle
+/// in blocks decodes each unit once per epoch; [`Loader::plan`](crate::Loader::plan) says when a shuffle draws from
+/// more than is kept.
 pub struct Columns {
     source: Box<dyn Source>,
     infos: Vec<FieldInfo>,

@@ -28,7 +28,8 @@ pub(crate) fn csv_cells(path: &Path, columns: &[&str]) -> Result<Vec<Vec<Option<
     let numbers: Vec<usize> = found.collect::<Result<_>>()?;
     let too_large = || {
         let message = format!(
-            "is no small table: at most {MAX_RECORDS} records of {MAX_BYTES} bytes together are kept; join it beforehand"
+            "is not a small table: at most {MAX_RECORDS} records of {MAX_BYTES} bytes together are kept; join it \
+             beforehand"
         );
         Error::new(ErrorKind::Limit, message).at_path(path)
     };
@@ -43,7 +44,8 @@ pub(crate) fn csv_cells(path: &Path, columns: &[&str]) -> Result<Vec<Vec<Option<
             let Value::Bytes(field) = value else { return Ok(()) };
             let text = std::str::from_utf8(field).map_err(|_| {
                 let column = numbers.iter().position(|own| *own == number).map_or("", |at| columns[at]);
-                let message = format!("expected text, found {}, which is not valid UTF-8; write it so", shown(field));
+                let message =
+                    format!("expected text, found {}, which is not UTF-8; save the file in UTF-8", shown(field));
                 Error::new(ErrorKind::Data, message).at_column(column)
             })?;
             let text = text.trim_ascii();

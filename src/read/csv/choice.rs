@@ -91,7 +91,7 @@ impl Choice {
         match others.first() {
             None => Ok(choice),
             Some((name, _)) => {
-                let message = "this reader decodes numbers, classes, categories and text; a Loader all fields";
+                let message = "this reader decodes numbers, classes, categories and text; a Loader decodes all fields";
                 Err(Error::new(ErrorKind::Config, message).at_column(name))
             }
         }

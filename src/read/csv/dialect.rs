@@ -1,4 +1,4 @@
-//! The rules by which records end, which are those of the `csv` crate: a quote opens only at the start of a field, a
+//! The rules by which records end, which are those of the `csv` crate. A quote opens only at the start of a field, a
 //! doubled quote stands for itself, and text after a closing quote is kept unchanged.
 
 use memchr::{memchr, memchr2};

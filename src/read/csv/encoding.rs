@@ -108,7 +108,7 @@ impl<R: Read> Read for Transcoder<R> {
                 DecoderResult::InputEmpty => self.finished = self.last,
                 DecoderResult::Malformed(bad, after) => {
                     let encoding = self.decoder.encoding().name();
-                    let message = format!("not valid {encoding}; set encoding to what the file is written in");
+                    let message = format!("not valid {encoding}; set encoding to that of the file");
                     let byte = self.consumed.saturating_sub(u64::from(bad) + u64::from(after));
                     let fault = Error::new(ErrorKind::Format, message).at_path(&self.path);
                     self.fault = Some(fault.at_line(self.line).at_byte(byte));

@@ -313,8 +313,8 @@ fn most_telling(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
     [b'|', b';', b'\t', b','].into_iter().max_by_key(|delimiter| first(*delimiter)).unwrap_or(b',')
 }
 
-/// Whether a text that begins with `head` looks like a table, whatever its name: its first records have as many fields
-/// as the first one, with few exceptions, and below the first record some column holds only numbers.
+/// Whether a text that begins with `head` looks like a table, whatever its name. Its first records must have as many
+/// fields as the first one, with few exceptions, and below the first record some column must hold only numbers.
 pub(crate) fn looks_like_table(path: &Path, head: &[u8], whole: bool) -> bool {
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head);
     let terminator = if memchr(b'\n', head).is_none() { b'\r' } else { b'\n' };

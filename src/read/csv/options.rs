@@ -12,9 +12,9 @@ use super::encoding::Encoding;
 /// How a CSV file is read. Plain data: every part has a default. [Fields](crate::field) say how its columns are
 /// decoded.
 ///
-/// Without fields, every column of numbers becomes an element of one tensor `features` (`f32 [columns]`), a column
-/// named `label`, `target`, `class` or `y` becomes the tensor `labels` (classes if it holds text, `i64` if it holds
-/// integers, otherwise `f32 [1]`), and other columns of text are left out. As fields, this is
+/// Without fields, every column of numbers becomes an element of one tensor `features` (`f32 [columns]`). A column
+/// named `label`, `target`, `class` or `y` becomes the tensor `labels`: classes if it holds text, `i64` if it holds
+/// integers, otherwise `f32 [1]`. Other columns of text are left out. As fields, this is
 ///
 /// ```toml
 /// features = { from = "*", numbers = "f32" }
@@ -33,9 +33,9 @@ use super::encoding::Encoding;
 #[serde(default, deny_unknown_fields)]
 pub struct CsvOptions {
     /// The character that separates fields. `None` detects it among comma, semicolon, tab and bar from the first 64
-    /// KiB: a tab if every record has the same number of them, otherwise the one that gives the most fields, equally
-    /// many in every record, but a semicolon or a bar if a comma would cut decimal commas (`1,5;2,5`) in two. A file
-    /// called `.tsv` has tabs if there are any.
+    /// KiB. It is a tab if every record has the same number of them. Otherwise it is the character that gives the most
+    /// fields, equally many in every record. But it is a semicolon or a bar if a comma would cut decimal commas
+    /// (`1,5;2,5`) in two. A file called `.tsv` has tabs if there are any.
     pub delimiter: Option<char>,
     /// Whether the first record holds the names of the columns.
     pub header: Header,

@@ -177,7 +177,7 @@ impl RecordDecoder for CsvChecker {
             return bad(format!("expected {expected} fields, found {fields}"), 0);
         }
         if let Err(error) = std::str::from_utf8(raw) {
-            return bad("not valid UTF-8; set encoding if it is written in another".to_owned(), error.valid_up_to());
+            return bad("not valid UTF-8; set encoding if the file has another one".to_owned(), error.valid_up_to());
         }
         row.tensor(0).as_mut_slice::<u32>()?.fill(fields as u32);
         Ok(())

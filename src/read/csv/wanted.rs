@@ -99,7 +99,8 @@ impl Choice {
                 if self.tensors.is_empty() {
                     continue;
                 }
-                let message = "no column is left for \"*\": none holds numbers alone that no other tensor takes";
+                let message = "no column is left for \"*\": there is no column of numbers alone that no other tensor \
+                     uses";
                 return Err(Error::new(ErrorKind::Config, message).at_column(&tensor.name));
             }
             let mut tensor = tensor.clone();

@@ -207,7 +207,7 @@ fn is_list(value: &Value<'_>) -> bool {
 /// The error for a list where only data could show that there are lists.
 #[cold]
 fn no_list(tensor: &str) -> Error {
-    let message = "a list, where the field says nothing of lists, and there is no data to tell: give it `list`, \
-                   `ragged`, `max_len` or `shape`";
+    let message = "a list, but the field does not say that it holds lists, and there is no data to find out from: \
+         give it `list`, `ragged`, `max_len` or `shape`";
     Error::new(ErrorKind::Data, message).at_column(tensor)
 }

@@ -32,9 +32,9 @@ impl Image {
         Self(ImageOptions { colour: ImageColour::Index, dtype: DType::I64, ..options })
     }
 
-    /// Three channels (red, green, blue), each picture in its own size: all pictures of a batch are padded with zeros,
-    /// below and to the right, to the largest height and width, and a mask (`u8 [height, width]`, suffix `_mask`) is 1
-    /// on the picture.
+    /// Three channels (red, green, blue), each picture in its own size. All pictures of a batch are padded with zeros,
+    /// below and to the right, to the largest height and width. A mask (`u8 [height, width]`, suffix `_mask`) is 1 on
+    /// the picture.
     pub fn of_any_size() -> Self {
         Self(ImageOptions { dtype: DType::F32, ..ImageOptions::default() })
     }

@@ -26,7 +26,7 @@ pub(crate) fn instead_of(option: &str, fields: &[(String, Field)]) -> String {
     let written =
         toml::Value::try_from(any(&ByName(fields))).map_or_else(|error| error.to_string(), |value| value.to_string());
     format!(
-        "{option:?} is said by fields now, as for every format; take such options out, and write beside the path: \
-         fields = {written}"
+        "{option:?} is no longer an option, because fields define this for every format; remove such options, and \
+         write beside the path: fields = {written}"
     )
 }

@@ -79,8 +79,10 @@ pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Re
             })
             .collect();
         if from.is_empty() {
-            let message =
-                format!("no field is left for {ALL_OTHERS:?}: none holds single numbers that no other tensor takes");
+            let message = format!(
+                "no field is left for {ALL_OTHERS:?}: there is no field of single numbers that no other \
+                     tensor uses"
+            );
             return Err(Error::new(ErrorKind::Config, message).at_column(&*name));
         }
         (field.from, field.several, field.except) = (from, true, Vec::new());

@@ -75,8 +75,8 @@ impl ArrayHeader {
         let (records, rest) = (data_bytes / record_bytes as u64, data_bytes % record_bytes as u64);
         if rest > 0 {
             let message = format!(
-                "{data_bytes} bytes of records of {record_bytes} each leave {rest}: look at stored, shape and \
-                 header_bytes, or the file is truncated"
+                "{data_bytes} bytes are not whole records of {record_bytes} bytes (remainder {rest}); correct stored, \
+                 shape and header_bytes, or replace the file if it is truncated"
             );
             return Err(format(message).at_byte(file_bytes - rest));
         }

@@ -79,7 +79,7 @@ fn files_below(files: &Files, root: &Path, class: &Path, wanted: Wanted, ignored
 /// A folder at this level below the root.
 fn below(root: &Path, folder: &Path, level: usize) -> Result<PathBuf> {
     if level > MOST_LEVELS {
-        let message = format!("lies more than {MOST_LEVELS} folders deep; does the storage lead in circles?");
+        let message = format!("lies more than {MOST_LEVELS} folders deep; does the storage have a cycle of folders?");
         return Err(Error::new(ErrorKind::Limit, message).at_path(root.join(folder)));
     }
     Ok(if folder.as_os_str().is_empty() { root.to_owned() } else { root.join(folder) })

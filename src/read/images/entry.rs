@@ -46,7 +46,7 @@ fn of_fields(folder: &FolderOptions, fields: &[(String, Field)]) -> Result<Vec<I
                     _ => {
                         return fault(
                             name,
-                            "classes of images are i64 or u32, or one-hot f32; the transform cast makes others",
+                            "classes of images are i64 or u32, or one-hot f32; the transform cast converts them",
                         );
                     }
                 };

@@ -351,8 +351,8 @@ impl ParquetFiles {
             return Ok(());
         }
         let message = format!(
-            "{bytes} bytes for the values of one column that belong together, more than max_chunk_bytes = {}; raise it if \
-             the file is to be trusted",
+            "{bytes} bytes for the values of one column that belong together, more than max_chunk_bytes = {}; raise \
+             it if you trust the file",
             self.max_chunk_bytes
         );
         Err(Error::new(ErrorKind::Limit, message))

@@ -301,8 +301,8 @@ impl Pages {
     #[cold]
     fn too_much(&self) -> Error {
         let message = format!(
-            "more than max_chunk_bytes = {} for the values of one column that belong together; raise it if the file is to be \
-             trusted",
+            "more than max_chunk_bytes = {} for the values of one column that belong together; raise it if you trust \
+             the file",
             self.chunk.max_bytes
         );
         Error::new(ErrorKind::Limit, message).at_byte(self.at)

@@ -7,7 +7,7 @@ use std::ops::Range;
 use crate::sync::Mutex;
 
 /// Smallest and largest distance in bytes between two kept positions, and how many are kept of a column within these
-/// distances: in a row group, at most this many and one for each MiB, whatever the file says about its pages.
+/// distances. A row group has at most this many and one for each MiB, whatever the file says about its pages.
 const LEAST_APART: u64 = 4 << 10;
 const MOST_APART: u64 = 1 << 20;
 const KEPT: u64 = 256;

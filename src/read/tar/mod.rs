@@ -379,7 +379,8 @@ fn own_fields(root: &Path, fields: &[(String, Field)]) -> Result<Vec<OwnField>> 
     match others.first() {
         None => Ok(own),
         Some((name, _)) => {
-            let message = "this reader decodes one image, one class, texts and single numbers; a Loader all fields";
+            let message = "this reader decodes one image, one class, texts and single numbers; a Loader decodes all \
+                 fields";
             Err(Error::new(ErrorKind::Config, message).at_column(name).at_path(root))
         }
     }

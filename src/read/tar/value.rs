@@ -59,7 +59,7 @@ impl<'a> Value<'a> {
         };
         let raw = pointer.find(bytes)?;
         let problem = match raw.map(|raw| (raw, raw.as_bytes())) {
-            None | Some(("null", _)) => "there is nothing there",
+            None | Some(("null", _)) => "there is no value",
             Some(("true", _)) => return Ok(Self::Integer(1)),
             Some(("false", _)) => return Ok(Self::Integer(0)),
             Some((raw, [b'"', ..])) => {

@@ -119,7 +119,7 @@ fn is_shard(name: &str) -> bool {
 ///
 /// A field is the feature with that key. A feature with one value is that value; with several values it is a list;
 /// without values it is a missing value. A feature list is a list of the values of its steps, or a list of lists if a
-/// step does not have exactly one value; in a tensor, the values of all steps follow one another. If a key names both a
+/// step does not have exactly one value. In a tensor, the values of all steps follow one another. If a key names both a
 /// feature and a feature list, they are called `context/KEY` and `feature_lists/KEY`. Byte strings can be decoded by
 /// any codec: images, text, arrays, classes.
 ///
@@ -460,7 +460,7 @@ impl TfRecords {
 impl From<Fault> for Error {
     #[cold]
     fn from(Fault { what, at }: Fault) -> Self {
-        let message = format!("{what}: the record is no whole tf.train.Example");
+        let message = format!("{what}: the record is not a complete tf.train.Example");
         Self::new(ErrorKind::Data, message).at_byte((HEADER + at) as u64)
     }
 }

@@ -200,8 +200,8 @@ impl TokenReader {
             && i128::from(*end) > most
         {
             let message = format!(
-                "cut.documents.end: {end}; the file holds {} tokens, which are {most} at most, so no document would end: \
-                 look at `end` and `stored`",
+                "cut.documents.end: {end}; the file holds {} tokens, which are {most} at most, so no document would \
+                 end: check `end` and `stored`",
                 file.stored.kind
             );
             return Err(Error::new(ErrorKind::Config, message).at_path(path));

@@ -52,7 +52,7 @@ pub enum TokenCut {
     Random,
     /// Documents, each ending with the token `end`, several per window. The tensors `segments` (1 for the first
     /// document in a window, then 2 and so on; 0 for padding) and `positions` (of a token in its document's part of the
-    /// window, from 0), both `i32`, tell them apart; a mask (`u8`) is 1 where a token is predicted from earlier tokens
+    /// window, from 0), both `i32`, distinguish them. A mask (`u8`) is 1 where a token is predicted from earlier tokens
     /// of its own document. See [`TokenPacking`].
     Documents {
         /// The token that ends a document: one that the file's type can hold, and below `vocabulary`.
@@ -171,7 +171,7 @@ impl TokenOptions {
             faults.push(format!("window: {}; a window has 1 to 2^30 tokens", self.window));
         }
         if let TokenCut::Contiguous { stride: Some(0) } = self.cut {
-            faults.push("cut.contiguous.stride: 0; each window begins behind the one before".to_owned());
+            faults.push("cut.contiguous.stride: 0; each window must begin after the previous one".to_owned());
         }
         if let (TokenCut::Documents { end, .. }, Some(vocabulary)) = (&self.cut, self.vocabulary)
             && *end >= vocabulary

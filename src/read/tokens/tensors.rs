@@ -79,9 +79,7 @@ impl Tensors {
                 return config(format!("{dtype}; tokens are whole numbers"));
             }
             Part::Segments | Part::Positions if *dtype != DType::I32 => {
-                return config(format!(
-                    "{dtype}; segments and positions are i32, of which the transform cast makes others"
-                ));
+                return config(format!("{dtype}; segments and positions are i32; the transform cast converts them"));
             }
             part if self.parts.contains(part) => {
                 return config(format!("{} is asked for twice", spec.name));

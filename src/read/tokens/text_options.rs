@@ -42,9 +42,9 @@ pub struct TextTokenOptions {
     /// What the model should predict.
     pub targets: TokenTargets,
     /// Where the tokens are saved for the next run. They are made again if the documents' files (by size and time), the
-    /// tokenizer or these options have changed, or if the saved file was damaged: all of it is read once when the source is
-    /// opened, to check that. Nothing is saved for files of a [storage](crate::storage::Storage), nor
-    /// for documents that a folder or an index names, because it is unknown whether these have changed.
+    /// tokenizer or these options have changed, or if the saved file was damaged. To check that, all of it is read once
+    /// when the source is opened. Nothing is saved for files of a [storage](crate::storage::Storage), nor for documents
+    /// that a folder or an index names, because it is unknown whether these have changed.
     pub saved_index: SavedIndex,
     /// Maximum number of bytes of tokens.
     pub max_token_bytes: u64,

@@ -43,7 +43,7 @@ impl FromStr for MetricsAddress {
         let found = text.to_socket_addrs().ok().and_then(|mut addresses| addresses.next());
         found.map(Self).ok_or_else(|| {
             let message = format!(
-                "{text:?} is no address: give a port, such as 9184, or a host and a port, such as 0.0.0.0:9184"
+                "{text:?} is not an address: give a port, such as 9184, or a host and a port, such as 0.0.0.0:9184"
             );
             Error::new(ErrorKind::Config, message)
         })

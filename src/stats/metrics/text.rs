@@ -107,8 +107,8 @@ impl Text {
         let (deliveries, deliver_seconds) = (&stats.trainer.deliveries, stats.trainer.deliver_seconds);
         self.histogram("deliver_seconds", "Time that handing over a batch took.", deliveries, deliver_seconds)?;
         let bad = [("skipped", stats.skipped), ("replaced", stats.replaced)];
-        self.counters("bad_records_total", "Bad records, by what became of them.", "outcome", bad)?;
-        self.counter("damaged_images_total", "Damaged images that were handed out all the same.", stats.damaged)?;
+        self.counters("bad_records_total", "Bad records, by what was done with them.", "outcome", bad)?;
+        self.counter("damaged_images_total", "Damaged images that were loaded.", stats.damaged)?;
         self.counter("reads_given_up_total", "Reads that passed their time limit.", stats.left_behind)?;
         self.counter("batches_refilled_total", "Batches laid out and filled again.", stats.refilled)?;
         self.counter("batches_detached_total", "Batches copied out of the ring.", stats.detached)?;
@@ -158,7 +158,7 @@ impl Text {
         let (waits, wait_seconds) = (&queue.slot_waits, queue.planning_slot_seconds);
         self.histogram("slot_wait_seconds", "Time that planning waited for the slot of a batch.", waits, wait_seconds)?;
         let batches = [("ready", queue.ready_batch_seconds), ("filling", queue.filling_batch_seconds)];
-        let help = "Batches times time: by queue_seconds_total, how many there were in the mean.";
+        let help = "Batches times time: by queue_seconds_total, how many there were on average.";
         self.counters("queue_batch_seconds_total", help, "state", batches)?;
         let waits = [
             ("plan", queue.wait_plan_seconds),
@@ -166,7 +166,7 @@ impl Text {
             ("fill", queue.wait_fill_seconds),
             ("behind", queue.wait_behind_seconds),
         ];
-        self.counters("wait_cause_seconds_total", "Time that the trainer waited, by what for.", "cause", waits)
+        self.counters("wait_cause_seconds_total", "Time that the trainer waited, by reason.", "cause", waits)
     }
 
     fn memory(&mut self, stats: &Stats) -> fmt::Result {
@@ -193,6 +193,6 @@ impl Text {
             ("slot", upload.slot_wait_seconds),
             ("copy", upload.copy_wait_seconds),
         ];
-        self.counters("upload_wait_seconds_total", "Time that uploads waited, by what for.", "cause", waits)
+        self.counters("upload_wait_seconds_total", "Time that uploads waited, by reason.", "cause", waits)
     }
 }

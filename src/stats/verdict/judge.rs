@@ -80,7 +80,7 @@ impl<'a> Judge<'a> {
     pub(super) fn all_cores(&self) -> String {
         let (stats, usable) = (self.stats, self.stats.usable_cores());
         if stats.core_quota.is_some_and(|quota| quota == usable && quota.fract() > 0.0) {
-            return format!("all time is used that its control group leaves it ({usable:.1} cores)");
+            return format!("this process uses all the time that its control group allows ({usable:.1} cores)");
         }
         match stats.cores {
             1 => "the only core is at work".to_owned(),

@@ -82,7 +82,9 @@ pub struct Verdict {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let head = match self.limit {
-            Limit::TooLittleSeen => return write!(f, "too little seen to tell: {}; {}", self.evidence, self.advice),
+            Limit::TooLittleSeen => {
+                return write!(f, "not enough data for a verdict: {}; {}", self.evidence, self.advice);
+            }
             Limit::Trainer => "trainer-bound",
             Limit::Balanced => "well balanced",
             Limit::Upload => "upload-bound",

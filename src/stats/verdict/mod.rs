@@ -27,8 +27,8 @@ impl Stats {
     /// What limits the run, by these statistics. To judge the run without its start, call this on the difference of two
     /// snapshots.
     ///
-    /// It names only limits that the statistics show: a stage whose threads have time left is not a bottleneck, and
-    /// time in which a thread was ready to run but had no core is not work.
+    /// It names only limits that the statistics show. A stage whose threads have time left is not a bottleneck. Time in
+    /// which a thread was ready to run but had no core is not work.
     ///
     /// ```
     /// use ringfeed::{DataSetIterator, Loader};

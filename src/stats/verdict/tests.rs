@@ -166,7 +166,10 @@ fn a_quota_of_a_part_of_a_core_is_no_other_programs_doing() {
     };
     let whole = half(4.9);
     assert_eq!((whole.limit, whole.stage, whole.change), (Limit::Workers, Some("decode"), None), "{whole}");
-    assert!(whole.evidence.contains("all time is used that its control group leaves it (0.5 cores)"), "{whole}");
+    assert!(
+        whole.evidence.contains("this process uses all the time that its control group allows (0.5 cores)"),
+        "{whole}"
+    );
     let taken = half(2.0);
     assert_eq!(taken.limit, Limit::MachineBusy, "the quota is not used up: {taken}");
     let one_and_a_half = with(run(8.0, 0.99), |stats| {
@@ -260,7 +263,7 @@ fn one_batch_that_was_waited_for_is_the_first() {
     assert_eq!((first.limit, first.change), (Limit::Trainer, None), "{first}");
     assert!(first.evidence.starts_with("all of that for one of 100 batches"), "{first}");
     let one = with(run(3.0, 0.3), |stats| stats.trainer.batches = 1);
-    assert!(one.to_string().starts_with("too little seen to tell: 1 batch in 10.00 s"), "{one}");
+    assert!(one.to_string().starts_with("not enough data for a verdict: 1 batch in 10.00 s"), "{one}");
 }
 
 #[test]
@@ -469,7 +472,7 @@ fn what_the_figures_do_not_show_is_not_named() {
     assert_eq!((unclear.limit, unclear.stage, unclear.change, unclear.gain), (Limit::Unclear, None, None, None));
     let short = with(run(5.0, 0.99), |stats| stats.trainer.batches = 2);
     assert_eq!(short.limit, Limit::TooLittleSeen);
-    assert!(short.to_string().starts_with("too little seen"), "{short}");
+    assert!(short.to_string().starts_with("not enough data for a verdict"), "{short}");
     assert_eq!(Stats::default().verdict().limit, Limit::TooLittleSeen);
     let tiny = with(run(5.0, 0.4), |stats| {
         stats.trainer.batches = 1_000_000;

@@ -36,7 +36,8 @@ impl Judge<'_> {
         let gain = if most < 1.01 { "nothing".to_owned() } else { format!("{most:.2}x at most") };
         let mut advice = format!("a faster loader would gain {gain}");
         if self.busy >= WAITS && Gain::of(self.stats).uses_all_cores {
-            let _ = write!(advice, ", but {}: a loader that needs less of them leaves it more", self.all_cores());
+            let all_cores = self.all_cores();
+            let _ = write!(advice, ", but {all_cores}: a loader that needs less CPU time leaves more for the trainer");
         }
         self.said(Limit::Trainer, None, evidence, advice)
     }

@@ -40,7 +40,7 @@ impl Judge<'_> {
                  epochs longer"
             }
             Planning::Stream | Planning::Iterator => {
-                "make epochs longer, or beginning one cheaper: a stream begins again only when it is asked to"
+                "make epochs longer, or make it cheaper to begin one: a stream begins again only when it is asked to"
             }
         };
         Some(self.said(Limit::EpochEdges, None, evidence, advice))
@@ -173,9 +173,8 @@ impl Judge<'_> {
         let value = 4 * queue.prefetch.max(1);
         let gain = self.gain_by_riding_over(value);
         let gives = gain.map_or_else(String::new, |gain| self.foretold(gain));
-        let advice = format!(
-            "make those samples cheaper or leave them out; `prefetch = {value}` rides over more of them{gives}"
-        );
+        let advice =
+            format!("make those samples cheaper or leave them out; `prefetch = {value}` bridges more of them{gives}");
         Verdict {
             change: Some(Change { setting: "prefetch", value }),
             gain: gain.filter(|gain| *gain >= self.measure.gain),

@@ -126,7 +126,7 @@ impl Judge<'_> {
         let mean = share(workers.thread_seconds, self.seconds);
         if gain.workers <= workers.threads && mean < 0.9 * workers.threads as f64 {
             let advice = format!(
-                "there were {mean:.1} workers in the mean, and are {} now: judge the difference of two snapshots",
+                "there were {mean:.1} workers on average, and are {} now: judge the difference of two snapshots",
                 workers.threads
             );
             return self.said(Limit::Workers, stage, evidence, advice);
@@ -170,7 +170,8 @@ impl Judge<'_> {
         let (stage, what) = self.main_stage(&self.stats.stages[1..]);
         let name = stage.map_or("what they do together", |stage| self.gerund(stage));
         let evidence = format!(
-            "{name} is the limit at times ({} {} busy in the mean, and {} in those parts of the run in which it waited: {what})",
+            "{name} is the limit at times ({} {} busy on average, and {} in those parts of the run in which it \
+             waited: {what})",
             Things(self.stats.workers.threads, "worker"),
             Percent(self.busy),
             Percent(busy)

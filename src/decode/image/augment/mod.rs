@@ -21,7 +21,7 @@ pub(crate) use recipe::named;
 /// key, made of seed, epoch, sample, kind of operation and its position among those of the same kind. So a sample of an
 /// epoch is the same picture for any number of workers, any order or shard, and after a restart. Adding an operation
 /// does not change the random numbers of the others. The first images of several sources of one loader draw the same
-/// numbers, and so do images with the same [`geometry`](crate::images::ImageOptions::geometry): with the same
+/// numbers, and so do images with the same [`geometry`](crate::images::ImageOptions::geometry). With the same
 /// operations, a picture and its segmentation map (see [`ImageOptions`](crate::images::ImageOptions)) get the same
 /// crops, flips and rotations.
 ///

@@ -44,9 +44,9 @@
 //! # What makes it safe
 //!
 //! Headers and coefficients are safe code, and so are the kernels; only calling the kernels for AVX2 is unsafe. Memory
-//! use is a copy of the file's data and a few rows, not whole planes. No fault is patched up: each restart interval
-//! must be consumed to within its last byte, no number may leave the range in which all decoders compute the same, and
-//! the image must end with its marker. Otherwise the other decoder gets the file, and reports its faults.
+//! use is a copy of the file's data and a few rows, not whole planes. No fault is corrected. Each restart interval must
+//! be consumed to within its last byte. No number may leave the range in which all decoders compute the same, and the
+//! image must end with its marker. Otherwise the other decoder gets the file, and reports its faults.
 
 mod area;
 #[cfg(target_arch = "x86_64")]

@@ -183,7 +183,7 @@ impl<'a> Headers<'a> {
             match class {
                 0 if value & 15 <= value >> 4 => self.conditioning.small[slot] = (value & 15, value >> 4),
                 1 => self.conditioning.low[slot] = *value,
-                _ => return Err(damaged(at, "conditioning of arithmetic codes that makes no sense")),
+                _ => return Err(damaged(at, "invalid conditioning of arithmetic codes")),
             }
         }
         match rest {
@@ -207,7 +207,7 @@ impl<'a> Headers<'a> {
         for [id, tables] in selectors {
             let is_it = |(index, component): &(usize, &Component)| component.id == *id && !components.contains(index);
             let Some((index, _)) = self.components.iter().enumerate().find(is_it) else {
-                return Err(damaged(at, "a scan of a component that the frame header has not, or twice"));
+                return Err(damaged(at, "a scan of a component that is not in the frame header, or is listed twice"));
             };
             components.push(index);
             self.components[index].tables = [usize::from(tables >> 4), usize::from(tables & 15)];
