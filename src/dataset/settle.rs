@@ -68,7 +68,10 @@ pub(super) fn compact(draft: &mut Draft<Batch>, counters: &Counters) {
 #[derive(Debug)]
 pub(crate) struct Settle {
     policy: BadRecords,
+    /// Number of samples per epoch. A shard with [buckets](super::Buckets) may have some more in this epoch.
     samples: Option<u64>,
+    /// Number of samples since the epoch began or was resumed, bad ones included.
+    seen: u64,
     bad_in_epoch: u64,
     /// Number of bad records before the state where the epoch was resumed. Nothing else is known of them.
     found_before: u64,
@@ -89,6 +92,7 @@ impl Settle {
         Self {
             policy,
             samples,
+            seen: 0,
             bad_in_epoch: 0,
             found_before: 0,
             is_sharded: shards > 1,
@@ -105,7 +109,7 @@ impl Settle {
 
     /// Begins an epoch in which `bad` records were found before, the last `run` of them in a row.
     pub(crate) fn begin_epoch(&mut self, bad: u64, run: u32) {
-        self.bad_in_epoch = bad;
+        (self.seen, self.bad_in_epoch) = (0, bad);
         self.found_before = bad;
         self.consecutive = run.into();
         self.before = if self.is_sharded { run.into() } else { 0 };
@@ -141,14 +145,15 @@ impl Settle {
         if let Some((_, error)) = unresolved.into_iter().next() {
             return Err(error);
         }
+        // A row of padding repeats a record that counts where it comes by itself.
+        let own = batch.plan.rows() - batch.plan.padding;
+        self.seen = self.seen.saturating_add(own as u64);
         if batch.bad.is_empty() {
             self.interrupt();
             return Ok(());
         }
         let mut expected = 0;
         let mut longest = 0;
-        // A row of padding repeats a record that counts where it comes by itself.
-        let own = batch.plan.rows() - batch.plan.padding;
         for (row, error) in batch.bad.iter().filter(|(row, _)| *row < own) {
             let (epoch, position) = (batch.plan.epoch, batch.plan.positions[*row]);
             let replaced = matches!(self.policy, BadRecords::Replace(_));
@@ -213,7 +218,7 @@ impl Settle {
 
     fn check(&self, position: u64) -> Result<()> {
         let Some(limits) = self.policy.limits() else { return Ok(()) };
-        let total = self.samples.or((position >= SHARE_FROM).then_some(position));
+        let total = self.samples.map(|samples| samples.max(self.seen)).or((position >= SHARE_FROM).then_some(position));
         let by_share = limits.share.zip(total).map(|(share, total)| (share * total as f64 * (1.0 + SLACK)) as u64);
         let limit = [limits.count, by_share].into_iter().flatten().min().unwrap_or(u64::MAX);
         let counted = if self.is_sharded { self.bad_in_epoch - self.found_before } else { self.bad_in_epoch };

@@ -262,6 +262,31 @@ fn the_share_of_bad_records_is_one_of_the_shards_own_samples() {
     assert!(error.message().contains("allows 50"), "{error}");
 }
 
+/// Shards have unequal numbers of samples, and all of one's may be bad.
+#[test]
+fn a_share_of_all_records_ends_no_shard() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    for seed in 0..40 {
+        let key = RandomKey::new(seed);
+        let label = |i: u64| if key.bits(2 * i).is_multiple_of(2) { "1" } else { "\"bad\"" };
+        let line =
+            |i| format!("{{\"ids\": {:?}, \"y\": {}}}\n", vec![i; 1 + key.bits(2 * i + 1) as usize % 12], label(i));
+        let records = 3 + seed % 12;
+        std::fs::write(&path, (0..records).map(line).collect::<String>()).unwrap();
+        for last in [LastBatch::Keep, LastBatch::Drop, LastBatch::Pad] {
+            let batches = [0, 1, 2].map(|shard| {
+                let lists = Loader::open(&path).unwrap().field("ids", Tokens::from("ids")).field("y", Numbers::i64());
+                let lists = lists.bucket("ids", [4, 8, 12]).batch_size(3).last_batch(last).shuffle(seed);
+                let all = BadRecords::Skip(BadLimits::share(1.0));
+                let lists = lists.shard(Shard::new(shard, 3).unwrap()).bad_records(all).build().unwrap();
+                lists.map(|batch| batch.unwrap()).count()
+            });
+            assert!(batches.iter().all(|count| *count == batches[0]), "{batches:?}");
+        }
+    }
+}
+
 #[test]
 fn each_epoch_has_another_order() {
     let mut batches = AsyncShieldDataSetIterator::new(source(100, 4, Some(3)), &workspace(1, 0)).unwrap();
