@@ -56,7 +56,7 @@ def workload(rust: str, name: str, data: str) -> dict[str, float]:
     begin = time.perf_counter()
     import ringfeed
 
-    loader = ringfeed.Loader(settings, mapping=True)
+    loader = ringfeed.Loader(settings)
     loops = getattr(loader, form)("tuple")
     samples, first = 0, 0.0
     for arrays in loops:

@@ -36,7 +36,7 @@ def trained(asked: argparse.Namespace, threads: int) -> ringfeed.Loader:
 def measured(asked: argparse.Namespace, rust: str) -> ringfeed.Loader:
     line = [rust, "--settings", "--data", asked.data, "--workload", asked.workload, "--batch", str(asked.batch)]
     settings = subprocess.run([*line, "--workers", str(asked.workers)], check=True, capture_output=True, text=True)
-    return ringfeed.Loader(json.loads(settings.stdout), mapping=True)
+    return ringfeed.Loader(json.loads(settings.stdout))
 
 
 def main() -> None:

@@ -167,8 +167,10 @@ class Loader:
     ``workspace``: another loader, whose ring and threads make this loader's batches, for example to validate in the
     memory of training. The two take turns: batches of one loader that were ready but not delivered are made again
     later. ``workers``, ``prefetch``, ``memory``, ``hold`` and ``on_hold`` are those of the other loader, for both
-    together. ``mapping=True`` promises that files with ``access = "map"`` in their settings do not change while they
-    are read: if a mapped file is truncated, the process ends.
+    together.
+
+    The setting ``access = "map"`` of a source maps its files into memory, as ``numpy.memmap`` does. It is your promise
+    that nobody changes the files while they are read: if a mapped file is truncated, the process ends.
     """
 
     def __init__(
@@ -180,7 +182,6 @@ class Loader:
         hold: int = 2,
         on_hold: Literal["copy", "error"] = "copy",
         yields: Yields = "dict",
-        mapping: bool = False,
         transform: Callable[..., Any] | Map | Sequence[Callable[..., Any] | Map] = (),
         device: str | None = None,
         convert: Mapping[str, str | Settings] | None = None,
@@ -234,7 +235,7 @@ class Loader:
                 self._without_tensors = str(fault)
         # The launcher's shard is that of the process that opens the loader.
         self._shard = "auto" if shard is None and self._settings.get("shard") == "auto" else shard
-        self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy", "mapping": mapping}
+        self._terms: dict[str, Any] = {"hold": hold, "copies": on_hold == "copy"}
         steps = [transform] if callable(transform) or isinstance(transform, Map) else transform
         if isinstance(steps, str) or not isinstance(steps, Iterable):
             raise TypeError(f"transform: expected a function of a sample, or a list of them, found {transform!r}")
@@ -467,8 +468,11 @@ class Loader:
 
     def __reduce__(self) -> tuple[Any, ...]:
         terms = {"hold": self._terms["hold"], "on_hold": "copy" if self._terms["copies"] else "error"}
-        terms |= {"mapping": self._terms["mapping"], "transform": self._terms["transforms"]}
-        terms |= {"device": self._terms["device"], "convert": json.loads(self._terms["convert"] or "null")}
+        terms |= {
+            "transform": self._terms["transforms"],
+            "device": self._terms["device"],
+            "convert": json.loads(self._terms["convert"] or "null"),
+        }
         terms |= {"shard": self._shard, "yields": self._yields, "workspace": self._workspace}
         if isinstance(self._source, Source):
             terms |= {"reader": self._source.reader, "names": self._source.names}

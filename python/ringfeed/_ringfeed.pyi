@@ -117,7 +117,6 @@ class Engine:
         *,
         hold: int,
         copies: bool,
-        mapping: bool,
         transforms: list[Any],
         source: Any,
         device: str | None,

@@ -269,14 +269,13 @@ impl Engine {
     /// Checks the settings, a JSON text, and looks up what they name. No thread is started here. It begins where `like`
     /// would, an earlier engine of the same loader.
     #[new]
-    #[pyo3(signature = (settings, *, hold, copies, mapping, transforms, source, device, convert, like=None))]
+    #[pyo3(signature = (settings, *, hold, copies, transforms, source, device, convert, like=None))]
     #[expect(clippy::too_many_arguments, reason = "named ones, which the package's own Python gives")]
     fn new(
         py: Python<'_>,
         settings: &str,
         hold: usize,
         copies: bool,
-        mapping: bool,
         transforms: Vec<Py<PyAny>>,
         source: Option<Py<PyAny>>,
         device: Option<&str>,
@@ -310,10 +309,8 @@ impl Engine {
                 None => loader.container(move |_| reader::open(&source, owner)),
             };
         }
-        if mapping {
-            // SAFETY: the promise is the user's, who says `mapping=True`; its documentation says what that means.
-            loader = loader.mapping(unsafe { Mapping::promise() });
-        }
+        // SAFETY: the promise is the user's, whose settings say `access = "map"`; its documentation says what that means.
+        loader = loader.mapping(unsafe { Mapping::promise() });
         if let [first, rest @ ..] = loader.faults().as_slice() {
             let message = match rest {
                 [] => first.clone(),

@@ -315,13 +315,13 @@ def test_the_same_bytes_for_any_workers_batches_ahead_and_for_the_shield() -> No
     assert pictures(workers=3, prefetch=4) == first and pictures(shield=True) == first
 
 
-def test_mapped_files_need_a_promise(tmp_path: Path) -> None:
+def test_the_setting_maps_files(tmp_path: Path) -> None:
     np.save(tmp_path / "x.npy", np.arange(6.0))
     source = {"format": "npy", "path": tmp_path / "x.npy", "options": {"access": "map"}}
-    with pytest.raises(ringfeed.Error, match="promise"):
-        len(ringfeed.Loader(sources=[source]))
-    batch = next(iter(ringfeed.Loader(sources=[source], mapping=True)))
-    assert next(iter(batch.values())).tolist() == [0, 1, 2, 3, 4, 5]
+    loader = ringfeed.Loader(sources=[source])
+    assert next(iter(next(iter(loader)).values())).tolist() == [0, 1, 2, 3, 4, 5]
+    maps = Path("/proc/self/maps")
+    assert not maps.exists() or str(tmp_path / "x.npy") in maps.read_text()
 
 
 def test_a_plan_says_what_a_run_will_do() -> None:
