@@ -67,8 +67,8 @@ impl Mapping {
     /// Promises that nobody changes the files that are mapped. Mapping saves one of two copies from the page cache, and
     /// the system call.
     ///
-    /// Records of fixed size in random order, cached, cost 0.38 us of CPU time instead of 0.77 at 3 KB, and 1.2 instead
-    /// of 2.8 at 12 KB (the record of 2026-11-20 in `benches/record`). For rows of a CSV file there is almost no
+    /// Records of fixed size in random order, cached, cost 0.56 us of CPU time instead of 0.75 at 3 KB, and 1.5 instead
+    /// of 2.1 at 12 KB (the record of 2026-11-28 in `benches/record`). For rows of a CSV file there is almost no
     /// difference. Pages that are not in memory yet are read while decoding, so a `fetch_limit` does not limit that
     /// time.
     ///
