@@ -116,6 +116,10 @@ impl<T: Element> RecordReader for MemoryReader<T> {
         write_numbers(&mut row.tensor(0), 0, T::numbers(values))
     }
 
+    fn is_random(&self) -> bool {
+        false
+    }
+
     fn place(&self, sample: u64) -> Location {
         Location { path: Some(Path::new("memory").to_owned()), record: Some(sample), ..Location::default() }
     }

@@ -5,14 +5,16 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ringfeed::arrays::{RawOptions, RawReader, StoredType};
 use ringfeed::error::Location;
 use ringfeed::field::{Numbers, Tokens};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::{Shard, Split};
 use ringfeed::prepare::{Mean, Recipe, number};
-use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit, Windows};
+use ringfeed::read::{Container, FieldInfo, FieldKind, MemoryReader, RecordReader, Scratch, Value, Visit, Windows};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::tensor::Role;
+use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader};
 use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser, Result, Workspace};
 
 /// Three sensors, one after another; sensor `s` has 10 times `s` records, the `n`th of all with the values n and n / 2.
@@ -207,6 +209,20 @@ fn windows_in_order_read_what_they_share_once() {
     let error = found.unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Budget);
     assert!(error.to_string().contains("a record of a window needs"), "{error}");
+}
+
+/// Otherwise overlapping windows would read and decode records again for each window.
+#[test]
+fn arrays_and_tokens_have_the_same_values_in_each_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("numbers.bin");
+    std::fs::write(&path, [0; 400]).unwrap();
+    let raw = RawReader::open(&path, &RawOptions::features(StoredType::U8, &[4])).unwrap();
+    let memory = MemoryReader::new("x", Role::Feature, &[4], vec![0u8; 400]).unwrap();
+    let cut = TokenCut::Contiguous { stride: None };
+    let tokens = TokenReader::open(&path, &TokenOptions { window: 10, cut, ..TokenOptions::default() }).unwrap();
+    let readers: [&dyn RecordReader; 3] = [&raw, &memory, &tokens];
+    assert!(readers.iter().all(|reader| !reader.is_random()));
 }
 
 #[test]

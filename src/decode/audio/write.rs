@@ -11,7 +11,7 @@ use crate::sync::{Arc, Mutex};
 use crate::tree::no_faults;
 
 use super::cut::{Cut, whole};
-use super::options::AudioOptions;
+use super::options::{AudioCrop, AudioOptions};
 use super::pcm::{Channel, Encoding};
 use super::resample::{Kernel, MOST_TAPS};
 use super::sound::{Sound, bad};
@@ -46,6 +46,11 @@ impl Writer {
     pub(crate) fn new(options: AudioOptions) -> Result<Self> {
         no_faults(options.faults())?;
         Ok(Self { options, kernels: Mutex::default() })
+    }
+
+    /// Whether the part of a sound that is taken depends on its sample's key.
+    pub(crate) fn is_random(&self) -> bool {
+        self.options.crop == Some(AudioCrop::Random)
     }
 
     /// The weights for sounds of this rate; `None` if it is the wanted rate.

@@ -447,6 +447,10 @@ impl RecordReader for AudioFiles {
         Ok(())
     }
 
+    fn is_random(&self) -> bool {
+        self.writer.is_random()
+    }
+
     fn place(&self, sample: u64) -> Location {
         self.files.place(sample)
     }

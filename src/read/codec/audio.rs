@@ -1,6 +1,5 @@
 //! Sound, from the bytes of an audio file.
 
-use crate::decode::AudioCrop;
 use crate::decode::audio::{Writer, audio_tensors, describe, write_audio};
 use crate::error::Result;
 use crate::read::fields::Audio;
@@ -14,16 +13,13 @@ struct AudioCodec {
     writer: Writer,
     /// The extent of its length, unless the length is fixed.
     extent: Option<usize>,
-    /// Whether a random part is taken.
-    is_random: bool,
 }
 
 pub(super) fn make(name: &str, role: Role, audio: &Audio, varying: &mut Varying) -> Result<Made> {
     let options = audio.options();
     let extent = if options.length.is_none() { Some(varying.take(name)?) } else { None };
     let tensors = audio_tensors(options, name, role, Dim::Extent(extent.unwrap_or_default()));
-    let is_random = options.crop == Some(AudioCrop::Random);
-    Ok(Made { codec: Box::new(AudioCodec { writer: Writer::new(options.clone())?, extent, is_random }), tensors })
+    Ok(Made { codec: Box::new(AudioCodec { writer: Writer::new(options.clone())?, extent }), tensors })
 }
 
 fn file_of<'a>(value: &Value<'a>) -> Result<&'a [u8]> {
@@ -39,7 +35,7 @@ impl Decode for AudioCodec {
     }
 
     fn is_random(&self) -> bool {
-        self.is_random
+        self.writer.is_random()
     }
 
     fn measure(&self, value: Value<'_>, extents: &mut Extents) -> Result<()> {

@@ -379,6 +379,10 @@ macro_rules! read_fixed_records {
                 self.records.decode(sample, nth, scratch, row)
             }
 
+            fn is_random(&self) -> bool {
+                false
+            }
+
             fn place(&self, sample: u64) -> crate::error::Location {
                 self.records.place(sample)
             }

@@ -319,6 +319,10 @@ impl RecordReader for TokenReader {
         job.came_straight(held.is_some());
     }
 
+    fn is_random(&self) -> bool {
+        false
+    }
+
     fn place(&self, sample: u64) -> Location {
         Location {
             path: Some(self.path().to_owned()),

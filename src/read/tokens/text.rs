@@ -325,6 +325,10 @@ impl RecordReader for TextTokens {
         self.reader.decode_all(job, scratch, rows);
     }
 
+    fn is_random(&self) -> bool {
+        false
+    }
+
     fn place(&self, sample: u64) -> Location {
         Location { path: Some(self.source.clone()), record: Some(sample), ..Location::default() }
     }
