@@ -11,7 +11,8 @@ use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
-use super::{Opened, Streamed};
+use super::opened::Opened;
+use super::streamed::Streamed;
 
 /// Number of samples that a worker takes at a time, if they are small: enough to make taking them cheap.
 const SMALL: usize = 256;

@@ -15,7 +15,7 @@ use crate::read::summary::{FieldSummary, Figure, Tally};
 use crate::read::{ArraySummary, ClassCount, FormatCount, IgnoredFiles, MemberCount};
 use crate::read::{ColumnRef, Scratch, parallel};
 
-use super::{Open, Opened};
+use super::opened::{Open, Opened};
 
 /// The contents of a file or folder. In JSON, the details are beside the other keys.
 #[derive(Clone, Debug, Serialize)]
