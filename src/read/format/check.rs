@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::error::{Error, Location, Result};
-use crate::read::container::{Container, Value, find_all};
+use crate::read::container::{Container, find_all};
+use crate::read::value::Value;
 use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
