@@ -1,6 +1,6 @@
 use crate::dtype::DType;
-use crate::read::outside::OutsideCodec;
 use crate::read::Longer;
+use crate::read::outside::OutsideCodec;
 
 #[cfg(feature = "formats")]
 use super::array::Array;
