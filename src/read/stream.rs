@@ -19,15 +19,15 @@ pub trait RecordStream: Send {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] makes only this record bad: the next call reads the record after it. Any other kind ends the
-    /// epoch.
+    /// [`ErrorKind::Data`](crate::ErrorKind::Data) makes only this record bad: the next call reads the record after it.
+    /// Any other kind ends the epoch.
     fn read(&mut self, record: &mut Record) -> Result<bool>;
 
     /// Begins again at the first record.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Unsupported`] if the source can be read for a single epoch only.
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) if the source can be read for a single epoch only.
     fn rewind(&mut self) -> Result<()>;
 
     /// Whether it can begin again. If not, it can be read for a single epoch only.
@@ -51,7 +51,7 @@ pub trait RecordDecoder: Send + Sync {
     /// The tensors of a sample.
     fn tensors(&self) -> &[TensorSpec];
 
-    /// As [`RecordReader::measure`].
+    /// As [`RecordReader::measure`](super::RecordReader::measure).
     ///
     /// # Errors
     ///
@@ -61,14 +61,14 @@ pub trait RecordDecoder: Send + Sync {
         Ok(Extents::default())
     }
 
-    /// As [`RecordReader::decode`].
+    /// As [`RecordReader::decode`](super::RecordReader::decode).
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`], with the location.
+    /// [`ErrorKind::Data`](crate::ErrorKind::Data), with the location.
     fn decode(&self, sample: Sample, record: &Record, scratch: &mut Scratch, row: &mut RowMut<'_>) -> Result<()>;
 
-    /// As [`RecordReader::decode_all`], for `records` in the order of the job.
+    /// As [`RecordReader::decode_all`](super::RecordReader::decode_all), for `records` in the order of the job.
     fn decode_all(&self, records: &[Record], job: &mut Job<'_>, scratch: &mut Scratch, rows: &mut RowsMut<'_>) {
         while let Some(nth) = job.advance() {
             job.report(self.decode(job.sample(nth), &records[nth], scratch, &mut rows.row(nth)));

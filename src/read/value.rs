@@ -41,7 +41,7 @@ pub trait List {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for values that can't be read.
+    /// [`ErrorKind::Data`](crate::ErrorKind::Data) for values that can't be read.
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()>;
 
     /// The shape, if these are the numbers of an array, however [`each`](Self::each) nests them: see

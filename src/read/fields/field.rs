@@ -13,6 +13,14 @@ use super::codec::Codec;
 /// this module. [`from`](Field::from) names the field if it has another name than the tensor. [`file`](Field::file)
 /// says that the field holds the path of a file, whose content is decoded.
 ///
+/// [`Image`]: crate::field::Image
+/// [`Audio`]: crate::field::Audio
+/// [`Class`]: crate::field::Class
+/// [`Category`]: crate::field::Category
+/// [`Numbers`]: crate::field::Numbers
+/// [`Text`]: crate::field::Text
+/// [`Tokenizer`]: crate::field::Tokenizer
+///
 /// ```
 /// use ringfeed::field::{Class, Field, Image, Numbers};
 ///
@@ -109,7 +117,7 @@ impl Field {
         self
     }
 
-    /// The fields that `"*"` leaves out; see [`Numbers::from`].
+    /// The fields that `"*"` leaves out; see [`Numbers::from`](crate::field::Numbers::from).
     #[must_use]
     pub fn except<C: Into<ColumnRef>>(mut self, fields: impl IntoIterator<Item = C>) -> Self {
         self.except = fields.into_iter().map(Into::into).collect();

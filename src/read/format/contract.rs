@@ -81,7 +81,8 @@ pub trait Format: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// Those of the format, and [`ErrorKind::Format`] or [`ErrorKind::Schema`] for a file that differs from the first.
+    /// Those of the format, and [`ErrorKind::Format`](crate::ErrorKind::Format) or
+    /// [`ErrorKind::Schema`](crate::ErrorKind::Schema) for a file that differs from the first.
     fn open_many(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         many::open(&|at| self.open(options, at).map(Into::into), paths, at)
     }
@@ -91,8 +92,8 @@ pub trait Format: Send + Sync + 'static {
     ///
     /// # Errors
     ///
-    /// As [`open_many`](Self::open_many), and [`ErrorKind::Unsupported`] for tensors whose lengths differ from record
-    /// to record.
+    /// As [`open_many`](Self::open_many), and [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for tensors
+    /// whose lengths differ from record to record.
     fn open_values(&self, options: &Self::Options, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
         let opened: Opened = self.open_many(options, paths, &Open { fields: &[], ..*at })?.into();
         opened.into_values().map_err(|error| error.at_path(at.path))
