@@ -184,11 +184,14 @@ impl Modules {
         for (name, code) in files {
             let own = module(name);
             let (uses, rest) = imports(code);
+            let used = used_names(&rest);
             let named = modules.named.entry(own.clone()).or_default();
-            for (is_public, path) in uses {
+            for Use { is_public, path, name } in uses {
                 match absolute(&names, &own, &path) {
                     Some(path) if is_public => {
-                        let name = path.last().expect("a path has a name").clone();
+                        if used.contains(&*name) {
+                            named.push(path.clone());
+                        }
                         modules.offered.insert(own.iter().cloned().chain([name]).collect(), path);
                     }
                     Some(path) => named.push(path),
@@ -239,8 +242,17 @@ impl Modules {
     }
 }
 
-/// The paths that `use` statements name, and whether each is offered on, and the code without those statements.
-fn imports(code: &[String]) -> (Vec<(bool, String)>, String) {
+/// What a `use` statement names.
+struct Use {
+    /// Whether it is offered on.
+    is_public: bool,
+    path: String,
+    /// Its name in the importing module.
+    name: String,
+}
+
+/// What `use` statements name, and the code without those statements.
+fn imports(code: &[String]) -> (Vec<Use>, String) {
     let (mut uses, mut rest) = (Vec::new(), String::new());
     let mut lines = code.iter();
     while let Some(line) = lines.next() {
@@ -257,13 +269,80 @@ fn imports(code: &[String]) -> (Vec<(bool, String)>, String) {
         let (before, tree) = statement.split_once("use ").expect("it is a use statement");
         let mut paths = Vec::new();
         leaves(tree.trim_end_matches(';'), "", &mut paths);
-        uses.extend(paths.into_iter().map(|path| (before.starts_with("pub"), path)));
+        let is_public = before.starts_with("pub");
+        uses.extend(paths.into_iter().map(|(path, name)| Use { is_public, path, name }));
     }
     (uses, rest)
 }
 
-/// The paths of a `use` tree.
-fn leaves(tree: &str, before: &str, into: &mut Vec<String>) {
+/// The names that code uses by themselves: no fields, no methods, no words in texts. A name that the code also gives to
+/// a value counts if it is called, or is a type's.
+fn used_names(code: &str) -> BTreeSet<&str> {
+    const DEFINE: [&str; 9] = ["fn", "mod", "struct", "enum", "trait", "type", "const", "static", "union"];
+    let words = words(code);
+    let (mut used, mut bound) = (BTreeSet::new(), BTreeSet::new());
+    for (at, word) in words.iter().copied().enumerate() {
+        let before = |back: usize| at.checked_sub(back).map_or("", |at| words[at]);
+        let after = |ahead: usize| words.get(at + ahead).copied().unwrap_or_default();
+        let leads_on = after(1) == ":" && after(2) == ":";
+        let is_member = before(1) == "." && before(2) != "." || before(1) == ":" && before(2) == ":";
+        let is_label = after(1) == ":" && !leads_on;
+        let gives = match before(1) {
+            "let" => true,
+            "mut" => ["let", "(", ",", "|"].contains(&before(2)),
+            "for" => after(1) == "in",
+            "(" => before(2).starts_with(char::is_uppercase),
+            "|" => after(1) == "|",
+            _ => false,
+        };
+        let is_certain = leads_on || after(1) == "(" || word.starts_with(char::is_uppercase);
+        if gives || is_label {
+            bound.insert(word);
+        } else if !is_member && !DEFINE.contains(&before(1)) {
+            used.insert((word, is_certain));
+        }
+    }
+    let counts = |(word, is_certain): &(&str, bool)| *is_certain || !bound.contains(word);
+    used.into_iter().filter(counts).map(|(word, _)| word).collect()
+}
+
+/// The words and signs of code, without its texts and comments.
+fn words(code: &str) -> Vec<&str> {
+    let is_name = |c: char| c.is_alphanumeric() || c == '_';
+    let mut words = Vec::new();
+    let mut rest = code;
+    while let Some(first) = rest.chars().next() {
+        let hashes = rest.strip_prefix('r').map_or(0, |raw| raw.len() - raw.trim_start_matches('#').len());
+        let (len, is_code) = if rest.starts_with("//") {
+            (rest.find('\n').unwrap_or(rest.len()), false)
+        } else if first == 'r' && rest[1 + hashes..].starts_with('"') {
+            let (begin, end) = (hashes + 2, format!("\"{}", "#".repeat(hashes)));
+            (rest[begin..].find(&end).map_or(rest.len(), |at| begin + at + end.len()), false)
+        } else if first == '"' {
+            let mut is_escaped = false;
+            let ends = |c| {
+                let ends = c == '"' && !is_escaped;
+                is_escaped = c == '\\' && !is_escaped;
+                ends
+            };
+            (rest[1..].find(ends).map_or(rest.len(), |at| at + 2), false)
+        } else if first == '\'' {
+            // A character between two signs, or the sign before the name of a lifetime.
+            let end = rest.char_indices().nth(2 + usize::from(rest[1..].starts_with('\\')));
+            (end.filter(|(_, c)| *c == '\'').map_or(1, |(at, _)| at + 1), false)
+        } else if is_name(first) {
+            (rest.find(|c| !is_name(c)).unwrap_or(rest.len()), true)
+        } else {
+            (first.len_utf8(), !first.is_whitespace())
+        };
+        words.extend(is_code.then_some(&rest[..len]));
+        rest = &rest[len..];
+    }
+    words
+}
+
+/// The paths of a `use` tree, and the names that it gives to what is there.
+fn leaves(tree: &str, before: &str, into: &mut Vec<(String, String)>) {
     let mut depth = 0;
     let parts = tree.split(|c: char| {
         depth += i32::from(c == '{') - i32::from(c == '}');
@@ -273,8 +352,10 @@ fn leaves(tree: &str, before: &str, into: &mut Vec<String>) {
         match part.split_once('{') {
             Some((shared, inner)) => leaves(&inner[..inner.len() - 1], &format!("{before}{shared}"), into),
             None => {
-                let path = part.split(" as ").next().unwrap_or_default();
-                into.push(format!("{before}{path}").trim_end_matches("::self").to_owned());
+                let (path, alias) = part.split_once(" as ").map_or((part, None), |(path, alias)| (path, Some(alias)));
+                let path = format!("{before}{path}").trim_end_matches("::self").to_owned();
+                let name = alias.or(path.rsplit("::").next()).unwrap_or_default().to_owned();
+                into.push((path, name));
             }
         }
     }
@@ -306,9 +387,9 @@ fn absolute(modules: &BTreeSet<Names>, own: &[String], path: &str) -> Option<Nam
 }
 
 /// A file imports what another one defines only if that one does not, on whatever way, import what it defines itself.
-/// Where a module only hands on what a child defines (`pub use`), that is not its own. So a module may be read, tested
-/// and taken out together with what it imports. It holds for a module and its children, too: what both need stands in a
-/// file beside the children, and `mod.rs` uses them, or only names them.
+/// Where a module only hands on what a child defines (`pub use`), that is not its own; where its code also uses it, it
+/// imports it. So a module may be read, tested and taken out together with what it imports. It holds for a module and
+/// its children, too: what both need stands in a file beside the children, and `mod.rs` uses them, or only names them.
 #[test]
 fn no_files_import_each_other_in_a_circle() {
     for folder in ["src", "command/src", "python/src"] {
@@ -336,6 +417,46 @@ fn circles_are_found_through_what_modules_hand_on() {
     assert_eq!(Modules::of(&files("use super::D;")).circle(), None);
 }
 
+#[test]
+fn a_module_imports_what_it_hands_on_and_uses() {
+    let circle = |line: &str| {
+        let files = [
+            ("a/mod.rs", vec!["pub use b::{B, c};", "pub(super) use b::e as f;", "struct D(usize);", line]),
+            ("a/b.rs", vec!["use super::D;"]),
+        ];
+        let files = files.map(|(name, code)| (name.to_owned(), code.into_iter().map(str::to_owned).collect()));
+        Modules::of(&files).circle().is_some()
+    };
+    let used = [
+        "struct E { b: B }",
+        "fn d<'b>(b: &'b mut B) {}",
+        "let c = c();",
+        "list.map(c)",
+        "f::g()",
+        "let a = '\"'; B; let b = '\"';",
+        "impl d::E for B {}",
+    ];
+    for line in used {
+        assert!(circle(line), "{line}");
+    }
+    let unused = [
+        "",
+        "fn c() {}",
+        "d.c()",
+        "d.B",
+        "E::B",
+        "let c = 1; d(c)",
+        "if let Some(c) = d { c + 1 }",
+        "fn d(c: usize) -> usize { c }",
+        "let d = \"B \\\" c() B\"; // B",
+        "let d = r#\"\"B\"#;",
+        "let e = e();",
+    ];
+    for line in unused {
+        assert!(!circle(line), "{line}");
+    }
+}
+
 /// What everybody needs stands at the root; everything else is in a module.
 #[test]
 fn a_dozen_names_stand_at_the_root() {
@@ -344,7 +465,7 @@ fn a_dozen_names_stand_at_the_root() {
     // What is in a module is indented.
     let code: Vec<String> = lines.filter(|line| !line.starts_with("    pub use")).collect();
     let (uses, _) = imports(&code);
-    let names: Vec<String> = uses.into_iter().filter(|(is_public, _)| *is_public).map(|(_, path)| path).collect();
+    let names: Vec<String> = uses.into_iter().filter(|found| found.is_public).map(|found| found.path).collect();
     assert!((1..=12).contains(&names.len()), "{} names at the root: {}", names.len(), names.join(", "));
 }
 

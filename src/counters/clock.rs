@@ -1,6 +1,8 @@
 use std::ops::Add;
 use std::time::Duration;
 
+use super::adding::nanoseconds;
+
 /// A reading of the clock, and possibly of this thread's processor time.
 ///
 /// Reading the processor time costs a system call (0.2 us), reading the clock none: workers read the processor time
@@ -36,7 +38,7 @@ impl Tick {
         #[cfg(not(unix))]
         {
             static BEGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-            Self(super::nanoseconds(BEGIN.get_or_init(std::time::Instant::now).elapsed()))
+            Self(nanoseconds(BEGIN.get_or_init(std::time::Instant::now).elapsed()))
         }
     }
 
@@ -57,7 +59,7 @@ impl Add<Duration> for Tick {
 
     #[inline]
     fn add(self, time: Duration) -> Self {
-        Self(self.0.saturating_add(super::nanoseconds(time)))
+        Self(self.0.saturating_add(nanoseconds(time)))
     }
 }
 

@@ -1,7 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{add_alone, count, nanoseconds};
+use super::adding::{add_alone, count, nanoseconds};
 
 /// Buckets per octave (doubling of time).
 const PARTS: usize = 4;

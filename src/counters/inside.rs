@@ -1,7 +1,7 @@
 use std::cell::Cell;
 use std::time::Duration;
 
-use super::{Tick, now};
+use super::clock::{Tick, now};
 
 /// Time within the decoding of samples that is counted separately.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]

@@ -2,7 +2,8 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering, fence};
 
-use super::{Tick, nanoseconds};
+use super::adding::nanoseconds;
+use super::clock::Tick;
 
 /// The work of a thread for some time, or the fill level of the ring at a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use crate::sync::CounterMutex;
 
-use super::nanoseconds;
+use super::adding::nanoseconds;
 
 /// Number of samples that are kept.
 const KEPT: usize = 10;

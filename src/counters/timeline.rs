@@ -2,7 +2,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sync::CounterMutex;
 
-use super::{Counters, Tick};
+use super::adding::nanoseconds;
+use super::clock::Tick;
 
 /// Maximum number of moments that are kept. If there are more, every second one is dropped, and from then on they are
 /// recorded half as often.
@@ -72,7 +73,13 @@ impl Timeline {
         Self { begin: Tick::now(), due_ns: AtomicU64::new(0), kept: CounterMutex::new(kept) }
     }
 
-    fn keep(&self, moment: Moment) {
+    /// The time of `now` from the beginning, if a moment is due.
+    pub(super) fn due(&self, now: Tick) -> Option<u64> {
+        let ns = nanoseconds(now.since(self.begin));
+        (ns >= self.due_ns.load(Ordering::Relaxed)).then_some(ns)
+    }
+
+    pub(super) fn keep(&self, moment: Moment) {
         let mut kept = self.kept.lock();
         if kept.moments.len() == MOMENTS {
             (0..MOMENTS / 2).for_each(|nth| kept.moments[nth] = kept.moments[2 * nth]);
@@ -95,27 +102,6 @@ impl Timeline {
     /// All complete stretches.
     pub(crate) fn stretches(&self) -> Stretches {
         self.kept.lock().stretches
-    }
-}
-
-impl Counters {
-    /// A batch was delivered to the trainer at `now`: records the sums if a moment is due.
-    pub(crate) fn note_moment(&self, now: Tick) {
-        let ns = super::nanoseconds(now.since(self.timeline.begin));
-        if ns < self.timeline.due_ns.load(Ordering::Relaxed) {
-            return;
-        }
-        let load = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        let worked = [&self.read, &self.decode, &self.resize, &self.transform, &self.settle];
-        self.timeline.keep(Moment {
-            ns,
-            batches: load(&self.trainer.batches),
-            samples: load(&self.samples),
-            busy_ns: worked.iter().map(|stage| load(&stage.busy_ns)).sum(),
-            wait_ns: load(&self.trainer.wait_ns),
-            queue_ns: load(&self.queue.time_ns),
-            ready_batch_ns: load(&self.queue.ready_batch_ns),
-        });
     }
 }
 

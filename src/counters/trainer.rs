@@ -1,7 +1,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use super::{Histogram, Tick, add_alone, nanoseconds, now, process_cpu};
+use super::adding::{add_alone, nanoseconds};
+use super::clock::{Tick, now, process_cpu};
+use super::histogram::Histogram;
 
 /// The counters of the trainer: it waited for batches, or worked on them. Only the thread in the iterator's `next`
 /// counts here.

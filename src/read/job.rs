@@ -8,7 +8,7 @@ use crate::positions::sample_key;
 use crate::random::RandomKey;
 use crate::sync::{AtomicBool, Ordering};
 
-use super::Sample;
+use super::sample::Sample;
 
 /// The records that one worker reads and then decodes together, with the next one to process and the bad ones.
 ///

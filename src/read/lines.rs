@@ -3,15 +3,16 @@
 use std::fmt;
 use std::path::Path;
 
-use crate::error::{Location, Result};
+use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs};
 
-use super::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use super::container::{Container, FieldInfo, FieldKind, Visit};
 use super::csv::{Blanks, Rows, open_lines};
 use super::format::{Format, Open, Opened, format_has};
 use super::records::RecordBytes;
-use super::{CsvOptions, Error, ErrorKind, Fingerprint, SavedIndex, Scratch, check_record};
+use super::value::Value;
+use super::{CsvOptions, Fingerprint, SavedIndex, Scratch, check_record};
 
 /// How a file of lines is read.
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize)]

@@ -11,11 +11,12 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::storage::{Files, Needs, Packing};
 
-use super::container::{Container, FieldInfo, FieldKind, Value, Visit, find_field};
+use super::container::{Container, FieldInfo, FieldKind, Visit, find_field};
 use super::format::{Format, Open, Opened};
 use super::ndarray::{self, Elements};
 use super::sharded::{ShardedOptions, file_in, is_index_of, read_index, root_of};
 use super::shards::{Listed, MAX_CHUNK_BYTES, Packed, ShardBytes, Shards};
+use super::value::Value;
 use super::{ColumnRef, Fingerprint, Scratch};
 
 /// The format of LitData's chunks: a folder with an `index.json`.

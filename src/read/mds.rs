@@ -11,13 +11,14 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Files, Needs, Packing, inflate_error};
 
-use super::container::{Container, FieldInfo, FieldKind, Meaning, Value, Visit, find_field};
+use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
 use super::format::{Checks, Format, Open, Opened};
 use super::hashes::{self, Recorded};
 use super::json::{Buffers, Wanted, give, steps};
 use super::ndarray::{self, Elements};
 use super::sharded::{ShardedOptions, file_in, is_index_of, read_index, root_of};
 use super::shards::{Listed, Packed, ShardBytes, Shards};
+use super::value::Value;
 use super::{ColumnRef, Fingerprint, Scratch, parallel};
 
 /// The format of MDS shards: a folder with an `index.json`.

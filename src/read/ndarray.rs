@@ -5,8 +5,8 @@ use std::cell::RefCell;
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 
-use super::container::Value;
 use super::shaped::Shaped;
+use super::value::Value;
 
 /// The type of an array's elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,10 +4,11 @@ use serde::Serialize;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
 
-use super::container::{Value, Visit};
+use super::container::Visit;
 use super::csv::{CsvLine, CsvOptions};
 use super::field_reader::GivenFields;
 use super::json::{Buffers, Found, Wanted, steps_to};
+use super::value::Value;
 
 /// Fields of a JSON value, by key or pointer.
 #[derive(Debug)]

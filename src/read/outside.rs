@@ -8,8 +8,9 @@ use crate::error::Result;
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
 
-use super::container::{FieldInfo, Value};
+use super::container::FieldInfo;
 use super::staged::Staged;
+use super::value::Value;
 
 /// Writes the values of several fields into its own tensors, with any names.
 pub(crate) trait Outside: Send + Sync {

@@ -3,7 +3,7 @@
 use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 
-use super::container::{List, Value};
+use super::value::{List, Value};
 
 /// Numbers with a shape, row-major: an array as a [`List`] of its rows.
 ///

@@ -5,8 +5,8 @@ use std::ops::Range;
 use crate::dtype::Numbers;
 use crate::error::Result;
 
-use super::container::{List, Value};
 use super::date_unit::DateUnit;
+use super::value::{List, Value};
 
 /// Values by number, in memory that is reused for the next record. A value that was not kept is missing.
 #[derive(Clone, Debug, Default)]

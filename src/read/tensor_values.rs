@@ -10,7 +10,8 @@ use crate::row::RowMut;
 use crate::schema::{Extents, Schema, TensorSpec};
 use crate::storage::Needs;
 
-use super::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use super::container::{Container, FieldInfo, FieldKind, Visit};
+use super::value::Value;
 use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 
 /// Each tensor is a field of numbers.

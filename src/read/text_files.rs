@@ -6,9 +6,10 @@ use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::storage::{Files, Needs};
 
-use super::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use super::container::{Container, FieldInfo, FieldKind, Visit};
 use super::format::{Format, Open, Opened, format_has};
 use super::listed::ListedFiles;
+use super::value::Value;
 use super::{ColumnRef, Fingerprint, Scratch};
 use crate::error::Location;
 

@@ -2,7 +2,7 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Weak};
 
-use super::Stats;
+use super::snapshot::Stats;
 
 /// A source of statistics: the part of a run that any thread may read while another one works.
 pub trait Figures: Send + Sync {

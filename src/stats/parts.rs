@@ -4,8 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::{Concurrency, Counters, QueueCounter, StageCounter, TrainerCounter};
 
+use super::numbers::{less, seconds, share};
 use super::times::Times;
-use super::{less, seconds};
 
 /// The main work in planning batches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -107,7 +107,7 @@ impl StageStats {
 
 /// Work that began before the trainer first asked for a batch is counted, but its time is not; hence at most 1.
 fn share_of_threads(seconds: f64, thread_seconds: f64) -> f64 {
-    super::share(seconds, thread_seconds).min(1.0)
+    share(seconds, thread_seconds).min(1.0)
 }
 
 fn rate(samples: u64, busy_seconds: f64, threads: usize) -> f64 {
@@ -179,12 +179,12 @@ impl TrainerStats {
 
     /// Share of the time that the trainer waited, from 0 to 1.
     pub fn waited(&self) -> f64 {
-        super::share(self.wait_seconds, self.seconds())
+        share(self.wait_seconds, self.seconds())
     }
 
     /// Share of batches that were ready when the trainer asked for them, from 0 to 1.
     pub fn readiness(&self) -> f64 {
-        super::share(self.ready as f64, self.batches as f64)
+        share(self.ready as f64, self.batches as f64)
     }
 }
 
@@ -319,17 +319,17 @@ impl QueueStats {
 
     /// Share of the time in which the next batch was ready, from 0 to 1.
     pub fn readiness(&self) -> f64 {
-        super::share(self.ready_seconds, self.seconds)
+        share(self.ready_seconds, self.seconds)
     }
 
     /// Mean number of ready batches over time.
     pub fn mean_ready(&self) -> f64 {
-        super::share(self.ready_batch_seconds, self.seconds)
+        share(self.ready_batch_seconds, self.seconds)
     }
 
     /// Mean number of batches that were being filled, over time.
     pub fn mean_filling(&self) -> f64 {
-        super::share(self.filling_batch_seconds, self.seconds)
+        share(self.filling_batch_seconds, self.seconds)
     }
 }
 

@@ -1,6 +1,8 @@
 use std::fmt;
 
-use super::{Stats, Times, share};
+use super::numbers::share;
+use super::snapshot::Stats;
+use super::times::Times;
 
 /// A number of things with this name: `1 batch`, `2 batches`.
 pub(super) struct Things<N>(pub(super) N, pub(super) &'static str);

@@ -1,6 +1,7 @@
 use serde::Serialize;
 
-use super::{Times, less};
+use super::numbers::less;
+use super::times::Times;
 
 /// The statistics of an upload stage, over all its devices.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

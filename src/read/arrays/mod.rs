@@ -11,10 +11,11 @@ use crate::random::hash_texts;
 use crate::schema::{Extents, TensorSpec};
 use crate::storage::{Access, Input, Needs};
 
-use super::container::{Container, FieldInfo, FieldKind, Meaning, Value, Visit, find_field};
+use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
 use super::fields::with_others;
 use super::fixed::{ArrayHeader, Fetched, FixedRecords, StoredType, Wanted, plain, read_fixed_records};
 use super::format::{Open, Opened, default_fields};
+use super::value::Value;
 use super::{Fingerprint, RecordReader, Scratch};
 
 /// How a file of several arrays is read.

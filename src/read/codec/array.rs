@@ -10,7 +10,7 @@ use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
 use super::contract::{Context, Decode, Made, unexpected};
-use crate::read::container::Value;
+use crate::read::value::Value;
 
 struct ArrayCodec {
     shape: Vec<usize>,

@@ -7,7 +7,7 @@ use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role};
 
 use super::contract::{Context, Decode, Made, Varying, unexpected};
-use crate::read::container::Value;
+use crate::read::value::Value;
 
 struct AudioCodec {
     writer: Writer,

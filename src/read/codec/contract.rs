@@ -5,8 +5,8 @@ use crate::dtype::Numbers;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
-use crate::read::container::Value;
 use crate::read::staged::Staged;
+use crate::read::value::Value;
 use crate::row::{RowMut, RowsMut};
 use crate::schema::{Dim, Extents, MAX_EXTENTS, TensorSpec};
 

@@ -9,7 +9,7 @@ use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role};
 
 use super::contract::{Context, Decode, Made, Varying, unexpected};
-use crate::read::container::Value;
+use crate::read::value::Value;
 
 struct ImageCodec {
     options: ImageOptions,

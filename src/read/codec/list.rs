@@ -10,7 +10,7 @@ use crate::schema::{Dim, Extents, Role, TensorSpec};
 
 use super::contract::{Context, Decode, Made, Varying};
 use super::number::{check_missing, write_array, write_number};
-use crate::read::container::Value;
+use crate::read::value::Value;
 
 /// Whether the field's values are lists, as far as the request or the container says.
 pub(super) fn of_lists(numbers: &Numbers, several: bool, infos: &[Option<&FieldInfo>]) -> bool {

@@ -14,8 +14,8 @@ use super::contract::{Context, Decode, Made, unexpected};
 use super::number::{whole, write_number};
 use super::text::text_of;
 use crate::read::Missing;
-use crate::read::container::Value;
 use crate::read::csv::{FieldElement, holds_integer, is_decimal, unfit_index, with_element};
+use crate::read::value::Value;
 
 /// Most distinct names of one field.
 const MAX_NAMES: usize = 1 << 16;

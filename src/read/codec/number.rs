@@ -12,7 +12,7 @@ use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{Role, TensorSpec};
 
 use super::contract::{Context, Decode, Made, unexpected};
-use crate::read::container::Value;
+use crate::read::value::Value;
 
 struct NumberCodec {
     missing: Missing,

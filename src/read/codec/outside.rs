@@ -1,8 +1,9 @@
 //! Codecs that another module defines.
 
 use crate::error::Result;
-use crate::read::container::{FieldInfo, Value};
+use crate::read::container::FieldInfo;
 use crate::read::outside::{Outside, OutsideCodec};
+use crate::read::value::Value;
 use crate::row::RowMut;
 
 use super::contract::{Context, Decode, Made, Varying};

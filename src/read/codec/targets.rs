@@ -5,8 +5,8 @@ use crate::decode::{ImageOptions, number_of_text, write_numbers};
 use crate::dtype::{DType, Numbers};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
-use crate::read::container::Value;
 use crate::read::fields::{BoxFormat, TargetFormat, Targets};
+use crate::read::value::Value;
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 

@@ -2,8 +2,9 @@
 
 use proptest::prelude::*;
 
-use super::super::container::{Container, FieldInfo, FieldKind, List, Value, Visit};
+use super::super::container::{Container, FieldInfo, FieldKind, Visit};
 use super::super::fields::{Array, Category, Class, Field, Numbers, Text, Tokens};
+use super::super::value::{List, Value};
 use super::super::{FieldReader, Job, Missing, RecordReader, Scratch};
 use crate::dtype::DType;
 use crate::error::{ErrorKind, Location, Result};

@@ -5,8 +5,8 @@ use crate::decode::Tokenizer;
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
-use crate::read::container::Value;
 use crate::read::fields;
+use crate::read::value::Value;
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
 

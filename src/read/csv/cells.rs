@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::Scratch;
-use crate::read::container::{Container, Value};
+use crate::read::container::Container;
+use crate::read::value::Value;
 use crate::storage::Files;
 
 use super::container::CsvTable;

@@ -5,7 +5,8 @@ use std::path::Path;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::hash_texts;
-use crate::read::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
+use crate::read::value::Value;
 use crate::read::{Fingerprint, Scratch, check_record};
 use crate::storage::{Files, Needs};
 

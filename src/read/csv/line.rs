@@ -1,7 +1,7 @@
 //! One line in memory.
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::container::Value;
+use crate::read::value::Value;
 
 use super::dialect::{Blanks, Dialect, Progress};
 use super::fields::Fields;

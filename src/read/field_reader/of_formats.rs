@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::read::container::{Container, Value};
+use crate::read::container::Container;
 use crate::read::fields::{Codec, Field};
 use crate::read::listed::ListedFiles;
+use crate::read::value::Value;
 use crate::read::{ColumnRef, RecordReader};
 use crate::storage::Files;
 

@@ -2,8 +2,9 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::codec::{Names, needs_first, needs_names, reads_text};
-use crate::read::container::{Container, Value, read_one};
+use crate::read::container::{Container, read_one};
 use crate::read::fields::{Codec, Field};
+use crate::read::value::Value;
 use crate::read::{ColumnRef, Scratch, parallel};
 
 /// Number of records that a thread takes at a time while names are collected.

@@ -1,8 +1,5 @@
 use crate::dtype::DType;
-use crate::read::ColumnRef;
 use crate::read::fixed::{Endian, Stored, StoredType};
-
-use super::{Codec, Field};
 
 /// An array. Files of arrays give each record as it is; other fields hold the bytes of an NPY file. All records must
 /// have the element type and the shape of the first one. Fields of [raw](Array::raw) bytes hold the elements alone.
@@ -63,16 +60,5 @@ impl Array {
     pub fn shape(mut self, shape: &[usize]) -> Self {
         self.shape = Some(shape.to_vec());
         self
-    }
-
-    /// The field that it comes from.
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
-}
-
-impl From<Array> for Field {
-    fn from(array: Array) -> Self {
-        Self::new(Codec::Array(array))
     }
 }

@@ -1,16 +1,13 @@
-use crate::decode::image::Moves;
 use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions, JpegDecoder, PixelOrder, ResizeFilter};
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
 
 use super::of_options::of_options;
-use super::{Codec, Field};
 
 /// An image as a tensor `f32 [channels, height, width]`: pixels from 0 to 255, unless a normaliser scales them.
 /// [`dtype`](Self::dtype) and [`order`](Self::order) change type and order. A file that can't be decoded is a bad
 /// record.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Image(ImageOptions);
+pub struct Image(pub(super) ImageOptions);
 
 impl Image {
     /// Three channels (red, green, blue), resized to this many pixels.
@@ -57,51 +54,6 @@ impl Image {
 
     pub(super) fn make_plain(&mut self) {
         self.0.augment.clear();
-    }
-
-    /// Refuses a map without a geometry if each picture among `images`, those of its record, would be transformed in
-    /// another way. The whole of a picture may become a smaller or larger map.
-    pub(super) fn check_alone(&self, images: &[(String, Field)]) -> Result<()> {
-        let map = &self.0;
-        if map.colour != ImageColour::Index || map.geometry.is_some() {
-            return Ok(());
-        }
-        let is_moved = |options: &ImageOptions| options.augment.iter().any(|step| step.moves() > Moves::Nothing);
-        let mut other = None;
-        for (name, image) in images {
-            let Codec::Image(Self(picture)) = &image.codec else { continue };
-            if picture.colour == ImageColour::Index {
-                continue;
-            }
-            let shows_all = picture.fit == CropFit::default() || picture.size == map.size;
-            if !is_moved(picture) && !is_moved(map) && picture.fit == map.fit && shows_all {
-                return Ok(());
-            }
-            other.get_or_insert(name);
-        }
-        let Some(name) = other else { return Ok(()) };
-        let message = format!(
-            "without `geometry`, this map is not cropped, flipped and turned like {name:?}; give both the same `geometry`"
-        );
-        Err(Error::new(ErrorKind::Config, message))
-    }
-
-    /// Gives a map without operations and fit of its own those of `image`, if it is the picture with its geometry.
-    /// Returns whether that changed it.
-    pub(super) fn go_with(&mut self, image: &Field) -> Result<bool> {
-        let Codec::Image(Self(picture)) = &image.codec else { return Ok(false) };
-        let map = &mut self.0;
-        let before = (map.augment.is_empty(), map.fit);
-        if map.colour == ImageColour::Index
-            && picture.colour != ImageColour::Index
-            && map.geometry.is_some()
-            && map.geometry == picture.geometry
-            && (map.augment.is_empty(), map.fit) == (true, CropFit::default())
-        {
-            map.fit = inherited_fit(picture, map.size)?;
-            map.augment.clone_from(&picture.augment);
-        }
-        Ok((map.augment.is_empty(), map.fit) != before)
     }
 
     /// Random operations, in this order; leave them out for evaluation.
@@ -173,37 +125,6 @@ impl Image {
     pub fn max_pixels(mut self, pixels: u64) -> Self {
         self.0.max_pixels = pixels;
         self
-    }
-}
-
-/// The fit of a map of this size that is transformed like `picture`.
-fn inherited_fit(picture: &ImageOptions, size: Option<(u32, u32)>) -> Result<CropFit> {
-    if picture.size == size {
-        return Ok(picture.fit);
-    }
-    // Height and width of the picture, and of the map.
-    let sides = picture.size.zip(size).map(|((a, b), (c, d))| [a, b, c, d].map(u64::from));
-    let sides = sides.filter(|[a, b, c, d]| a * d == b * c);
-    let most = if sides.is_some() { Moves::ByAngles } else { Moves::ByShares };
-    let fault = |what: &str| {
-        let message = format!(
-            "{what} of its picture does not suit a map of another size; give the map the picture's size, or its own \
-             `augment` or `fit`"
-        );
-        Err(Error::new(ErrorKind::Config, message))
-    };
-    if let Some(step) = picture.augment.iter().find(|step| step.moves() > most) {
-        return fault(step.name());
-    }
-    let CropFit::CenterCrop { shorter } = picture.fit else { return Ok(picture.fit) };
-    let scaled = sides.and_then(|[side, _, of_map, _]| {
-        let product = u64::from(shorter) * of_map;
-        let is_whole = product.checked_rem(side) == Some(0);
-        is_whole.then(|| u32::try_from(product / side).ok()).flatten()
-    });
-    match scaled {
-        Some(shorter) => Ok(CropFit::CenterCrop { shorter }),
-        None => fault(&format!("fit = center_crop with shorter = {shorter}")),
     }
 }
 

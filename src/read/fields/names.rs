@@ -1,7 +1,5 @@
 use crate::dtype::DType;
 
-use super::{Codec, Field, Origin};
-
 /// A class, by its name, or by its index if no name is a number: one `i64` per sample, shape `[]`. The names are those
 /// that are found in the data, sorted, unless they are [listed](Class::of). Several fields share their names, and give
 /// `[fields]`.
@@ -11,18 +9,18 @@ pub struct Class;
 /// A [class](Class) with listed names, a type, or one-hot rows.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
-    names: Option<Vec<String>>,
-    one_hot: bool,
-    dtype: Option<DType>,
+    pub(super) names: Option<Vec<String>>,
+    pub(super) one_hot: bool,
+    pub(super) dtype: Option<DType>,
 }
 
 /// Codes for the names of one or several columns. Each column has its own names: `i64 [columns]`. A number is a name
 /// like others, never a code.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Category {
-    names: Option<Vec<Vec<String>>>,
-    missing: Option<i64>,
-    dtype: Option<DType>,
+    pub(super) names: Option<Vec<Vec<String>>>,
+    pub(super) missing: Option<i64>,
+    pub(super) dtype: Option<DType>,
 }
 
 impl Class {
@@ -40,11 +38,6 @@ impl Class {
     pub fn dtype(self, dtype: DType) -> Classes {
         Classes::default().dtype(dtype)
     }
-
-    /// The field that it comes from, or a list of fields.
-    pub fn from(self, fields: impl Into<Origin>) -> Field {
-        Classes::default().from(fields)
-    }
 }
 
 impl Classes {
@@ -61,12 +54,6 @@ impl Classes {
     pub fn dtype(mut self, dtype: DType) -> Self {
         self.dtype = Some(dtype);
         self
-    }
-
-    /// The field that it comes from, or a list of fields.
-    pub fn from(self, fields: impl Into<Origin>) -> Field {
-        let Origin { from, several } = fields.into();
-        Field { from, several, ..self.into() }
     }
 }
 
@@ -95,30 +82,5 @@ impl Category {
     pub fn missing(mut self, code: i64) -> Self {
         self.missing = Some(code);
         self
-    }
-
-    /// The field that they come from, or a list of fields.
-    pub fn from(self, fields: impl Into<Origin>) -> Field {
-        let Origin { from, several } = fields.into();
-        Field { from, several, ..self.into() }
-    }
-}
-
-impl From<Class> for Field {
-    fn from(_: Class) -> Self {
-        Classes::default().into()
-    }
-}
-
-impl From<Classes> for Field {
-    fn from(Classes { names, one_hot, dtype }: Classes) -> Self {
-        Self::new(Codec::Class { names, one_hot, dtype })
-    }
-}
-
-impl From<Category> for Field {
-    fn from(category: Category) -> Self {
-        let Category { names, missing, dtype } = category;
-        Self::new(Codec::Category { names, missing, dtype })
     }
 }

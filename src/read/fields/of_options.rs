@@ -1,4 +1,4 @@
-/// Methods of all fields that consist of a decoder's options: they have a geometry, and come from a field.
+/// Methods of all fields that consist of a decoder's options: they have a geometry.
 macro_rules! of_options {
     ($field:ident, $options:ty, $what:literal, $alike:literal) => {
         impl $field {
@@ -21,18 +21,6 @@ macro_rules! of_options {
             pub fn geometry(mut self, name: impl Into<String>) -> Self {
                 self.0.geometry = Some(name.into());
                 self
-            }
-
-            /// The field that it comes from.
-            #[must_use]
-            pub fn from(self, field: impl Into<crate::read::ColumnRef>) -> super::Field {
-                super::Field::from(self.into(), field)
-            }
-        }
-
-        impl From<$field> for super::Field {
-            fn from(field: $field) -> Self {
-                Self::new(super::Codec::$field(field))
             }
         }
     };

@@ -3,8 +3,6 @@ use serde::{Deserialize, Serialize};
 use crate::decode::ImageOptions;
 use crate::read::{ColumnRef, Longer};
 
-use super::{Codec, Field};
-
 /// Boxes or points of a picture.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Targets {
@@ -108,12 +106,12 @@ impl TargetFormat {
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 #[derive(Clone, Debug, PartialEq)]
-pub struct Boxes(Targets);
+pub struct Boxes(pub(super) Targets);
 
 /// Points that are transformed like their picture, as [`Boxes`] are: `f32 [most, 2]`, x and y in pixels or
 /// [relative](PointFormat) to the picture. A point outside of the resulting picture is 0 in the mask.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Keypoints(Targets);
+pub struct Keypoints(pub(super) Targets);
 
 impl Boxes {
     /// At most this many boxes per picture. More make the record bad, unless they are [cut](Self::cut).
@@ -167,18 +165,6 @@ macro_rules! goes_with_a_picture {
                 self.0.longer = Longer::Cut;
                 self
             }
-
-            /// The field that they come from.
-            #[must_use]
-            pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-                Field::from(self.into(), field)
-            }
-        }
-
-        impl From<$what> for Field {
-            fn from(targets: $what) -> Self {
-                Self::new(Codec::Targets(targets.0))
-            }
         }
     };
 }
@@ -198,25 +184,5 @@ impl Targets {
         let longer = Longer::Error;
         let result_format = None;
         Self { most, format, result_format, geometry: None, size_from: None, longer, min_size: 1.0, picture: None }
-    }
-
-    /// Connects boxes or points with their picture, one of `images`, or with a map if no picture has their geometry.
-    /// They also take the picture's bytes, or the fields with its size.
-    pub(super) fn go_with(&mut self, from: &mut Vec<ColumnRef>, columns: Vec<ColumnRef>, images: &[(String, Field)]) {
-        let goes_with = |(_, field): &&(String, Field)| match (&field.codec, &self.geometry) {
-            (Codec::Image(image), Some(geometry)) => image.options().geometry.as_ref() == Some(geometry),
-            (_, None) => images.len() == 1,
-            _ => false,
-        };
-        let found = images.iter().filter(goes_with).min_by_key(|(_, field)| field.codec.is_map());
-        let Some((name, Field { codec: Codec::Image(image), is_file, from: of_image, .. })) = found else { return };
-        self.picture = Some(image.options().clone());
-        *from = columns;
-        match &self.size_from {
-            Some(sides) => from.extend(sides.clone()),
-            None if *is_file => {}
-            None if of_image.is_empty() => from.push(name.as_str().into()),
-            None => from.extend(of_image.first().cloned()),
-        }
     }
 }

@@ -1,8 +1,6 @@
 use std::path::PathBuf;
 
-use crate::read::{ColumnRef, Longer};
-
-use super::{Codec, Field};
+use crate::read::Longer;
 
 /// Text as token numbers, by a tokenizer of Hugging Face's `tokenizers` (`tokenizer.json`): `i64 [max_len]`, padded at
 /// the end, with a mask (`u8`, suffix `_mask`) that is 1 where there is a token. Without [`max_len`](Self::max_len),
@@ -69,17 +67,5 @@ impl Tokenizer {
     pub fn ragged(mut self) -> Self {
         self.ragged = true;
         self
-    }
-
-    /// The field that holds the text.
-    #[must_use]
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
-}
-
-impl From<Tokenizer> for Field {
-    fn from(tokenizer: Tokenizer) -> Self {
-        Self::new(Codec::Tokenizer(tokenizer))
     }
 }

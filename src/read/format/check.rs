@@ -6,12 +6,14 @@ use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::error::{Error, Location, Result};
-use crate::read::container::{Container, Value, find_all};
+use crate::read::container::{Container, find_all};
+use crate::read::value::Value;
 use crate::read::{Fingerprint, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
 
-use super::{Opened, Streamed};
+use super::opened::Opened;
+use super::streamed::Streamed;
 
 /// Number of samples that a worker takes at a time, if they are small: enough to make taking them cheap.
 const SMALL: usize = 256;

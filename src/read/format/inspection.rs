@@ -9,13 +9,14 @@ use serde::{Serialize, Serializer};
 use crate::decode::number_of_text;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::read::container::{Container, FieldInfo, FieldKind, Value, doubled_names, find_all, read_one};
+use crate::read::container::{Container, FieldInfo, FieldKind, doubled_names, find_all, read_one};
 use crate::read::summary::{FieldSummary, Figure, Tally};
+use crate::read::value::Value;
 #[cfg(feature = "formats")]
 use crate::read::{ArraySummary, ClassCount, FormatCount, IgnoredFiles, MemberCount};
 use crate::read::{ColumnRef, Scratch, parallel};
 
-use super::{Open, Opened};
+use super::opened::{Open, Opened};
 
 /// The contents of a file or folder. In JSON, the details are beside the other keys.
 #[derive(Clone, Debug, Serialize)]

@@ -2,7 +2,8 @@
 
 use crate::dtype::DType;
 use crate::error::{Location, Result};
-use crate::read::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
+use crate::read::value::Value;
 use crate::read::{Fingerprint, RecordReader, Scratch};
 use crate::storage::Needs;
 

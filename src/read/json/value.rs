@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 use memchr::memchr;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::container::{List, Value};
+use crate::read::value::{List, Value};
 
 use super::scan::{Cursor, MOST_INTEGERS};
 

@@ -276,7 +276,7 @@ impl Search<'_> {
 mod tests {
     use proptest::prelude::*;
 
-    use crate::read::container::Value;
+    use crate::read::value::Value;
 
     use super::*;
 

@@ -11,12 +11,13 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs};
 
-use super::container::{Container, FieldInfo, FieldKind, List, Value, Visit, find_field};
+use super::container::{Container, FieldInfo, FieldKind, Visit, find_field};
 use super::csv::Blanks;
 use super::format::{Format, Open, Opened, format_has};
 use super::lines::{LineBytes, LineOptions, Lines};
 use super::names::plain_name;
 use super::paths::is_hidden;
+use super::value::{List, Value};
 use super::{ColumnRef, Fingerprint, SavedIndex, Scratch};
 
 use parse::{Parsed, is_sparse, parse, uncommented};

@@ -6,8 +6,8 @@ use crate::row::RowMut;
 use crate::schema::{Extents, Schema, TensorSpec};
 use crate::storage::Needs;
 
-use super::CsvSequenceReader;
 use super::options::{Align, Unpaired};
+use super::reader::CsvSequenceReader;
 use super::source::{SequenceScratch, Source, natural};
 
 /// Sequences whose features and labels come from two readers.
@@ -161,6 +161,26 @@ fn what_differs(mut names: Vec<&[u8]>) -> Vec<&[u8]> {
 struct AlignedScratch {
     features: SequenceScratch,
     labels: SequenceScratch,
+}
+
+impl CsvSequenceReader {
+    /// Features from one reader, labels from another. The sequences of one name belong together: of files without their
+    /// endings (`a.csv` and `a.tsv.gz`), or of groups. Numbers in names are compared by their values, so `01` is `1`. If no
+    /// name is in both, names are compared without what all of one side begin and end with (`subj01` and `label_1`). If not
+    /// even two of these are in both, the first sequence of one belongs to the first sequence of the other, and so on:
+    /// groups in the order in which they appear, files in the order of their names. That is an error if their numbers
+    /// differ, or if the only name in both would get another partner.
+    ///
+    /// If `labels` has no label columns, its feature columns are the labels.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] if a sequence has no partner and `unpaired` does not allow it, if neither names nor positions
+    /// tell what belongs together, or, with [`Align::Equal`], if the lengths of a pair differ (the error names both); [`ErrorKind::Schema`] if both have a
+    /// tensor of the same name.
+    pub fn aligned(features: Self, labels: Self, align: Align, unpaired: Unpaired) -> Result<AlignedSequences> {
+        AlignedSequences::new(features, labels, align, unpaired)
+    }
 }
 
 impl AlignedSequences {

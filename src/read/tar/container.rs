@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
-use crate::read::container::{Container, FieldInfo, FieldKind, Value, Visit};
+use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
 use crate::read::json::give;
+use crate::read::value::Value;
 use crate::read::{ColumnRef, Fingerprint, RecordReader, Scratch};
 use crate::storage::{Files, Needs};
 

@@ -18,7 +18,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs, Spool};
 
-use super::container::{Container, FieldInfo, List, Value, Visit, find_field};
+use super::container::{Container, FieldInfo, Visit, find_field};
 use super::csv::CsvOptions;
 use super::field_reader::MAX_SOURCES;
 use super::format::{Format, Open, Opened, format_has};
@@ -26,6 +26,7 @@ use super::names::plain_name;
 use super::paths::is_hidden;
 use super::records::{RecordBytes, RecordIndex, Records};
 use super::saved::{Kept, SavedIndex};
+use super::value::{List, Value};
 use super::{ColumnRef, Fingerprint, Scratch, check_record, parallel};
 
 use example::{ByteStrings, Room, Values, each_feature, each_step};

@@ -1,6 +1,7 @@
 //! The gain from more workers.
 
-use crate::stats::{StageStats, Stats, share};
+use crate::stats::numbers::share;
+use crate::stats::{StageStats, Stats};
 
 /// Maximum factor by which more workers are advised; the second one if it is not known how reading behaves with more.
 const MOST_TIMES: usize = 4;

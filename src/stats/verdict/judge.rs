@@ -2,8 +2,9 @@
 
 use super::gain::Gain;
 use super::kinds::{Limit, Verdict};
+use crate::stats::numbers::share;
 use crate::stats::show::Percent;
-use crate::stats::{Planning, StageStats, Stats, share};
+use crate::stats::{Planning, StageStats, Stats};
 
 /// Thresholds for a verdict.
 #[derive(Clone, Copy)]

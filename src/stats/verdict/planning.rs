@@ -2,8 +2,9 @@
 
 use super::judge::{Judge, WAITS};
 use super::kinds::{Limit, Verdict};
+use crate::stats::Planning;
+use crate::stats::numbers::share;
 use crate::stats::show::Percent;
-use crate::stats::{Planning, share};
 
 impl Judge<'_> {
     /// The trainer waits for plans, and the thread that makes them waits for a core.

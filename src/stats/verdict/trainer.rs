@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use super::gain::Gain;
 use super::judge::{Judge, SATURATED, WAITS};
 use super::kinds::{Change, Limit, Verdict};
-use crate::stats::share;
+use crate::stats::numbers::share;
 use crate::stats::show::{Percent, Seconds};
 
 impl Judge<'_> {

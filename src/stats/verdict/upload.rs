@@ -2,7 +2,7 @@
 
 use super::judge::{Judge, SATURATED, WAITS};
 use super::kinds::{Limit, Verdict};
-use crate::stats::share;
+use crate::stats::numbers::share;
 use crate::stats::show::Percent;
 
 impl Judge<'_> {

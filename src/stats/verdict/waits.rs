@@ -3,8 +3,9 @@
 use super::gain::Gain;
 use super::judge::{Judge, QUEUED, SATURATED, WAITS};
 use super::kinds::{Change, Limit, Verdict};
+use crate::stats::numbers::share;
 use crate::stats::show::{Percent, Seconds, Things};
-use crate::stats::{Planning, SlowSample, share};
+use crate::stats::{Planning, SlowSample};
 
 /// Longest time to wake a thread if there is a core for it.
 const WAKE_SECONDS: f64 = 250e-6;

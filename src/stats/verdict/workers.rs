@@ -3,7 +3,7 @@
 use super::gain::{Bound, Gain, Scaling};
 use super::judge::{Judge, OTHERS, QUEUED};
 use super::kinds::{Change, Limit, Verdict};
-use crate::stats::share;
+use crate::stats::numbers::share;
 use crate::stats::show::{Percent, Things};
 
 /// The main work of workers that are always busy, and the evidence that it is the limit.
