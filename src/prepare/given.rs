@@ -365,7 +365,7 @@ mod tests {
         // 2024 or 20240501 would mean a moment of 1970.
         for value in [Value::Bytes(b"20240501"), Value::I64(20_240_501), Value::Bool(true)] {
             let error = seconds(&value, None, None).unwrap_err();
-            assert!(error.message().contains("say its format or unit"), "{error}");
+            assert!(error.message().contains("set its format or unit"), "{error}");
         }
         let error = seconds(&Value::Text("2024-05-01"), Some("%d.%m.%Y"), None).unwrap_err();
         assert!(error.message().contains("%d.%m.%Y"), "{error}");

@@ -169,11 +169,11 @@ mod tests {
     #[test]
     fn a_pointer_that_leads_nowhere_or_to_no_value_is_an_error_that_says_so() {
         let error = |json: &str, pointer: &str| Value::of(json.as_bytes(), Some(&Pointer::new(pointer))).unwrap_err();
-        assert!(error(r#"{"a": 1}"#, "/b").message().contains("nothing there"));
-        assert!(error(r#"{"a": 1}"#, "/a/b").message().contains("nothing there"));
+        assert!(error(r#"{"a": 1}"#, "/b").message().contains("there is no value"));
+        assert!(error(r#"{"a": 1}"#, "/a/b").message().contains("there is no value"));
         assert!(error(r#"{"a": [1]}"#, "/a").message().contains("`list` is set"));
         assert!(error(r#"{"a": {"b": 1}}"#, "/a").message().contains("name a value in it"));
-        assert!(error(r#"{"a": null}"#, "/a").message().contains("nothing there"));
+        assert!(error(r#"{"a": null}"#, "/a").message().contains("there is no value"));
         assert!(error(r#"{"a": 1"#, "/a").message().contains("not JSON: expected a comma or }, found the end"));
         assert!(error(r#"{"a": 1} {}"#, "/a").message().contains("not JSON"));
     }
@@ -219,7 +219,7 @@ mod tests {
                 Some(serde_json::Value::Object(_)) => {
                     prop_assert!(found.unwrap_err().message().contains("it is an object"));
                 }
-                None | Some(serde_json::Value::Null) => prop_assert!(found.unwrap_err().message().contains("nothing")),
+                None | Some(serde_json::Value::Null) => prop_assert!(found.unwrap_err().message().contains("no value")),
             }
         }
     }
