@@ -92,10 +92,23 @@ impl LoaderConfig {
     }
 
     /// Adds the location to an error in settings that were read from the file at `path`: that path, and the line of the
-    /// setting that the error names. An error that names another file stays as it is.
+    /// setting that the error names. An error in another file keeps that location; if its message begins with the key
+    /// of a field, the line of that setting is added to the message.
     #[must_use]
     pub fn locate(error: Error, path: impl AsRef<Path>) -> Error {
         let path = path.as_ref();
+        let key = error.message().split_once(": ").map_or("", |(key, _)| key);
+        if error.kind() == ErrorKind::NotFound && key.contains("fields.") {
+            let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES).ok();
+            let line = text.and_then(|text| settings::line_of(&text, language_of(path), key));
+            return match line {
+                Some(line) => {
+                    let message = format!("{} (line {line} of {})", error.message(), path.display());
+                    error.with_message(message)
+                }
+                None => error,
+            };
+        }
         if error.kind() != ErrorKind::Config || error.path().is_some() {
             return error;
         }

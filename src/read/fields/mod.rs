@@ -84,6 +84,16 @@ pub struct Field {
     pub(crate) codec: Codec,
 }
 
+impl Field {
+    /// The names and positions in the data that its settings name; the name of its tensor if they name none.
+    pub(crate) fn names(&self, tensor: &str) -> Vec<ColumnRef> {
+        match self.from.as_slice() {
+            [] => vec![tensor.into()],
+            from => from.iter().chain(&self.except).cloned().collect(),
+        }
+    }
+}
+
 /// A field, or a list of fields, that numbers come from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
