@@ -277,8 +277,11 @@ fn a_name_that_the_data_does_not_have_comes_with_its_setting() {
             assert_eq!(message, format!("sources[0].fields.specie: {meant} 4 of /loader.toml)"));
         }
     }
-    let message =
-        Loader::csv(scratch.path("x.csv")).field("x", ringfeed::field::Numbers::from("b")).build().err().unwrap();
+    let message = Loader::csv(scratch.path("x.csv"))
+        .field("x", ringfeed::field::Numbers::of(ringfeed::DType::F32).from("b"))
+        .build()
+        .err()
+        .unwrap();
     assert!(message.to_string().contains("fields.x: no column \"b\"; there are "), "{message}");
 }
 

@@ -126,7 +126,11 @@ impl LoaderConfig {
             Some(OnlySource::Named(source)) => Some(("source.".to_owned(), &source.fields)),
             _ => None,
         };
-        let several = self.sources.iter().enumerate().map(|(at, source)| (format!("sources[{at}]."), &source.fields));
+        let is_one = self.sources.len() == 1;
+        let several = self.sources.iter().enumerate().map(|(at, source)| {
+            // The fields of the settings may have moved to it.
+            (if is_one { String::new() } else { format!("sources[{at}].") }, &source.fields)
+        });
         for (key, fields) in std::iter::once((String::new(), &self.fields)).chain(only).chain(several) {
             let named = fields.iter().find(|(tensor, field)| {
                 let is_missing = |name: &ColumnRef| {

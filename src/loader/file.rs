@@ -99,15 +99,15 @@ impl LoaderConfig {
         let path = path.as_ref();
         let key = error.message().split_once(": ").map_or("", |(key, _)| key);
         if error.kind() == ErrorKind::NotFound && key.contains("fields.") {
-            let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES).ok();
-            let line = text.and_then(|text| settings::line_of(&text, language_of(path), key));
-            return match line {
-                Some(line) => {
-                    let message = format!("{} (line {line} of {})", error.message(), path.display());
-                    error.with_message(message)
-                }
-                None => error,
-            };
+            let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES).unwrap_or_default();
+            // Fields of the whole move to the sources when these are opened.
+            let field = &key[key.find("fields.").unwrap_or_default()..];
+            let keys = ["", "source.", "sources[0]."].map(|source| format!("{source}{field}"));
+            let line = |key: &str| settings::line_of(&text, language_of(path), key);
+            let mut found = std::iter::once(key).chain(keys.iter().map(String::as_str));
+            let Some((own, line)) = found.find_map(|key| Some((key, line(key)?))) else { return error };
+            let message = format!("{own}{} (line {line} of {})", &error.message()[key.len()..], path.display());
+            return error.with_message(message);
         }
         if error.kind() != ErrorKind::Config || error.path().is_some() {
             return error;
