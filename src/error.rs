@@ -278,8 +278,14 @@ impl Error {
         self
     }
 
+    /// The same with another message.
+    #[must_use]
+    pub(crate) fn with_message(mut self, message: String) -> Self {
+        self.0.message = message.into();
+        self
+    }
+
     /// Removes this column, which is none of the user's.
-    #[cfg(feature = "prepare")]
     #[must_use]
     pub(crate) fn not_at_column(mut self, column: &str) -> Self {
         self.0.location.column.take_if(|known| known.as_str() == column);

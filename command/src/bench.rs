@@ -22,7 +22,7 @@ use crate::ending::Ending;
 use crate::loader::loader;
 use crate::names::{Names, STANDARD_INPUT};
 use crate::output::{Report, lossy, plain, while_working};
-use crate::table::{count, damages, figure, one_line, things};
+use crate::table::{count, damages, measured, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
 use crate::watch::{About, watch};
 use crate::written;
@@ -520,9 +520,9 @@ impl Report for Measurement {
             line("ended", "before all epochs were read; these are the figures so far".to_owned());
         }
         let (time, unit) = if self.seconds < 0.1 { (1e3 * self.seconds, "ms") } else { (self.seconds, "s") };
-        line("time", format!("{} {unit}", figure(time)));
+        line("time", format!("{} {unit}", measured(time)));
         line("speed", format!("{} samples/s, {}/s", rate(self.samples_per_second), bytes(self.bytes_per_second())));
-        line("first batch", format!("after {} ms", figure(self.first_batch_ms)));
+        line("first batch", format!("after {} ms", measured(self.first_batch_ms)));
         if let Some(UploadMeasurement { device, bytes_per_second, plain_bytes_per_second, .. }) = &self.upload {
             let (uploaded, plain) = (bytes(*bytes_per_second), bytes(*plain_bytes_per_second));
             line("upload", format!("to {device}, {uploaded}/s; plain copies of that size reach {plain}/s"));

@@ -149,7 +149,14 @@ impl Report for Planned {
         for source in &plan.sources {
             let (records, path) = (number(source.records), one_line(&lossy(&source.path)));
             let files = match (source.files, source.passed_over.len() as u64) {
-                (0, _) => String::new(),
+                (0, _) => match source.ignored {
+                    0 => String::new(),
+                    1 => "; 1 other file in the folder is not read (`inspect` names it)".to_owned(),
+                    others => format!(
+                        "; {} in the folder are not read (`inspect` names the first ones)",
+                        things(others, "other file")
+                    ),
+                },
                 (files, 0) => format!(" in {}", things(files, "file")),
                 (files, 1) => format!(" in {} (1 other beside them is not read)", things(files, "file")),
                 (files, others) => {

@@ -123,16 +123,28 @@ pub(crate) fn damages(images: u64, kinds: &[DamageStats]) -> String {
     format!("{} ({})", things(images, "image"), kinds.join(", "))
 }
 
+/// What a clock measured, to three significant digits; large numbers in groups of three digits.
+pub(crate) fn measured(number: f64) -> String {
+    match number {
+        n if (999.5..1e15).contains(&n) => count(n.round() as u64),
+        n => to_digits(n, 3),
+    }
+}
+
 /// A figure to six significant digits; whole numbers in full.
 pub(crate) fn figure(number: f64) -> String {
+    to_digits(number, 6)
+}
+
+fn to_digits(number: f64, digits: usize) -> String {
     if number.fract() == 0.0 && number.abs() < 1e15 {
         return format!("{number:.0}");
     }
     let magnitude = number.abs().log10().floor();
     if !(-4.0..15.0).contains(&magnitude) {
-        return format!("{number:.5e}");
+        return format!("{number:.*e}", digits - 1);
     }
-    let decimals = (5.0 - magnitude).max(0.0) as usize;
+    let decimals = (digits as f64 - 1.0 - magnitude).max(0.0) as usize;
     let text = format!("{number:.decimals$}");
     if decimals > 0 { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
 }
@@ -147,6 +159,12 @@ mod tests {
         let expected = ["876.5", "5.84333", "150", "-0.000123457", "1.50000e300", "123456789", "inf", "0"];
         assert_eq!(shown.map(figure), expected);
         assert_eq!([0, 999, 1000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn what_was_measured_has_three_digits() {
+        let shown = [0.552859, 45.1004, 7.0, 0.00123456, 999.4, 1234.56, 74510.2];
+        assert_eq!(shown.map(measured), ["0.553", "45.1", "7", "0.00123", "999", "1,235", "74,510"]);
     }
 
     #[test]

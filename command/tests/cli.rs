@@ -261,6 +261,18 @@ fn folders_are_what_they_hold() {
     assert_eq!((&flat["records"], &flat["classes"]), (&json!(6), &json!([])));
     assert_eq!(found["ignored_files"], json!(["place/notes.txt"]));
     assert!(text(&["inspect", &photos]).contains("1 ignored\nignored: place/notes.txt\n"));
+    let plan =
+        |photos: &str| text(&["plan", photos]).lines().find(|line| line.starts_with("source")).unwrap().to_owned();
+    assert!(plan(&photos).ends_with(": 3 records; 1 other file in the folder is not read (`inspect` names it)"));
+    scratch.write("photos/.hidden/more.png", "");
+    scratch.write("photos/.hidden/most.png", "");
+    scratch.write("photos/cat/.hidden/more.png", "");
+    let found = inspect(&photos);
+    assert_eq!(found["ignored_files"], json!([".hidden/", "cat/.hidden/", "place/notes.txt"]));
+    assert!(text(&["inspect", &photos]).contains("3 ignored\nignored: .hidden/, cat/.hidden/, place/notes.txt\n"));
+    assert!(plan(&photos).ends_with("; 3 other files in the folder are not read (`inspect` names the first ones)"));
+    assert_eq!(object(&["plan", "--json", &photos], 0)["sources"][0]["ignored"], json!(3));
+    assert!(plan(&fixture("photos")).ends_with("records"));
     scratch.write("walks/a.csv", "x,y\n1,2\n3,4\n");
     scratch.write("walks/b.csv", "x,y\n5,6.5\n");
     let walks = inspect(&scratch.path("walks"));
@@ -545,6 +557,22 @@ fn bench_reports_everything_that_it_promises() {
     let text = String::from_utf8(run(&["bench", &fixture("iris.csv"), "--epochs", "200"]).stdout).unwrap();
     let last = text.lines().last().unwrap();
     assert!(last.contains(": the trainer waited "), "{text}");
+}
+
+#[test]
+fn figures_for_a_person_have_three_digits_or_groups_of_them() {
+    let scratch = Scratch::new();
+    let numbers: String = (0..2000).map(|number| format!("{number}\n")).collect();
+    let path = scratch.write("x.csv", format!("x\n{numbers}"));
+    let shown = text(&["bench", "--batch-size", "1", "--workers", "1", &path]);
+    let line = |name: &str| shown.lines().find(|line| line.starts_with(name)).unwrap_or_default().to_owned();
+    assert!(line("samples").contains("2,000 in 2,000 batches"), "{shown}");
+    assert!(line("trainer").starts_with("trainer    2,000 batches in"), "{shown}");
+    for name in ["time", "first batch"] {
+        let digits = line(name).chars().filter(char::is_ascii_digit).collect::<String>();
+        let digits = digits.trim_start_matches('0');
+        assert!((1..=4).contains(&digits.len()), "{name}: {shown}");
+    }
 }
 
 #[test]

@@ -251,6 +251,40 @@ fn a_plan_of_files_whose_names_are_no_text_is_the_same_as_of_others() {
     }
 }
 
+#[test]
+fn a_name_that_the_data_does_not_have_comes_with_its_setting() {
+    let scratch = Scratch::new();
+    scratch.write("x.csv", "a,species\n1,x\n2,y\n");
+    scratch.write("x.jsonl", "{\"a\": 1, \"species\": \"x\"}\n");
+    let told = |settings: &str| {
+        let file = scratch.write("loader.toml", settings);
+        let commands = [vec!["plan", &*file], vec!["bench", "--config", &*file], vec!["verify", "--config", &*file]];
+        commands.map(|args| {
+            let error = object(&[&args[..], &["--json"]].concat(), 1)["error"].clone();
+            assert_eq!(error["kind"], json!("not_found"), "{error}");
+            error["message"].as_str().unwrap().replace(scratch.0.path().to_str().unwrap(), "")
+        })
+    };
+    let label = "[fields]\nlabel = { from = \"specie\", class = [] }\n";
+    for (kind, what) in [("csv", "column"), ("jsonl", "field")] {
+        let meant = format!("no {what} \"specie\"; did you mean \"species\"? (line");
+        for message in told(&format!("source = \"x.{kind}\"\n{label}")) {
+            assert_eq!(message, format!("fields.label: {meant} 3 of /loader.toml)"));
+        }
+        for message in
+            told(&format!("[[sources]]\nformat = \"{kind}\"\npath = \"x.{kind}\"\nfields.specie = \"class\"\n"))
+        {
+            assert_eq!(message, format!("sources[0].fields.specie: {meant} 4 of /loader.toml)"));
+        }
+    }
+    let message = Loader::csv(scratch.path("x.csv"))
+        .field("x", ringfeed::field::Numbers::of(ringfeed::DType::F32).from("b"))
+        .build()
+        .err()
+        .unwrap();
+    assert!(message.to_string().contains("fields.x: no column \"b\"; there are "), "{message}");
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn settings_that_could_not_be_written_are_refused_before_the_run() {

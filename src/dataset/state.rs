@@ -1,11 +1,14 @@
+use std::collections::BTreeMap;
 use std::fmt;
 
-use serde::de::{Deserializer, Error as _, MapAccess, SeqAccess, Visitor};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::positions::FURTHEST;
 use crate::read::Fingerprint;
+use crate::tree::Node;
 
 /// The position of an iterator. A later run resumes there, with any number of shards and workers, any prefetch, with or
 /// without the shield. Small plain data: less than 256 bytes of JSON.
@@ -91,8 +94,6 @@ fn too_late(version: u32) -> Option<String> {
 }
 
 /// A state without its version.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Rest {
     seed: u64,
     epoch: u64,
@@ -109,11 +110,97 @@ impl Rest {
     }
 }
 
+/// The entries of a state, or of the part of it with this key.
+struct Entries {
+    key: &'static str,
+    entries: Vec<(String, Node)>,
+}
+
+impl Entries {
+    fn of(key: &'static str, node: Node) -> std::result::Result<Self, String> {
+        match node {
+            Node::Table(entries) => Ok(Self { key, entries }),
+            other => match BTreeMap::<String, IgnoredAny>::deserialize(&other) {
+                Ok(_) => Ok(Self { key, entries: Vec::new() }),
+                Err(fault) => Err(format!("{key}: {fault}")),
+            },
+        }
+    }
+
+    /// Takes the entry of this name.
+    fn take(&mut self, name: &str) -> std::result::Result<Node, String> {
+        let at = self.entries.iter().position(|(own, _)| own == name);
+        at.map(|at| self.entries.remove(at).1).ok_or_else(|| format!("{}{name:?} is missing", self.within()))
+    }
+
+    fn read<T: for<'n> Deserialize<'n>>(&mut self, name: &str) -> std::result::Result<T, String> {
+        let node = self.take(name)?;
+        let path = if self.key.is_empty() { name.to_owned() } else { format!("{}.{name}", self.key) };
+        T::deserialize(&node).map_err(|fault| format!("{path}: {fault}"))
+    }
+
+    /// A hash, which is written as text.
+    fn hash(&mut self, name: &str) -> std::result::Result<u64, String> {
+        let text: String = self.read(name)?;
+        u64::from_str_radix(&text, 16)
+            .map_err(|_| format!("{}.{name}: expected up to 16 hexadecimal digits, found {text:?}", self.key))
+    }
+
+    /// Checks that nothing is left.
+    fn end(&self, names: &str) -> std::result::Result<(), String> {
+        match self.entries.first() {
+            Some((name, _)) => Err(format!("{}{name:?} does not belong here, only {names}", self.within())),
+            None => Ok(()),
+        }
+    }
+
+    /// How a message begins about something that has no path of its own.
+    fn within(&self) -> String {
+        if self.key.is_empty() { String::new() } else { format!("{}: ", self.key) }
+    }
+}
+
+impl State {
+    /// Reads the version first, wherever it stands, because a later version may have other entries.
+    fn of(node: Node) -> std::result::Result<Self, String> {
+        let mut all = Entries::of("", node)?;
+        let version = all.read("version")?;
+        if let Some(message) = too_late(version) {
+            return Err(message);
+        }
+        let (seed, epoch, position) = (all.read("seed")?, all.read("epoch")?, all.read("position")?);
+        let (bad, run) = (all.read("bad")?, all.read("run")?);
+        let source = match all.take("source")? {
+            Node::Null => None,
+            node => {
+                let mut source = Entries::of("source", node)?;
+                let found = Fingerprint {
+                    count: source.read("count")?,
+                    names: source.hash("names")?,
+                    sizes: source.hash("sizes")?,
+                };
+                source.end("count, names and sizes")?;
+                Some(found)
+            }
+        };
+        all.end("version, seed, epoch, position, bad, run and source")?;
+        Ok(Self { version, seed, epoch, position, bad, run, source })
+    }
+}
+
 /// Reads the version first, wherever it stands, because a later version may have other fields.
 impl<'de> Deserialize<'de> for State {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Self, D::Error> {
         const FIELDS: &[&str] = &["version", "seed", "epoch", "position", "bad", "run", "source"];
-        deserializer.deserialize_struct("State", FIELDS, StateVisitor)
+        if !deserializer.is_human_readable() {
+            return deserializer.deserialize_struct("State", FIELDS, StateVisitor);
+        }
+        // What a person can read has its faults told in words for a person.
+        let read = match Node::deserialize(deserializer)? {
+            table @ Node::Table(_) => Self::of(table),
+            other => (&other).deserialize_any(StateVisitor).map_err(|fault| fault.to_string()),
+        };
+        read.map_err(D::Error::custom)
     }
 }
 
@@ -126,19 +213,9 @@ impl<'de> Visitor<'de> for StateVisitor {
         f.write_str("the state of an iterator")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> std::result::Result<State, A::Error> {
-        let mut fields = serde_json::Map::new();
-        while let Some((name, value)) = map.next_entry::<String, serde_json::Value>()? {
-            if fields.insert(name.clone(), value).is_some() {
-                return Err(A::Error::custom(format_args!("duplicate field `{name}`")));
-            }
-        }
-        let version = fields.remove("version").ok_or_else(|| A::Error::missing_field("version"))?;
-        let version = u32::deserialize(version).map_err(A::Error::custom)?;
-        if let Some(message) = too_late(version) {
-            return Err(A::Error::custom(message));
-        }
-        Ok(Rest::deserialize(serde_json::Value::Object(fields)).map_err(A::Error::custom)?.of_version(version))
+    fn visit_map<A: MapAccess<'de>>(self, map: A) -> std::result::Result<State, A::Error> {
+        let node = Node::deserialize(MapAccessDeserializer::new(map))?;
+        State::of(node).map_err(A::Error::custom)
     }
 
     /// For formats without names of fields.

@@ -1,14 +1,14 @@
 //! Faults of settings that could be parsed: in single settings, in several together, or on this machine.
 
 use crate::dataset::{BadLimits, BadRecords};
-use crate::error::{Error, missing_path};
+use crate::error::{Error, ErrorKind, missing_path};
 use crate::files;
 use crate::filter::Filter;
 use crate::normalise::NormaliserConfig;
 use crate::positions::FURTHEST;
 use crate::prefetch::Amount;
 use crate::prepare::{PreparedConfig, Recipe};
-use crate::read::{NO_GAPS, SourceConfig, field_faults, is_pattern};
+use crate::read::{ColumnRef, NO_GAPS, SourceConfig, field_faults, is_pattern};
 use crate::storage::{Files, NO_PROMISE};
 use crate::transform::NumberAugment;
 use crate::tree::under;
@@ -115,6 +115,35 @@ impl LoaderConfig {
             faults.extend(under(format_args!("transforms[{at}]"), operation.faults()));
         }
         faults
+    }
+
+    /// Adds to the error of a name that the data does not have the key of the field that names it.
+    pub(super) fn with_key(&self, error: Error) -> Error {
+        if error.kind() != ErrorKind::NotFound {
+            return error;
+        }
+        let only = match &self.source {
+            Some(OnlySource::Named(source)) => Some(("source.".to_owned(), &source.fields)),
+            _ => None,
+        };
+        let is_one = self.sources.len() == 1;
+        let several = self.sources.iter().enumerate().map(|(at, source)| {
+            // The fields of the settings may have moved to it.
+            (if is_one { String::new() } else { format!("sources[{at}].") }, &source.fields)
+        });
+        for (key, fields) in std::iter::once((String::new(), &self.fields)).chain(only).chain(several) {
+            let named = fields.iter().find(|(tensor, field)| {
+                let is_missing = |name: &ColumnRef| {
+                    ["column", "field"].iter().any(|what| error.message().starts_with(&format!("no {what} {name}")))
+                };
+                field.names(tensor).iter().any(is_missing)
+            });
+            if let Some((tensor, _)) = named {
+                let message = format!("{key}fields.{tensor}: {}", error.message());
+                return error.not_at_column(tensor).with_message(message);
+            }
+        }
+        error
     }
 
     /// Settings that contradict each other.

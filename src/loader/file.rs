@@ -92,10 +92,23 @@ impl LoaderConfig {
     }
 
     /// Adds the location to an error in settings that were read from the file at `path`: that path, and the line of the
-    /// setting that the error names. An error that names another file stays as it is.
+    /// setting that the error names. An error in another file keeps that location; if its message begins with the key
+    /// of a field, the line of that setting is added to the message.
     #[must_use]
     pub fn locate(error: Error, path: impl AsRef<Path>) -> Error {
         let path = path.as_ref();
+        let key = error.message().split_once(": ").map_or("", |(key, _)| key);
+        if error.kind() == ErrorKind::NotFound && key.contains("fields.") {
+            let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES).unwrap_or_default();
+            // Fields of the whole move to the sources when these are opened.
+            let field = &key[key.find("fields.").unwrap_or_default()..];
+            let keys = ["", "source.", "sources[0]."].map(|source| format!("{source}{field}"));
+            let line = |key: &str| settings::line_of(&text, language_of(path), key);
+            let mut found = std::iter::once(key).chain(keys.iter().map(String::as_str));
+            let Some((own, line)) = found.find_map(|key| Some((key, line(key)?))) else { return error };
+            let message = format!("{own}{} (line {line} of {})", &error.message()[key.len()..], path.display());
+            return error.with_message(message);
+        }
         if error.kind() != ErrorKind::Config || error.path().is_some() {
             return error;
         }

@@ -131,9 +131,14 @@ impl Loader {
     /// Like [`source`](Self::source). A single source that is read in its own order is read as a stream if that is
     /// better. With `every_sample`, nothing is drawn from mixed sources, and a stream is used wherever possible.
     pub(super) fn read_by(&self, budget: &MemoryBudget, every_sample: bool) -> Result<Box<dyn Source>> {
+        self.read(budget, every_sample).map_err(|error| self.config.with_key(error))
+    }
+
+    /// Like [`read_by`](Self::read_by), but an error about a field does not name its setting.
+    pub(super) fn read(&self, budget: &MemoryBudget, every_sample: bool) -> Result<Box<dyn Source>> {
         self.check()?;
         if let Cow::Owned(resolved) = self.resolved()? {
-            return resolved.read_by(budget, every_sample);
+            return resolved.read(budget, every_sample);
         }
         let config = &self.config;
         let stream = match (&self.own, config.sources.as_slice()) {

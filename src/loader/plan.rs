@@ -160,6 +160,9 @@ pub struct PlannedSource {
     /// Files beside them that are not read.
     #[serde(serialize_with = "all_lossy")]
     pub passed_over: Vec<PathBuf>,
+    /// Number of files in its folder that are not read, for formats that take the folder themselves, such as images. A
+    /// hidden folder counts as one. [`SourceConfig::inspect`] names the first of them.
+    pub ignored: u64,
 }
 
 fn all_lossy<S: Serializer>(paths: &[PathBuf], serializer: S) -> Result<S::Ok, S::Error> {
@@ -200,9 +203,13 @@ impl Loader {
 
     /// Like [`plan`](Self::plan), for a run whose batches are uploaded to a device that does these operations.
     pub(super) fn planned(&self, to: Option<(DeviceName, &[Operation])>) -> Result<RunPlan> {
+        self.plan_of(to).map_err(|error| self.config.with_key(error))
+    }
+
+    fn plan_of(&self, to: Option<(DeviceName, &[Operation])>) -> Result<RunPlan> {
         self.check()?;
         if let Cow::Owned(resolved) = self.resolved()? {
-            return resolved.planned(to);
+            return resolved.plan_of(to);
         }
         let config = &self.config;
         let outlines = match &self.own {
@@ -275,6 +282,7 @@ impl Loader {
             records: outline.records,
             files: outline.files,
             passed_over: outline.passed_over.clone(),
+            ignored: outline.ignored,
         };
         let plan = RunPlan {
             sources: config.sources.iter().zip(&outlines).map(planned).collect(),

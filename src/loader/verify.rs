@@ -149,7 +149,8 @@ impl Loader {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();
         let all = self.resolved()?.every_sample();
-        let source = all.transformed(all.read_by(&budget, true)?)?;
+        let read = all.read(&budget, true).map_err(|error| self.config.with_key(error))?;
+        let source = all.transformed(read)?;
         verify_known(source, workers, BTreeMap::new(), on_progress)
     }
 

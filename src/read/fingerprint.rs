@@ -5,7 +5,7 @@ use crate::random::RandomKey;
 /// fingerprint for a reader and for a stream, in every build and on every system. In JSON, hashes are hexadecimal text,
 /// because not every JSON reader keeps numbers of 64 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, expecting = "a fingerprint: count, names and sizes")]
 pub struct Fingerprint {
     /// Number of records; unknown for a stream, which matches any number.
     pub count: Option<u64>,

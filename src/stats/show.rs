@@ -4,7 +4,7 @@ use super::numbers::share;
 use super::snapshot::Stats;
 use super::times::Times;
 
-/// A number of things with this name: `1 batch`, `2 batches`.
+/// A number of things with this name: `1 batch`, `2,000 batches`.
 pub(super) struct Things<N>(pub(super) N, pub(super) &'static str);
 
 impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Things<N> {
@@ -14,7 +14,9 @@ impl<N: fmt::Display + PartialEq + From<u8>> fmt::Display for Things<N> {
             _ if self.1.ends_with("ch") => "es",
             _ => "s",
         };
-        write!(f, "{} {}{plural}", self.0, self.1)
+        let count = self.0.to_string();
+        grouped(&count, f)?;
+        write!(f, " {}{plural}", self.1)
     }
 }
 
@@ -142,15 +144,19 @@ struct Grouped(u64);
 
 impl fmt::Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let digits = self.0.to_string();
-        let first = match digits.len() % 3 {
-            0 => 3,
-            beyond => beyond,
-        };
-        let (first, rest) = digits.split_at(first);
-        f.write_str(first)?;
-        rest.as_bytes().chunks(3).try_for_each(|group| write!(f, ",{}", String::from_utf8_lossy(group)))
+        grouped(&self.0.to_string(), f)
     }
+}
+
+/// Writes the digits of a whole number in groups of three.
+fn grouped(digits: &str, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+    for (index, digit) in digits.char_indices() {
+        if index > 0 && (digits.len() - index).is_multiple_of(3) {
+            f.write_str(",")?;
+        }
+        write!(f, "{digit}")?;
+    }
+    Ok(())
 }
 
 /// A share, in percent.

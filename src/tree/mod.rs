@@ -12,4 +12,4 @@ pub(crate) fn any(value: &impl serde::Serialize) -> &dyn erased_serde::Serialize
 
 pub(crate) use faults::{no_faults, under};
 pub(crate) use node::{Node, Step, TAGS};
-pub(crate) use words::{Fault, Told, What, not_allowed};
+pub(crate) use words::{Fault, Told, What, not_allowed, similar};

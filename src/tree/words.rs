@@ -55,6 +55,11 @@ impl Fault {
     }
 }
 
+/// `did you mean "class"? ` for a name that is similar to one of these; else nothing.
+pub(crate) fn similar(wanted: &str, names: &[&str]) -> String {
+    meant(wanted, names, |name| has_nearly_the_beginning(name, wanted))
+}
+
 fn one_of(names: &[&str]) -> String {
     let quoted: Vec<String> = names.iter().map(|name| format!("{name:?}")).collect();
     match quoted.as_slice() {
@@ -83,10 +88,23 @@ const ELEMENTS: [(&str, &str); 15] = [
     ("uint32", "u32"),
 ];
 
-fn meant(wanted: &str, names: &[&str]) -> String {
+fn meant(wanted: &str, names: &[&str], or_begin: impl Fn(&str) -> bool) -> String {
     let own = ELEMENTS.iter().find(|(other, own)| *other == wanted && names.contains(own)).map(|(_, own)| *own);
     let near = own.or_else(|| nearest(wanted, names.iter().copied()));
+    let near = near.or_else(|| names.iter().copied().find(|name| or_begin(name)));
     near.map_or_else(String::new, |near| format!("did you mean {near:?}? "))
+}
+
+/// Whether a name begins with the words that are wanted: `budget` of `budget_bytes`.
+fn has_words(name: &str, wanted: &str) -> bool {
+    name.strip_prefix(wanted).is_some_and(|rest| rest.starts_with('_'))
+}
+
+/// Whether a name begins with what is wanted, or with something that is one slip away: `lgo` of `log1p`.
+fn has_nearly_the_beginning(name: &str, wanted: &str) -> bool {
+    let len = wanted.chars().count();
+    let beginning: String = name.chars().take(len).collect();
+    len >= 3 && strsim::damerau_levenshtein(&beginning, &wanted.to_lowercase()) <= 1
 }
 
 fn found_words(found: Unexpected<'_>) -> String {
@@ -164,7 +182,7 @@ impl fmt::Display for Told<'_> {
 
 /// The message for a name that is not one of `names`.
 pub(crate) fn not_allowed(found: &str, names: &[&str]) -> String {
-    format!("{found:?} is not allowed; {}it is {}", meant(found, names), one_of(names))
+    format!("{found:?} is not allowed; {}it is {}", similar(found, names), one_of(names))
 }
 
 impl std::error::Error for Fault {}
@@ -195,7 +213,7 @@ impl Error for Fault {
     }
 
     fn unknown_field(found: &str, names: &'static [&'static str]) -> Self {
-        let meant = meant(found, names);
+        let meant = meant(found, names, |name| has_words(name, found));
         match names {
             [] => Self::new(format!("there is no setting {found:?}, and none belongs here")),
             names => {

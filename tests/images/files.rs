@@ -575,7 +575,9 @@ fn folders_are_classes_in_sorted_order() {
         (0..reader.len()).map(|i| reader.path(i).strip_prefix(folder.path()).unwrap().to_owned()).collect();
     assert_eq!(names, ["cat/z.jpeg", "dog/a.PNG", "dog/b.png", "dog/deep/er/c.png"].map(PathBuf::from));
     assert_eq!((0..4).map(|i| reader.label(i)).collect::<Vec<_>>(), [0, 1, 1, 1].map(Some));
-    assert_eq!(reader.ignored(), 4);
+    assert_eq!(reader.ignored(), 5);
+    let hidden = [".git/", "cat/.hidden.png", "cat/notes.txt", "loose.png", "zebra/readme.md"].map(PathBuf::from);
+    assert_eq!(reader.ignored_files(), hidden, "a hidden folder counts as one");
     let filled = fill(&reader, 2).unwrap();
     assert_eq!(filled.tensor::<i64>(1), [1]);
     assert_eq!(reader.tensors()[1].classes.as_deref(), Some(reader.classes()));
@@ -583,7 +585,7 @@ fn folders_are_classes_in_sorted_order() {
     assert_ne!(reader.fingerprint(), ImageFolder::open(folder.path().join("dog"), &options).unwrap().fingerprint());
 
     let summary = reader.summarise();
-    assert_eq!((summary.records, summary.ignored), (4, 4));
+    assert_eq!((summary.records, summary.ignored), (4, 5));
     let counts: Vec<_> = summary.classes.iter().map(|class| (class.name.as_str(), class.count)).collect();
     assert_eq!(counts, [("cat", 1), ("dog", 3), ("zebra", 0)]);
     assert_eq!(summary.fields[1].sum, Some(3.0));

@@ -184,6 +184,31 @@ fn an_unknown_setting_is_an_error_with_its_line() {
 }
 
 #[test]
+fn the_form_that_a_refusal_names_works() {
+    let photos = photos();
+    let load = |text: &str| {
+        let path = photos.path().join("loader.toml");
+        std::fs::write(&path, format!("batch_size = 2\nsource = {:?}\n{text}", photos.path())).unwrap();
+        LoaderConfig::load(&path)
+    };
+    // What a new user writes, and the form that is named.
+    for (text, before, form) in [
+        (
+            "augment = [\"horizontal_flip\"]",
+            "shuffle = 1",
+            "fields.image = { image = [224, 224], augment = [\"horizontal_flip\"] }",
+        ),
+        ("normalise = \"imagenet\"", "fields.image = { image = [8, 8] }", "normalise = { image = \"imagenet\" }"),
+        ("fields.image = \"imagenet\"", "fields.image = { image = [8, 8] }", "normalise.image = \"imagenet\""),
+    ] {
+        let error = load(text).unwrap_err();
+        assert!(error.message().contains(&format!("write {form}")), "{error}");
+        assert_eq!(error.location().line, Some(3), "{error}");
+        Loader::from(load(&format!("{before}\n{form}")).unwrap()).build().unwrap().next().unwrap().unwrap();
+    }
+}
+
+#[test]
 fn settings_reach_the_workspace() {
     let mut config = LoaderConfig::new(SourceConfig::new(Csv, fixture("iris.csv"), CsvOptions::default()));
     config.prefetch = Some(5.into());

@@ -1,6 +1,6 @@
 //! Advice for settings that users often guess wrong.
 
-use crate::tree::Step;
+use crate::tree::{Node, Step};
 
 /// Settings that are tables, and the keys of such a table.
 const TABLES: [(&str, &str); 8] = [
@@ -32,8 +32,52 @@ const ELSEWHERE: [(&str, &str); 11] = [
     ("path", "source = { path = \"...\" }"),
 ];
 
-/// What to add to an error about the setting at `path`, if anything.
-pub(super) fn hint(path: &[Step], text: &str) -> Option<String> {
+/// Names of normalisers that stand for all of their parameters.
+const NORMALISERS: [&str; 2] = ["imagenet", "image_scale"];
+
+/// The normaliser that was found where something else is expected.
+fn normaliser(text: &str) -> Option<&'static str> {
+    let named = |name: &&str| text.contains(&format!("found {name:?}"));
+    if text.starts_with("expected ") { NORMALISERS.into_iter().find(|name| named(name)) } else { None }
+}
+
+/// What to write for a list of operations that names no tensor: what is meant for images stands in their field.
+fn augment_of_images(root: &Node) -> Option<String> {
+    let Node::Table(entries) = root else { return None };
+    let named = |key: &str| entries.iter().find(|(own, _)| own == key).map(|(_, value)| value);
+    let Some(Node::List(operations)) = named("augment") else { return None };
+    // The short form of an operation, which is only a name, has become a table by now.
+    let kind = |operation: &Node| match operation {
+        Node::Table(keys) => match keys.as_slice() {
+            [(key, Node::Text(kind))] if key == "kind" => Some(format!("{kind:?}")),
+            _ => None,
+        },
+        _ => None,
+    };
+    let operations: Vec<String> = operations.iter().map(kind).collect::<Option<_>>()?;
+    let operations = format!("augment = [{}]", operations.join(", "));
+    let is_image = |field: &Node| match field {
+        Node::Text(kind) => kind == "image",
+        Node::Table(keys) => keys.iter().any(|(key, _)| key == "image"),
+        _ => false,
+    };
+    let (name, label) = match named("fields") {
+        Some(Node::Table(fields)) => {
+            (fields.iter().find(|(_, field)| is_image(field)).map_or("image", |(name, _)| name.as_str()), "")
+        }
+        _ => ("image", ", and fields.label = \"class\" if there are classes"),
+    };
+    let field = format!("fields.{name} = {{ image = [224, 224], {operations} }}");
+    Some(format!("; operations on images stand in their field: write {field}{label}"))
+}
+
+/// What to add to an error about the setting at `path` of `root`, if anything.
+pub(super) fn hint(root: &Node, path: &[Step], text: &str) -> Option<String> {
+    if let ([.., Step::Key(fields), Step::Key(name)], Some(normaliser)) = (path, normaliser(text))
+        && fields == "fields"
+    {
+        return Some(format!("; that is a normaliser: write normalise.{name} = {normaliser:?}"));
+    }
     if let ([.., Step::Key(key)], true) = (path, text.starts_with("expected a list"))
         && key == "image"
         && path.contains(&Step::Key("fields".to_owned()))
@@ -51,6 +95,12 @@ pub(super) fn hint(path: &[Step], text: &str) -> Option<String> {
         return named(&ELSEWHERE).map(|hint| format!("; here it is {hint}"));
     }
     match key.as_str() {
+        "augment" if text.starts_with("expected a table, found a list") => {
+            augment_of_images(root).or_else(|| named(&TABLES).map(|hint| format!("; write {hint}")))
+        }
+        "normalise" if normaliser(text).is_some() => {
+            normaliser(text).map(|name| format!("; write normalise = {{ image = {name:?} }}, one for each tensor"))
+        }
         "shuffle" => {
             Some("; it is the seed of the order: shuffle = 42, or shuffle = { seed = 42, blocks = 4 }".to_owned())
         }

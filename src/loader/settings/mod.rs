@@ -43,7 +43,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
         let path = culprit::<T>(&mut node, &fault);
         let written = as_written(text, language, &path);
         let line = in_text(text, language, &written);
-        let hint = hints::hint(&path, &fault.text)
+        let hint = hints::hint(&node, &path, &fault.text)
             .or_else(|| kinds::<T>(&mut node, &path, &fault))
             .or_else(|| of_the_whole::<T>(&path, &fault))
             .unwrap_or_default();
@@ -114,6 +114,11 @@ pub(super) fn in_line(error: Error, text: &str, language: Language) -> Error {
         Some(line) => error.at_line(line),
         None => error,
     }
+}
+
+/// The line of a key, if the file has it.
+pub(super) fn line_of(text: &str, language: Language, key: &str) -> Option<u64> {
+    in_text(text.trim_start_matches(BYTE_ORDER_MARK), language, &steps(key))
 }
 
 /// The line of a key, or of the longest part of its path that is in the file.
@@ -306,10 +311,43 @@ mod tests {
     /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 55] = [
+        let cases: [(&str, u64, &[&str]); 65] = [
             ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
             ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
-            ("normalise = \"imagenet\"", 1, &["found \"imagenet\"; write normalise = { image = { kind = \"channels\""]),
+            ("normalise = 3", 1, &["found 3; write normalise = { image = { kind = \"channels\""]),
+            ("normalise = \"imagenet\"", 1, &["found \"imagenet\"; write normalise = { image = \"imagenet\" }"]),
+            (
+                "[fields]\nx = \"f32\"\nphoto = \"image_scale\"",
+                3,
+                &["fields.photo: ", "; that is a normaliser: write normalise.photo = \"image_scale\""],
+            ),
+            (
+                "source = \"x\"\naugment = [\"horizontal_flip\"]",
+                2,
+                &[
+                    "augment: ",
+                    "write fields.image = { image = [224, 224], augment = [\"horizontal_flip\"] }, and fields.label",
+                ],
+            ),
+            (
+                "augment = [\"horizontal_flip\"]\n[fields]\nphoto = { image = [8, 8] }\nlabel = \"class\"",
+                1,
+                &["augment: ", "write fields.photo = { image = [224, 224], augment = [\"horizontal_flip\"] }"],
+            ),
+            ("augment = [{ kind = \"noise\", deviation = 1 }]", 1, &["write augment = { features = [{ kind"]),
+            ("[memory]\nbudget = 3", 2, &["memory.budget: ", "did you mean \"budget_bytes\"?"]),
+            (
+                "[fields]\nx = \"f32\"\ny = \"clas\"",
+                3,
+                &["fields.y: \"clas\" is not", "did you mean \"class\"?", "numbers"],
+            ),
+            ("[fields]\nx = \"floats\"", 2, &["fields.x: expected \"image\", \"class\"", "found \"floats\""]),
+            (
+                "transforms = [{ kind = \"lgo\", tensor = \"x\" }]",
+                1,
+                &["transforms[0].kind: ", "did you mean \"log1p\"?"],
+            ),
+            ("normalise.x = { kind = \"min\" }", 1, &["normalise.x.kind: ", "did you mean \"min_max\"?"]),
             ("bucket = 3", 1, &["bucket: expected a table, found 3; write bucket = { by = "]),
             ("split = [0.8, 0.2]", 1, &["split: expected a table, found a list of 2; write split = { train = 0.8, "]),
             ("windows = 3", 1, &["windows: expected a table, found 3; write windows = { length = "]),

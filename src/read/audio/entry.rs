@@ -10,7 +10,8 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Codec, Field, fault_of};
 use crate::read::folder::{is_by_class, no_classes};
 use crate::read::format::{
-    Check, Checks, Details, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has, open_parts,
+    Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
+    open_parts,
 };
 use crate::read::{ClassCount, FieldSummary, FormatCount, RecordReader, named_geometries};
 use crate::schema::Role;
@@ -104,14 +105,20 @@ impl Format for AudioFolder {
     format_has!(saved_index);
 
     fn open(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        at_rate(None, options, at)
+        sounds(None, options, at).map(opened)
+    }
+
+    fn foretell(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Foretold> {
+        let sounds = sounds(None, options, at)?;
+        let ignored = sounds.first().map_or(0, AudioFiles::ignored);
+        Ok(Foretold { ignored, ..Foretold::of_opened(opened(sounds), at)? })
     }
 
     /// Without fields, all sounds at the rate of the first one, as those of a folder.
     fn open_many(&self, options: &AudioFolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         let first = paths.first().filter(|_| at.fields.is_empty());
         let rate = first.map(|path| AudioFiles::first_rate(at.files, path, &options.saved_index)).transpose()?;
-        open_parts(&|at| at_rate(rate, options, at), paths, at)
+        open_parts(&|at| sounds(rate, options, at).map(opened), paths, at)
     }
 
     /// Whole sounds, each at its own rate.
@@ -160,9 +167,9 @@ impl Format for AudioFolder {
 }
 
 /// The sounds of a path; without fields, at this rate, or at that of the first file.
-fn at_rate(rate: Option<u32>, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Opened> {
+fn sounds(rate: Option<u32>, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Vec<AudioFiles>> {
     if at.fields.is_empty() {
-        return usual(rate, options, at).map(Opened::reader);
+        return usual(rate, options, at).map(|reader| vec![reader]);
     }
     let fields = named_geometries(at.fields).map_err(|error| error.at_path(at.path))?;
     let asked = of_fields(&fields).map_err(|error| error.at_path(at.path))?;
@@ -172,9 +179,13 @@ fn at_rate(rate: Option<u32>, options: &AudioFolderOptions, at: &Open<'_>) -> Re
         if let Some(label) = label.filter(|_| reader.classes().is_empty()) {
             return Err(no_classes(label.name, at.path, is_folder(at.files, at.path)));
         }
-        Ok(Arc::new(reader) as Arc<dyn RecordReader>)
+        Ok(reader)
     };
-    asked.into_iter().map(open).collect::<Result<_>>().map(Opened::Readers)
+    asked.into_iter().map(open).collect()
+}
+
+fn opened(sounds: Vec<AudioFiles>) -> Opened {
+    Opened::Readers(sounds.into_iter().map(|reader| Arc::new(reader) as Arc<dyn RecordReader>).collect())
 }
 
 /// The reader as it is opened without fields.

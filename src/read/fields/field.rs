@@ -46,6 +46,16 @@ pub struct Field {
     pub(crate) codec: Codec,
 }
 
+impl Field {
+    /// The names and positions in the data that its settings name; the name of its tensor if they name none.
+    pub(crate) fn names(&self, tensor: &str) -> Vec<ColumnRef> {
+        match self.from.as_slice() {
+            [] => vec![tensor.into()],
+            from => from.iter().chain(&self.except).cloned().collect(),
+        }
+    }
+}
+
 /// Fields are equal if they say the same about the data.
 impl PartialEq for Field {
     fn eq(&self, other: &Self) -> bool {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::dtype::DType;
 use crate::read::{ColumnRef, Longer, Missing};
 use crate::schema::Role;
+use crate::tree::similar;
 
 use super::of_formats::{
     self, AudioCrop, BoxFormat, CropFit, Endian, ImageAugment, ImageColour, JpegDecoder, PixelOrder, PointFormat,
@@ -160,6 +161,13 @@ enum Origin {
 /// What a field may become, by the names in settings.
 const CODECS: &str =
     "image, index_map, audio, class, category, numbers, tokens, text, tokenizer, array, boxes or keypoints";
+
+/// What the name of a field alone may be.
+const SHORT: &str = "\"image\", \"class\", \"category\", \"array\", a type of numbers such as \"f32\"";
+
+/// Those names.
+const KINDS: [&str; 15] =
+    ["image", "class", "category", "array", "f32", "f64", "f16", "bf16", "i8", "i16", "i32", "i64", "u8", "u16", "u32"];
 
 impl Written {
     fn field(mut self) -> Result<Field, String> {
@@ -339,11 +347,7 @@ impl<'de> Deserialize<'de> for Field {
             type Value = Field;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                write!(
-                    f,
-                    "\"image\", \"class\", \"category\", \"array\", a type of numbers such as \"f32\", or a table with one of \
-                     {CODECS}"
-                )
+                write!(f, "{SHORT}, or a table with one of {CODECS}")
             }
 
             fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Field, E> {
@@ -355,7 +359,14 @@ impl<'de> Deserialize<'de> for Field {
                         Err(_) => match of_formats::named(other) {
                             Some(Ok(field)) => Ok(field),
                             Some(Err(fault)) => Err(E::custom(fault)),
-                            None => Err(E::invalid_value(serde::de::Unexpected::Str(other), &self)),
+                            None => match similar(other, &KINDS) {
+                                none if none.is_empty() => {
+                                    Err(E::invalid_value(serde::de::Unexpected::Str(other), &self))
+                                }
+                                meant => Err(E::custom(format_args!(
+                                    "{other:?} is not allowed; {meant}it is {SHORT}, or a table with one of {CODECS}"
+                                ))),
+                            },
                         },
                     },
                 }

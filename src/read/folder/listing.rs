@@ -310,7 +310,10 @@ pub(super) fn by_class(root: &Path, wanted: Wanted) -> Result<Found> {
                 found.ignored += 1;
                 found.ignored_names.add(name);
             }
-            Kind::HiddenFolder => {}
+            Kind::HiddenFolder => {
+                found.ignored += 1;
+                found.ignored_names.add(as_folder(name));
+            }
         }
     }
     classes.sort();
@@ -376,6 +379,11 @@ pub(in crate::read) fn parent_name(path: &Path) -> Result<String> {
 pub(super) fn unicode_name(folder: &Path) -> Result<String> {
     let name = folder.file_name().and_then(OsStr::to_str).map(str::to_owned);
     name.ok_or_else(|| Error::new(ErrorKind::Data, "a class name that is not UTF-8; rename it").at_path(folder))
+}
+
+/// The name of a folder, with a slash behind it, so that it isn't taken for that of a file.
+fn as_folder(name: PathBuf) -> PathBuf {
+    name.join("")
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -456,7 +464,10 @@ impl Folder {
                     self.ignored += 1;
                     self.ignored_names.add(below.join(name));
                 }
-                Kind::HiddenFolder => {}
+                Kind::HiddenFolder => {
+                    self.ignored += 1;
+                    self.ignored_names.add(as_folder(below.join(name)));
+                }
             }
         }
         folders.sort();

@@ -21,8 +21,7 @@ pub(in crate::read) fn list(files: &Files, root: &Path, wanted: Wanted) -> Resul
         match Kind::of(&entry, wanted) {
             Kind::Wanted => loose.push(PathBuf::from(entry.name)),
             Kind::Folder => classes.push(PathBuf::from(entry.name)),
-            Kind::Other => found.ignored += 1,
-            Kind::HiddenFolder => {}
+            Kind::Other | Kind::HiddenFolder => found.ignored += 1,
         }
     }
     classes.sort();
@@ -67,8 +66,7 @@ fn files_below(files: &Files, root: &Path, class: &Path, wanted: Wanted, ignored
             match Kind::of(&entry, wanted) {
                 Kind::Wanted => own.push(folder.join(entry.name)),
                 Kind::Folder => open.push((folder.join(entry.name), level + 1)),
-                Kind::Other => *ignored += 1,
-                Kind::HiddenFolder => {}
+                Kind::Other | Kind::HiddenFolder => *ignored += 1,
             }
         }
     }

@@ -26,6 +26,8 @@ pub struct Foretold {
     pub files: u64,
     /// Files beside them that are not read.
     pub passed_over: Vec<PathBuf>,
+    /// Number of files in the folder that are not read, if the format takes the folder itself.
+    pub ignored: u64,
     /// The reader that knows the records' names.
     pub reader: Option<Arc<dyn RecordReader>>,
 }

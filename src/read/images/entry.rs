@@ -10,7 +10,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Class, Codec, Field, Image, fault_of};
 use crate::read::folder::{has_class_folders, is_by_class, no_classes};
 use crate::read::format::{
-    Check, Checks, Details, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
+    Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
 };
 use crate::read::{Container, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
@@ -113,6 +113,13 @@ fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<Ima
     Ok(images)
 }
 
+/// The images of all fields.
+fn open_views(options: &FolderOptions, at: &Open<'_>) -> Result<ImageFolder> {
+    let mut own = wanted(options, at)?.into_iter();
+    let first = own.next().unwrap_or_default();
+    open(&first, &options.saved_index, at)?.with_views(own)
+}
+
 /// Refuses a class that is requested by name if the images do not have it.
 fn check_class(images: &ImageFolder, at: &Open<'_>) -> Result<()> {
     let asked = at.fields.iter().find(|(_, field)| matches!(field.codec, Codec::Class { .. }) && !field.is_usual);
@@ -177,10 +184,13 @@ impl Format for Images {
     format_has!(saved_index);
 
     fn open(&self, options: &FolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let mut own = wanted(options, at)?.into_iter();
-        let first = own.next().unwrap_or_default();
-        let views = open(&first, &options.saved_index, at)?.with_views(own)?;
-        Ok(Opened::Readers(vec![Arc::new(views) as Arc<dyn RecordReader>]))
+        Ok(Opened::Readers(vec![Arc::new(open_views(options, at)?) as Arc<dyn RecordReader>]))
+    }
+
+    fn foretell(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Foretold> {
+        let views = open_views(options, at)?;
+        let ignored = views.ignored();
+        Ok(Foretold { ignored, ..Foretold::of_reader(Arc::new(views), at.budget.used()) })
     }
 
     fn open_values(&self, options: &FolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {

@@ -395,7 +395,7 @@ impl ImageFolder {
     }
 
     /// Number of files that were left out: without an image's extension, hidden, outside of a class, or by the label
-    /// function.
+    /// function. A hidden folder counts as one, whatever is in it.
     pub fn ignored(&self) -> u64 {
         self.files.ignored
     }
