@@ -4,10 +4,13 @@
 
 #[path = "common/given.rs"]
 mod given;
+#[path = "common/until.rs"]
+mod until;
 #[path = "common/watchdog.rs"]
 mod watchdog;
 
-use std::sync::{Arc, mpsc};
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex, mpsc};
 
 use given::Given;
 use ringfeed::device::{Device, HostDevice, Upload, convert_rate, copy_rate};
@@ -17,8 +20,8 @@ use ringfeed::memory::{AnonymousPages, Block, PageSource};
 use ringfeed::order::State;
 use ringfeed::read::{RecordReader, RowMut, Sample, Scratch};
 use ringfeed::source::ReaderSource;
-use ringfeed::stats::Stats;
-use ringfeed::tensor::{Role, Schema, TensorSpec};
+use ringfeed::stats::{Stats, StatsHandle};
+use ringfeed::tensor::{Masked, Role, Schema, TensorSpec};
 use ringfeed::transform::dense;
 use ringfeed::{
     AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSet, DataSetIterator, Error, ErrorKind, Result,
@@ -62,6 +65,37 @@ fn a_batch_of_another_schema_is_refused() {
         assert_eq!(error.kind(), ErrorKind::Schema, "{error}");
         let uploaded = uploader.upload(batches(&planned).next().unwrap().unwrap()).unwrap();
         assert_eq!(uploaded.on(&stream).unwrap().tensor("x").unwrap().to_host().unwrap(), [1; 80]);
+    }
+}
+
+#[test]
+fn a_batch_with_other_names_or_another_mask_is_refused() {
+    let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<Vec<String>>();
+    let of = |change: &dyn Fn(&mut TensorSpec)| {
+        let mut given = given(&[("x", DType::I64, &[2]), ("columns", DType::I64, &[2])]);
+        change(&mut given.tensors[0]);
+        given
+    };
+    let categories = |lists: &[&[&str]]| {
+        let lists: Vec<_> = lists.iter().map(|list| names(list)).collect();
+        of(&move |x| x.categories = Some(lists.clone().into()))
+    };
+    let classes = |list: &[&str]| of(&|x| x.classes = Some(names(list).into()));
+    let masked = |masked: Masked| of(&|x| x.masked = masked.clone());
+    let of_two = || categories(&[&["a", "b"], &["c"]]);
+    for (planned, other, part) in [
+        (of_two(), categories(&[&["a", "b"], &["d"]]), "but with other names of categories"),
+        (of_two(), categories(&[&["a"], &["c"]]), "of 1, 1 categories) in place of"),
+        (of_two(), of(&|_| {}), "i64 [Fixed(2)]) in place of"),
+        (classes(&["a", "b"]), classes(&["b", "a"]), "but with other names of classes"),
+        (classes(&["a", "b"]), classes(&["a"]), "of 1 classes) in place of"),
+        (masked(Masked::Never), masked(Masked::Unknown), "but with another mask"),
+    ] {
+        let mut uploader = Upload::to(HostDevice::new()).uploader(batches(&planned).schema()).unwrap();
+        let error = uploader.upload(batches(&other).next().unwrap().unwrap()).unwrap_err();
+        assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Schema, Some("x")), "{error}");
+        assert!(error.to_string().contains(part), "{error}");
+        uploader.upload(batches(&planned).next().unwrap().unwrap()).unwrap();
     }
 }
 
@@ -304,4 +338,159 @@ fn work_that_waits_for_its_own_stream_is_an_error() {
     stream.run(move || send.send(own.synchronize().map_err(|error| error.kind())).unwrap()).unwrap();
     assert_eq!(seen.recv().unwrap(), Err(ErrorKind::Device));
     stream.synchronize().unwrap();
+}
+
+/// A part of a user's code that needs the figures, which another thread reads meanwhile.
+#[derive(Clone, Debug, Default)]
+struct Ask(Arc<Mutex<Asked>>);
+
+#[derive(Default)]
+struct Asked {
+    handle: Option<StatsHandle>,
+    allocated: usize,
+    /// The names of what asked.
+    by: Vec<&'static str>,
+}
+
+impl std::fmt::Debug for Asked {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Asked({:?})", self.by)
+    }
+}
+
+impl Ask {
+    fn ask(&self, name: &'static str) {
+        let handle = self.0.lock().unwrap().handle.clone();
+        if let Some(handle) = handle {
+            std::thread::spawn(move || handle.stats()).join().unwrap();
+        }
+        self.0.lock().unwrap().by.push(name);
+    }
+
+    fn by(&self) -> Vec<&'static str> {
+        std::mem::take(&mut self.0.lock().unwrap().by)
+    }
+}
+
+/// Asks when it is dropped.
+struct Dropped(Ask);
+
+impl Drop for Dropped {
+    fn drop(&mut self) {
+        self.0.ask("drop");
+    }
+}
+
+impl PageSource for Ask {
+    fn allocate(&self, bytes: usize) -> Result<Block> {
+        self.ask("allocate");
+        self.0.lock().unwrap().allocated += 1;
+        let mut block = AnonymousPages.allocate(bytes)?;
+        let (start, len) = (NonNull::from(&mut *block.as_mut_slice()).cast(), block.len());
+        // SAFETY: the block's own memory, which stays where it is when the block moves, and is freed with the owner.
+        Ok(unsafe { Block::from_raw_parts(start, len, Box::new((block, Dropped(self.clone())))) })
+    }
+}
+
+#[test]
+fn memory_is_made_and_freed_while_any_thread_can_read_the_figures() {
+    let ask = Ask::default();
+    let workspace = Workspace::builder().workers(2).prefetch(2).pages(ask.clone()).build().unwrap();
+    let source = ReaderSource::new(given(&[("x", DType::I64, &[1000])])).batch_size(2);
+    let inside = AsyncDataSetIterator::new(source, &workspace).unwrap();
+    let mut uploaded = Upload::to(HostDevice::new()).start(inside).unwrap();
+    ask.0.lock().unwrap().handle = Some(uploaded.stats_handle());
+    for epoch in 0..3 {
+        assert_eq!(uploaded.epoch().unwrap().map(Result::unwrap).count(), 2, "epoch {epoch}");
+        ask.by();
+        // Slots come home when their copies are done.
+        until::until("a free slot is freed", || {
+            workspace.shrink_to(0);
+            ask.by().contains(&"drop")
+        });
+    }
+    let held = uploaded.epoch().unwrap().next().unwrap().unwrap();
+    ask.by();
+    drop(workspace);
+    drop(uploaded);
+    drop(held);
+    until::until("all is freed", || Arc::strong_count(&ask.0) == 1);
+    assert!(ask.by().contains(&"drop"));
+}
+
+/// An iterator of a user, whose every part asks.
+struct Asking {
+    inside: AsyncDataSetIterator,
+    ask: Ask,
+    _dropped: Dropped,
+}
+
+impl Iterator for Asking {
+    type Item = Result<DataSet>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.ask.ask("next");
+        self.inside.next()
+    }
+}
+
+impl DataSetIterator for Asking {
+    fn begin_epoch(&mut self) -> Result<()> {
+        self.inside.begin_epoch()
+    }
+
+    fn reset(&mut self) -> Result<()> {
+        self.ask.ask("reset");
+        self.inside.reset()
+    }
+
+    fn seek(&mut self, state: &State) -> Result<()> {
+        self.ask.ask("seek");
+        self.inside.seek(state)
+    }
+
+    fn schema(&self) -> &Arc<Schema> {
+        self.inside.schema()
+    }
+
+    fn state(&self) -> State {
+        self.ask.ask("state");
+        self.inside.state()
+    }
+
+    fn batches_per_epoch(&self) -> Option<u64> {
+        self.inside.batches_per_epoch()
+    }
+
+    fn stats(&self) -> Stats {
+        self.ask.ask("stats");
+        self.inside.stats()
+    }
+
+    fn bad_records(&self) -> Vec<BadRecord> {
+        self.ask.ask("bad_records");
+        self.inside.bad_records()
+    }
+}
+
+#[test]
+fn a_users_iterator_runs_while_any_thread_can_read_the_figures() {
+    let ask = Ask::default();
+    let inside = batches(&given(&[("x", DType::I64, &[])]));
+    let inside = Asking { inside, ask: ask.clone(), _dropped: Dropped(ask.clone()) };
+    let mut uploaded = Upload::to(HostDevice::new()).start(inside).unwrap();
+    ask.0.lock().unwrap().handle = Some(uploaded.stats_handle());
+    let state = uploaded.state();
+    assert_eq!(uploaded.by_ref().map(Result::unwrap).count(), 2);
+    uploaded.reset().unwrap();
+    uploaded.seek(&state).unwrap();
+    assert_eq!(uploaded.by_ref().map(Result::unwrap).count(), 2);
+    assert_eq!(uploaded.stats().batches, uploaded.report().stats.batches);
+    let mut by = ask.by();
+    drop(uploaded);
+    until::until("the iterator inside is dropped", || Arc::strong_count(&ask.0) == 1);
+    by.extend(ask.by());
+    by.sort_unstable();
+    by.dedup();
+    assert_eq!(by, ["bad_records", "drop", "next", "reset", "seek", "state", "stats"]);
 }

@@ -3,7 +3,7 @@ use std::path::Path;
 use ringfeed::arrays::RawOptions;
 use ringfeed::csv::CsvOptions;
 use ringfeed::formats::{Csv, CsvSequences, Formats, Raw};
-use ringfeed::inspect::{Details, Inspection, NamedCount};
+use ringfeed::inspect::{Details, Figure, Inspection, NamedCount};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
@@ -132,7 +132,9 @@ impl Report for Inspection {
             line("ignored", names);
         }
         text += "\n";
-        text += &field_table(self).render(width);
+        let exact = field_table(self, stored);
+        let table = if exact.has_room(width) { exact } else { field_table(self, rounded) };
+        text += &table.render(width);
         if let Details::Files { classes, .. } | Details::Archives { classes, .. } = &self.details
             && !classes.is_empty()
         {
@@ -155,7 +157,16 @@ impl Report for Inspection {
     }
 }
 
-fn field_table(inspection: &Inspection) -> Table {
+/// A number with a few digits.
+fn rounded(number: Figure) -> String {
+    match number {
+        Figure::Whole(number) => figure(number as f64),
+        number => stored(number),
+    }
+}
+
+/// `sum` writes the sums, which may have twice as many digits as any value.
+fn field_table(inspection: &Inspection, sum: impl Fn(Figure) -> String) -> Table {
     let mut table = Table::new(&[
         Column::Text("field"),
         Column::Text("role"),
@@ -171,7 +182,6 @@ fn field_table(inspection: &Inspection) -> Table {
     for field in &inspection.fields {
         let shape: Vec<String> =
             field.shape.iter().map(|dim| if *dim == 0 { "?".to_owned() } else { dim.to_string() }).collect();
-        let shown = |number: Option<f64>| number.map_or_else(String::new, figure);
         table.row([
             field.name.clone(),
             field.role.clone(),
@@ -179,10 +189,10 @@ fn field_table(inspection: &Inspection) -> Table {
             shape.join("x"),
             count(field.count),
             count(field.missing),
-            shown(field.sum),
+            field.sum.map_or_else(String::new, &sum),
             field.min.map_or_else(String::new, stored),
             field.max.map_or_else(String::new, stored),
-            shown(field.mean),
+            field.mean.map_or_else(String::new, figure),
         ]);
     }
     table

@@ -27,6 +27,11 @@ impl Column {
     }
 }
 
+/// The length of a line with columns of these widths.
+fn total(widths: &[usize]) -> usize {
+    widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1)
+}
+
 impl Table {
     pub(crate) fn new(columns: &[Column]) -> Self {
         Self { columns: columns.to_vec(), rows: vec![columns.iter().map(|column| column.name().to_owned()).collect()] }
@@ -36,11 +41,15 @@ impl Table {
         self.rows.push(cells.into_iter().map(|cell| one_line(&cell)).collect());
     }
 
-    /// The lines, none longer than `width` characters: text columns are shortened first, the longest of them first.
-    pub(crate) fn render(&self, width: usize) -> String {
+    /// Whether lines of `width` characters have room for all numbers in full.
+    pub(crate) fn has_room(&self, width: usize) -> bool {
+        total(&self.widths(width)) <= width
+    }
+
+    /// The width of each column in lines of `width` characters, if they have room.
+    fn widths(&self, width: usize) -> Vec<usize> {
         let longest = |index: usize| self.rows.iter().map(|row| len(&row[index])).max().unwrap_or(0);
         let mut widths: Vec<usize> = (0..self.columns.len()).map(longest).collect();
-        let total = |widths: &[usize]| widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
         let texts = || self.columns.iter().enumerate().filter(|(_, column)| matches!(column, Column::Text(_)));
         while total(&widths) > width {
             let Some((index, _)) = texts().max_by_key(|(index, _)| widths[*index]) else { break };
@@ -49,6 +58,12 @@ impl Table {
             }
             widths[index] -= (total(&widths) - width).min(widths[index] - MIN_WIDTH);
         }
+        widths
+    }
+
+    /// The lines, none longer than `width` characters: text columns are shortened first, the longest of them first.
+    pub(crate) fn render(&self, width: usize) -> String {
+        let widths = self.widths(width);
         let mut lines = String::new();
         for row in &self.rows {
             let mut line = String::new();

@@ -80,7 +80,8 @@ fn iris_is_a_table_whose_figures_are_those_of_python() {
         ("virginica", "i64", 150.0, 0.0, 2.0, 1.0),
     ];
     let fields = columns.map(|(name, dtype, sum, min, max, mean)| {
-        let [min, max] = [min, max].map(|end: f64| if dtype == "i64" { json!(end as i64) } else { json!(end) });
+        let typed = |figure: f64| if dtype == "i64" { json!(figure as i64) } else { json!(figure) };
+        let [sum, min, max] = [sum, min, max].map(typed);
         json!({"name": name, "role": "feature", "dtype": dtype, "shape": [], "count": 150, "missing": 0, "sum": sum,
                "min": min, "max": max, "mean": mean})
     });
@@ -122,7 +123,7 @@ fn arrays_and_sparse_rows_are_described_from_all_of_their_records() {
         let found = inspect(&fixture(name));
         assert_eq!((&found["format"], &found["records"]), (&json!(format), &json!(7)));
         let label = found["fields"].as_array().unwrap().iter().find(|field| field["name"] == "label").unwrap();
-        assert_eq!((&label["sum"], &label["max"], &label["count"]), (&json!(8.0), &json!(2), &json!(7)));
+        assert_eq!((&label["sum"], &label["max"], &label["count"]), (&json!(8), &json!(2), &json!(7)));
     }
     let message = error(&["inspect", &fixture("npz/parts.npz")])["message"].to_string();
     assert!(message.contains("x_test (2 rows)") && message.contains("part = "), "{message}");
@@ -184,16 +185,16 @@ fn idx_files_have_the_figures_of_python() {
     assert_eq!(
         digits["fields"],
         json!([{"name": "features", "role": "feature", "dtype": "u8", "shape": [28, 28], "count": 47040000,
-                "missing": 0, "sum": 1567298545.0, "min": 0, "max": 255, "mean": 33.318421449829934}])
+                "missing": 0, "sum": 1567298545, "min": 0, "max": 255, "mean": 33.318421449829934}])
     );
     assert_eq!(digits["first"]["features"].as_array().unwrap().len(), 784);
     let labels = inspect(&fixture("mnist/t10k-labels-idx1-ubyte.gz"));
     assert_eq!((&labels["first"], &labels["last"]), (&json!({"labels": [7.0]}), &json!({"labels": [6.0]})));
-    assert_eq!((&labels["records"], &labels["fields"][0]["sum"]), (&json!(10000), &json!(44434.0)));
+    assert_eq!((&labels["records"], &labels["fields"][0]["sum"]), (&json!(10000), &json!(44434)));
     let folder = inspect(&fixture("mnist"));
     assert_eq!((&folder["format"], &folder["records"]), (&json!("idx_folder"), &json!(70000)));
     let sums: Vec<&Value> = folder["fields"].as_array().unwrap().iter().map(|field| &field["sum"]).collect();
-    assert_eq!(json!(sums), json!([264923200.0, 44434.0, 1567298545.0, 267236.0]));
+    assert_eq!(json!(sums), json!([264923200, 44434, 1567298545, 267236]));
     assert_eq!(folder["fields"][3]["name"], json!("train-labels-idx1-ubyte.gz"));
 }
 
@@ -209,7 +210,7 @@ fn every_element_of_an_idx_file_counts_in_double_precision() {
     assert_eq!((&field["min"], &field["max"], &field["sum"]), (&json!(-1.5), &json!(1e300), &json!(1e300)));
     let bytes = [&[0, 0, 0x09, 1, 0, 0, 0, 3][..], &[255, 128, 1]].concat();
     let field = &inspect(&scratch.write("signed.idx", bytes))["fields"][0];
-    assert_eq!((&field["sum"], &field["min"], &field["max"]), (&json!(-128.0), &json!(-128), &json!(1)));
+    assert_eq!((&field["sum"], &field["min"], &field["max"]), (&json!(-128), &json!(-128), &json!(1)));
 }
 
 #[test]
@@ -233,7 +234,7 @@ fn photos_have_the_channel_means_of_pillow() {
         assert_eq!(found["channel_means"], json!(sums.map(|sum| f64::from(sum) / pixels)), "{name}");
         let field = &found["fields"][0];
         let sum: i32 = sums.iter().sum();
-        assert_eq!((&field["sum"], &field["count"]), (&json!(f64::from(sum)), &json!(width * height * 3)), "{name}");
+        assert_eq!((&field["sum"], &field["count"]), (&json!(sum), &json!(width * height * 3)), "{name}");
         assert_eq!((&field["min"], &field["max"]), (&json!(min), &json!(max)), "{name}");
         assert_eq!(field["shape"], json!([3, height, width]), "{name}");
     }
@@ -256,7 +257,7 @@ fn folders_are_what_they_hold() {
     assert_eq!(found["classes"], json!([{"name": "cat", "count": 1}, {"name": "place", "count": 2}]));
     assert_eq!(found["first"], json!({"path": scratch.path("photos/cat/1.png"), "label": "cat"}));
     assert_eq!(found["fields"][0]["sum"], Value::Null, "pixels are not read");
-    assert_eq!(found["fields"][1]["sum"], json!(2.0), "over the classes' indices");
+    assert_eq!(found["fields"][1]["sum"], json!(2), "over the classes' indices");
     let flat = inspect(&fixture("photos"));
     assert_eq!((&flat["records"], &flat["classes"]), (&json!(6), &json!([])));
     assert_eq!(found["ignored_files"], json!(["place/notes.txt"]));
@@ -804,7 +805,7 @@ fn npy_files_are_told_by_their_content_and_have_the_figures_of_numpy() {
     assert_eq!((&report["format"], &report["records"]), (&json!("npy"), &json!(2)));
     let field = &report["fields"][0];
     assert_eq!((&field["dtype"], &field["shape"]), (&json!("i32"), &json!([3, 2])));
-    assert_eq!((&field["sum"], &field["min"], &field["max"]), (&json!(66.0), &json!(0), &json!(11)));
+    assert_eq!((&field["sum"], &field["min"], &field["max"]), (&json!(66), &json!(0), &json!(11)));
     assert_eq!(report["last"]["features"], json!([6.0, 7.0, 8.0, 9.0, 10.0, 11.0]));
     assert_eq!(object(&["verify", &path, "--json"], 0)["samples"], json!(2));
     assert_eq!(bench(&[&path, "--dtype", "f32"])["bytes"], json!(2 * 6 * 4));
@@ -820,7 +821,7 @@ fn flags_say_what_a_file_without_a_header_holds() {
     let flags = ["--stored", "u16", "--shape", "2,3", "--header-bytes", "4", "--big-endian"];
     let report = object(&[&["inspect", &path, "--json"], &flags[..]].concat(), 0);
     assert_eq!((&report["format"], &report["records"]), (&json!("raw"), &json!(100)));
-    assert_eq!(report["fields"][0]["sum"], json!(600.0 * 599.0 / 2.0));
+    assert_eq!(report["fields"][0]["sum"], json!(600 * 599 / 2));
     assert_eq!(report["first"]["features"], json!([0.0, 1.0, 2.0, 3.0, 4.0, 5.0]));
     let verified = object(&[&["verify", &path, "--json"], &flags[..]].concat(), 0);
     assert_eq!((&verified["format"], &verified["samples"]), (&json!("raw"), &json!(100)));
@@ -834,7 +835,7 @@ fn flags_say_what_a_file_without_a_header_holds() {
     let alone = run(&["inspect", &path, "--shape", "3"]);
     assert_eq!(alone.status.code(), Some(2));
     let whole = error(&["inspect", &path, "--stored", "f32", "--shape", "5"]);
-    assert!(whole["message"].as_str().unwrap().contains("leave"), "{whole}");
+    assert!(whole["message"].as_str().unwrap().contains("not whole records"), "{whole}");
 }
 
 /// What a limit of the size of files makes of a command: its status, and what it said.
@@ -1102,8 +1103,37 @@ fn records_are_shown_as_they_are_stored() {
     let path = scratch.write("lists.jsonl", "{\"x\":[9007199254740993,1],\"n\":null}\n{\"x\":[-9007199254740992,2]}\n");
     let found = inspect(&path);
     let field = |name: &str| found["fields"].as_array().unwrap().iter().find(|field| field["name"] == name).unwrap();
-    assert_eq!(field("x")["sum"], json!(4.0));
+    assert_eq!(field("x")["sum"], json!(4));
     assert_eq!((&field("n")["count"], &field("n")["missing"]), (&json!(0), &json!(2)));
+}
+
+#[test]
+fn sums_of_integers_have_all_of_their_digits_as_far_as_a_line_has_room() {
+    let scratch = Scratch::new();
+    let path = scratch.write("large.npy", npy("<i8", &[(1i64 << 53) + 1, 2].map(i64::to_le_bytes).concat()));
+    let field = &inspect(&path)["fields"][0];
+    assert_eq!((&field["dtype"], &field["sum"]), (&json!("i64"), &json!(9_007_199_254_740_995_i64)));
+    let shown = text(&["inspect", &path]);
+    assert!(shown.contains(" 9007199254740995 ") && shown.contains(" 9007199254740993 "), "{shown}");
+    let path = scratch.write("largest.npy", npy("<u8", &[u64::MAX; 2].map(u64::to_le_bytes).concat()));
+    let field = &inspect(&path)["fields"][0];
+    assert_eq!((&field["dtype"], &field["sum"]), (&json!("u64"), &json!("36893488147419103230")));
+    assert_eq!((&field["min"], &field["max"]), (&json!(u64::MAX), &json!(u64::MAX)));
+    let shown = text(&["inspect", &path]);
+    assert!(shown.contains(" 36893488147419103230 "), "{shown}");
+    // Here the line would have 121 characters.
+    let path = scratch.write("largest.jsonl", "{\"x\": 18446744073709551615}\n".repeat(2));
+    let shown = text(&["inspect", &path]);
+    assert!(shown.contains(" 3.68935e19 ") && shown.contains(" 18446744073709551615 "), "{shown}");
+    let field = &inspect(&path)["fields"][0];
+    assert_eq!((&field["dtype"], &field["sum"]), (&json!("u64"), &json!("36893488147419103230")));
+}
+
+/// A file of NumPy's with eight bytes an element.
+fn npy(descr: &str, bytes: &[u8]) -> Vec<u8> {
+    let header = format!("{{'descr': '{descr}', 'fortran_order': False, 'shape': ({},), }}", bytes.len() / 8);
+    let padded = format!("{header:<117}\n");
+    [&b"\x93NUMPY\x01\x00"[..], &(padded.len() as u16).to_le_bytes(), padded.as_bytes(), bytes].concat()
 }
 
 #[test]

@@ -121,7 +121,7 @@ fn no_file_that_settings_name_is_written_over() {
     refused(&["bench", "--config", &fit, "--write-settings", &scratch.path("prepared.json")], READ);
     refused(&["bench", "--config", &fit, "--write-settings", &fit], READ);
     let same = scratch.path("same.json");
-    refused(&["bench", "--config", &fit, "--report", &same, "--trace", &same], "two things");
+    refused(&["bench", "--config", &fit, "--report", &same, "--trace", &same], "two outputs");
     let traced = scratch.write("traced.toml", "trace = \"data.csv\"\nsource = \"data.csv\"\n");
     let error = refused(&["bench", "--config", &traced], "trace: ");
     assert_eq!((&error["path"], &error["line"]), (&json!(traced), &json!(1)));
@@ -135,7 +135,7 @@ fn no_file_that_settings_name_is_written_over() {
     for _ in 0..2 {
         assert_eq!(bench(&["--config", &traced])["samples"], json!(2));
     }
-    refused(&["bench", "--config", &traced, "--report", &scratch.path("trace.json")], "two things");
+    refused(&["bench", "--config", &traced, "--report", &scratch.path("trace.json")], "two outputs");
 }
 
 #[test]

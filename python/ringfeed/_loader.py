@@ -167,7 +167,9 @@ class Loader:
     ``workspace``: another loader, whose ring and threads make this loader's batches, for example to validate in the
     memory of training. The two take turns: batches of one loader that were ready but not delivered are made again
     later. ``workers``, ``prefetch``, ``memory``, ``hold`` and ``on_hold`` are those of the other loader, for both
-    together.
+    together. ``memory={"kind": {"temp_file": {"limit_bytes": 10**9}}}`` puts batches into temporary files, which a
+    forked child shares: what it writes into a batch that it got from its parent changes the parent's, and the other way
+    round.
 
     The setting ``access = "map"`` of a source maps its files into memory, as ``numpy.memmap`` does. It is your promise
     that nobody changes the files while they are read: if a mapped file is truncated, the process ends.
@@ -567,7 +569,11 @@ def open(
     """A :class:`Loader` of the data at ``path``: a file, a folder, a pattern such as ``train-*.parquet``, or a list of
     those. The format is detected, unless ``format`` names it, with the format's own ``options``. ``fields`` defines the
     tensors; without it, samples have the source's default tensors. All other settings are those of :class:`Loader`.
-    ``path`` may also be a table in memory; see :func:`from_table`."""
+    ``path`` may also be a table in memory; see :func:`from_table`.
+
+    In a folder of images or sounds, each subfolder is a class, sorted by name. Hidden subfolders, such as
+    ``.ipynb_checkpoints``, are neither classes nor searched. (torchvision's ``ImageFolder`` takes them for classes,
+    which raises the indices of those after them, and fails if one holds no image.)"""
     if is_table(path):
         if format is not None or options is not None:
             raise TypeError("a table in memory has no format, and no options of one")
@@ -675,6 +681,7 @@ def verify(
 
 def inspect(path: str | os.PathLike[str], *, format: str | None = None, **options: Any) -> dict[str, Any]:
     """Describes the data at ``path``: its format, the number of records, its fields with statistics of each, the first
-    and the last record. ``format`` and its ``options`` are as in settings; without them the format is detected."""
+    and the last record. ``format`` and its ``options`` are as in settings; without them the format is detected. The
+    sum, the smallest and the largest number of a field of integers are exact, of type ``int``."""
     source = {"path": path, "format": format, "options": options}
     return _ringfeed.inspect(os.fspath(path), _text({"source": source}) if format is not None or options else None)

@@ -3,8 +3,10 @@
 use std::path::PathBuf;
 
 use pyo3::prelude::*;
+use pyo3::types::PyDict;
 use ringfeed::LoaderConfig;
 use ringfeed::formats::Formats;
+use ringfeed::inspect::Figure;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::storage::Files;
 
@@ -23,5 +25,16 @@ pub(crate) fn inspect(py: Python<'_>, path: PathBuf, settings: Option<&str>) -> 
         };
         source.inspect(&Files::local(), &MemoryBudget::unlimited())
     })?;
-    json(py, &found)
+    let report = json(py, &found)?;
+    // Python's integers have any size, and JSON's do not.
+    let fields = report.bind(py).get_item("fields")?;
+    for (nth, field) in found.fields.iter().enumerate() {
+        let field_in_python = fields.get_item(nth)?.cast_into::<PyDict>()?;
+        for (name, figure) in [("sum", field.sum), ("min", field.min), ("max", field.max)] {
+            if let Some(Figure::Whole(number)) = figure {
+                field_in_python.set_item(name, number)?;
+            }
+        }
+    }
+    Ok(report)
 }

@@ -281,6 +281,21 @@ def test_nan_is_missing_to_inspect_whatever_holds_it(tmp_path: Path) -> None:
     assert (found["count"], found["missing"], found["mean"]) == (2, 1, 2.0)
 
 
+def test_inspect_gives_exact_integers(tmp_path: Path) -> None:
+    signed = np.array([2**53 + 1, 2], np.int64)
+    unsigned = np.array([2**64 - 1, 2**64 - 1], np.uint64)
+    pa.parquet.write_table(pa.table({"i": signed, "u": unsigned}), tmp_path / "x.parquet")
+    np.savez(tmp_path / "x.npz", i=signed, u=unsigned)
+    for path in sorted(tmp_path.iterdir()):
+        found = {field["name"]: field for field in ringfeed.inspect(path)["fields"]}
+        for name, numbers in (("i", signed), ("u", unsigned)):
+            figures = [found[name][figure] for figure in ("sum", "min", "max")]
+            wanted = [int(number) for number in numbers]
+            assert figures == [sum(wanted), min(wanted), max(wanted)], f"{path.name}: {found}"
+            assert all(type(figure) is int for figure in figures), f"{path.name}: {found}"
+        assert [found[name]["dtype"] for name in "iu"] == ["i64", "u64"]
+
+
 def test_the_unnamed_index_of_a_frame_is_no_feature(tmp_path: Path) -> None:
     pandas = pytest.importorskip("pandas")
     frame = pandas.DataFrame({"x": np.arange(10.0), "y": np.arange(10) ** 2})

@@ -103,6 +103,8 @@ impl Plan {
                 && (planned.role, planned.dtype, &planned.shape, planned.rows)
                     == (given.role, given.dtype, &given.shape, given.rows)
                 && planned.classes == given.classes
+                && planned.categories == given.categories
+                && planned.masked == given.masked
                 && planned.dtype == laid_out.dtype()
                 && planned.row_shape(&extents) == *laid_out.row_shape();
             if !is_planned {
@@ -158,13 +160,26 @@ impl Plan {
 fn other_schema(planned: &TensorSpec, given: &TensorSpec) -> Error {
     let named = |spec: &TensorSpec| {
         let classes = spec.classes.as_ref().map(|classes| format!(" of {} classes", classes.len()));
+        let counts = |names: &Arc<[Vec<String>]>| names.iter().map(|names| names.len().to_string()).collect::<Vec<_>>();
+        let categories = spec.categories.as_ref().map(|names| format!(" of {} categories", counts(names).join(", ")));
         let (name, role, dtype, shape) = (&spec.name, spec.role, spec.dtype, &spec.shape);
-        format!("{name:?} ({role:?}, {dtype} {shape:?}{})", classes.unwrap_or_default())
+        format!(
+            "{name:?} ({role:?}, {dtype} {shape:?}{}{})",
+            classes.unwrap_or_default(),
+            categories.unwrap_or_default()
+        )
+    };
+    let (found, wanted) = (named(given), named(planned));
+    // Otherwise both look the same.
+    let but = match found == wanted {
+        true if planned.classes != given.classes => ", but with other names of classes",
+        true if planned.categories != given.categories => ", but with other names of categories",
+        true if planned.masked != given.masked => ", but with another mask",
+        _ => "",
     };
     let message = format!(
-        "the batch is of another schema than the upload: it holds {} in place of {}; make an upload for its schema",
-        named(given),
-        named(planned),
+        "the batch is of another schema than the upload: it holds {found} in place of {wanted}{but}; make an upload for \
+         its schema"
     );
     Error::new(ErrorKind::Schema, message).at_column(&planned.name)
 }

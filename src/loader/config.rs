@@ -269,7 +269,8 @@ pub enum MemoryKind {
     /// Anonymous pages.
     #[default]
     Anonymous,
-    /// Mapped temporary files.
+    /// Mapped temporary files, which a forked child shares: what it writes into a batch that it got from its parent
+    /// changes the parent's, and the other way round. See [`TempFilePages`](crate::memory::TempFilePages).
     TempFile {
         /// Maximum number of bytes of all files.
         limit_bytes: u64,

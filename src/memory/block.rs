@@ -145,7 +145,7 @@ impl PageSource for AnonymousPages {
 ///
 /// They have their own limit, in addition to the memory budget. A forked child shares the files that were made before.
 /// It fills its own batches elsewhere, but a batch that it got from its parent changes when the parent fills that slot
-/// again.
+/// again; and if the child writes into such a batch, the parent's batch changes.
 #[derive(Debug)]
 pub struct TempFilePages {
     folder: Option<PathBuf>,

@@ -5,9 +5,9 @@ use serde::{Serialize, Serializer};
 use crate::dtype::Numbers;
 use crate::filter::order;
 
-/// What `inspect` reports about one field: statistics over every value, array elements included. The smallest and the
-/// largest integer are exact. The sum and the mean are f64; integers are summed exactly, and the sum is rounded once.
-/// In JSON, which has no such numbers, infinities are `"inf"` and `"-inf"`, and NaN is `"nan"`.
+/// What `inspect` reports about one field: statistics over every value, array elements included. The sum, the smallest
+/// and the largest value of a field of integers are exact integers; other sums, and the mean, are f64. [`Figure`] says
+/// how they are written in JSON.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct FieldSummary {
@@ -25,8 +25,7 @@ pub struct FieldSummary {
     /// Number of missing values, NaN among them.
     pub missing: u64,
     /// Sum of the values; `None` if there is no number.
-    #[serde(serialize_with = "as_figure")]
-    pub sum: Option<f64>,
+    pub sum: Option<Figure>,
     /// Smallest value.
     pub min: Option<Figure>,
     /// Largest value.
@@ -55,6 +54,9 @@ impl FieldSummary {
 }
 
 /// A number, as stored in a file.
+///
+/// In JSON, an integer is a number if it fits in `i64` or `u64`, and otherwise the text of its digits, such as
+/// `"36893488147419103230"`. Infinities, which JSON does not have, are `"inf"` and `"-inf"`, and NaN is `"nan"`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
 pub enum Figure {
@@ -65,13 +67,20 @@ pub enum Figure {
 }
 
 impl Figure {
-    /// The same number in the type of its field.
+    /// The same number in the type of its field. A fraction stays one, also where the type was found out from some of
+    /// the records.
     pub(crate) fn typed(self, is_integer: bool) -> Self {
         match self {
-            Self::Real(number) if is_integer => Self::Whole(number as i128),
+            Self::Real(number) if is_integer && number.fract() == 0.0 => Self::Whole(number as i128),
             Self::Whole(number) if !is_integer => Self::Real(number as f64),
             same => same,
         }
+    }
+}
+
+impl From<i128> for Figure {
+    fn from(number: i128) -> Self {
+        Self::Whole(number)
     }
 }
 
@@ -81,11 +90,14 @@ impl From<f64> for Figure {
     }
 }
 
-/// In JSON, which has no infinities, these are `"inf"` and `"-inf"`, and NaN is `"nan"`.
 impl Serialize for Figure {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match *self {
-            Self::Whole(number) => serializer.serialize_i128(number),
+            Self::Whole(number) => match (i64::try_from(number), u64::try_from(number)) {
+                (Ok(number), _) => serializer.serialize_i64(number),
+                (_, Ok(number)) => serializer.serialize_u64(number),
+                _ => serializer.collect_str(&number),
+            },
             Self::Real(f64::INFINITY) => serializer.serialize_str("inf"),
             Self::Real(f64::NEG_INFINITY) => serializer.serialize_str("-inf"),
             Self::Real(number) if number.is_nan() => serializer.serialize_str("nan"),
@@ -113,23 +125,23 @@ pub(crate) struct Tally {
 
 impl Tally {
     pub(crate) fn add(&mut self, value: f64) {
-        self.add_many(value, 1);
-    }
-
-    /// Adds `value` `count` times; exact as long as the product is.
-    pub(crate) fn add_many(&mut self, value: f64, count: u64) {
-        if count == 0 {
-            return;
-        }
-        self.add_to_sum(value * count as f64);
-        self.count += count;
+        self.add_to_sum(value);
+        self.count += 1;
         self.note((value, value));
     }
 
-    /// Adds an integer, exactly: the sum of fewer than 2^63 integers of 64 bits fits in 127 bits.
+    /// Adds an integer, exactly.
     pub(crate) fn add_integer(&mut self, value: i128) {
-        self.whole += value;
-        self.count += 1;
+        self.add_integers(value, 1);
+    }
+
+    /// Adds an integer `count` times, exactly: the sum of fewer than 2^63 integers of 64 bits fits in 127 bits.
+    pub(crate) fn add_integers(&mut self, value: i128, count: u64) {
+        if count == 0 {
+            return;
+        }
+        self.whole += value * i128::from(count);
+        self.count += count;
         self.note_integers((value, value));
     }
 
@@ -172,7 +184,15 @@ impl Tally {
         other.whole_ends.into_iter().for_each(|ends| self.note_integers(ends));
     }
 
-    pub(crate) fn sum(&self) -> Option<f64> {
+    /// An integer if there are only integers.
+    pub(crate) fn sum(&self) -> Option<Figure> {
+        match self.ends {
+            None => (self.count > 0).then_some(Figure::Whole(self.whole)),
+            Some(_) => self.rounded_sum().map(Figure::Real),
+        }
+    }
+
+    fn rounded_sum(&self) -> Option<f64> {
         let mut all = *self;
         all.add_to_sum(self.whole as f64);
         let sum = all.sum + all.compensation;
@@ -204,7 +224,7 @@ impl Tally {
     }
 
     pub(crate) fn mean(&self) -> Option<f64> {
-        self.sum().map(|sum| sum / self.count as f64)
+        self.rounded_sum().map(|sum| sum / self.count as f64)
     }
 }
 
@@ -231,5 +251,27 @@ mod tests {
             (Some(Figure::Real(f64::NEG_INFINITY)), Some(9_007_199_254_740_994.0.into()))
         );
         assert_eq!((Tally::default().min(), Tally::default().max()), (None, None));
+    }
+
+    #[test]
+    fn a_sum_of_integers_is_exact_and_json_has_all_of_its_digits() {
+        let sum = |integers: &[i128]| {
+            let mut tally = Tally::default();
+            integers.iter().for_each(|integer| tally.add_integer(*integer));
+            tally.sum()
+        };
+        let json = |integers: &[i128]| serde_json::to_value(sum(integers)).unwrap();
+        let largest = i128::from(u64::MAX);
+        assert_eq!(sum(&[(1 << 53) + 1, 2]), Some(Figure::Whole((1 << 53) + 3)));
+        assert_eq!(json(&[(1 << 53) + 1, 2]).as_u64(), Some((1 << 53) + 3));
+        assert_eq!((json(&[largest]).as_u64(), json(&[i64::MIN.into()]).as_i64()), (Some(u64::MAX), Some(i64::MIN)));
+        assert_eq!(json(&[largest, largest]), "36893488147419103230");
+        assert_eq!(json(&[i64::MIN.into(), -1]), "-9223372036854775809");
+        let mut mixed = Tally::default();
+        mixed.add_integers((1 << 53) + 1, 3);
+        assert_eq!((mixed.count, mixed.sum()), (3, Some(Figure::Whole(3 * ((1 << 53) + 1)))));
+        mixed.add(0.5);
+        assert_eq!(mixed.sum(), Some(Figure::Real(27_021_597_764_222_980.0)));
+        assert_eq!(sum(&[]), None);
     }
 }

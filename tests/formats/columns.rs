@@ -18,6 +18,7 @@ use arrow_ipc::writer::FileWriter;
 use ringfeed::columns::{ArrowTable, Columns, ColumnsOptions};
 use ringfeed::field::{Field, Image};
 use ringfeed::formats::Formats;
+use ringfeed::inspect::Figure;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::State;
 use ringfeed::prepare::{DatePart, DateUnit, Mean, MostFrequent, Recipe, category, date, hash, number};
@@ -461,6 +462,26 @@ fn names_that_come_twice_in_a_file_are_refused_by_its_name() {
     let batch = Loader::from(config).build().unwrap().next().unwrap().unwrap();
     assert_eq!(batch.tensors().next().unwrap().bytes(), [10.5_f64, 20.5].map(f64::to_le_bytes).concat());
     assert!(Formats::new().inspect(&path).is_ok());
+}
+
+#[test]
+fn columns_of_u64_are_reported_as_what_they_are() {
+    let column: ArrayRef = Arc::new(UInt64Array::from(vec![Some(u64::MAX), None, Some(1)]));
+    let lists: ArrayRef = Arc::new(Int64Array::from(vec![(1 << 53) + 1, 2, 0]));
+    let batch = RecordBatch::try_from_iter([("u", column), ("i", lists)]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("u.arrow");
+    let mut writer = FileWriter::try_new(std::fs::File::create(&path).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    let found = Formats::new().inspect(&path).unwrap();
+    let [u, i] = &found.fields[..] else { panic!("{found:?}") };
+    assert_eq!((&*u.dtype, u.count, u.missing, &*i.dtype), ("u64", 2, 1, "i64"));
+    assert_eq!(
+        (u.sum, u.min, u.max),
+        (Some(Figure::Whole(1 << 64)), Some(1.into()), Some(i128::from(u64::MAX).into()))
+    );
+    assert_eq!(i.sum, Some(Figure::Whole((1 << 53) + 3)));
 }
 
 #[test]

@@ -171,10 +171,10 @@ fn the_summary_of_iris_is_that_of_any_other_tool() {
     assert_eq!((summary.header, summary.delimiter, summary.records), (true, ',', 150));
     let [first, .., last] = &summary.fields[..] else { panic!("no fields") };
     assert_eq!((first.name.as_str(), first.dtype.as_str(), first.count, first.missing), ("150", "f32", 150, 0));
-    assert!((first.sum.unwrap() - 876.5).abs() < 1e-9);
+    assert!(matches!(first.sum, Some(Figure::Real(sum)) if (sum - 876.5).abs() < 1e-9));
     assert!((first.mean.unwrap() - 876.5 / 150.0).abs() < 1e-12);
     assert_eq!((first.min, first.max), (Some(4.3.into()), Some(7.9.into())));
-    assert_eq!((last.dtype.as_str(), last.sum), ("i64", Some(150.0)));
+    assert_eq!((last.dtype.as_str(), last.sum), ("i64", Some(150.into())));
     let fields: Vec<String> = summary.last.unwrap().into_iter().map(|(_, field)| field).collect();
     assert_eq!(fields, ["5.9", "3.0", "5.1", "1.8", "2"]);
     assert_eq!(summary.first.unwrap()[0], ("150".to_owned(), "5.1".to_owned()));
@@ -193,10 +193,10 @@ fn a_summary_excludes_missing_values_and_text() {
     assert_eq!(
         fields,
         [
-            ("feature", "i64", 3, 0, Some(6.0)),
-            ("feature", "f32", 2, 1, Some(10.5)),
+            ("feature", "i64", 3, 0, Some(6.into())),
+            ("feature", "f32", 2, 1, Some(10.5.into())),
             ("ignored", "text", 2, 1, None),
-            ("label", "i64", 3, 0, Some(2.0)),
+            ("label", "i64", 3, 0, Some(2.into())),
         ]
     );
     assert_eq!(summary.first.unwrap()[2].1, "a \"b\", c");
@@ -906,6 +906,43 @@ fn a_label_that_does_not_fit_its_inferred_type_names_the_settings() {
 }
 
 #[test]
+fn a_missing_value_that_was_not_looked_at_is_told_with_what_was_inferred_from_how_many_records() {
+    let label = |kind: fn(usize) -> String| move |i: usize| if i == 17 { String::new() } else { kind(i) };
+    let x = |i: usize| if i == 17 { String::new() } else { format!("{i}.5") };
+    let whole: fn(usize) -> String = |i| (i % 3).to_string();
+    let text = "say in `fields` whether it is a `class` or `numbers`";
+    for (table, column, part) in [
+        (
+            long_table(label(whole), |i| i.to_string()),
+            "label",
+            "missing value; set `missing` to a value; the column was taken for i64 from 5008 of 20000 records"
+                .to_owned(),
+        ),
+        (
+            long_table(label(|i| format!("c{}", i % 3)), |i| i.to_string()),
+            "label",
+            format!("missing value; the column was taken for a class from 5008 of 20000 records: {text}"),
+        ),
+        (
+            long_table(whole, x),
+            "x",
+            "set `missing` to \"nan\" or to a value; the column was taken for f32 from 5008 of 20000 records"
+                .to_owned(),
+        ),
+    ] {
+        for (_, error) in both_ways(&table, &vec![]) {
+            let error = error.unwrap();
+            assert_eq!(
+                (error.location().line, error.location().column.as_deref()),
+                (Some(19), Some(column)),
+                "{error}"
+            );
+            assert!(error.to_string().ends_with(&part), "{error}");
+        }
+    }
+}
+
+#[test]
 fn the_names_of_classes_are_those_of_all_records() {
     let text = long_table(|i| if i == 17 { "rare".to_owned() } else { format!("c{}", i % 3) }, |i| i.to_string());
     let (_folder, path) = file(&text);
@@ -1228,7 +1265,7 @@ fn a_summary_sums_integers_exactly_and_has_infinities() {
     let (_folder, path) = file(format!("i,x\n{},inf\n{},1\n-5,2.5\n", i64::MIN, i64::MAX));
     let summary = CsvSummary::of(&path, &CsvOptions::default()).unwrap();
     let integers = &summary.fields[0];
-    assert_eq!((integers.sum, integers.mean), (Some(-6.0), Some(-2.0)));
+    assert_eq!((integers.sum, integers.mean), (Some(Figure::Whole(-6)), Some(-2.0)));
     let ends = [i64::MIN, i64::MAX].map(|end| Some(Figure::Whole(end.into())));
     assert_eq!([integers.min, integers.max], ends);
     let json = serde_json::to_value(&summary).unwrap();
@@ -1321,7 +1358,10 @@ fn files_that_are_read_as_one_are_inspected_as_one() {
     let inspection = inspect().unwrap();
     let x = &inspection.fields[0];
     assert_eq!((inspection.records, x.dtype.as_str(), x.count, x.missing), (4, "f32", 3, 1));
-    assert_eq!((x.sum, x.min, x.max, x.mean), (Some(-0.5), Some((-4.0).into()), Some(2.5.into()), Some(-0.5 / 3.0)));
+    assert_eq!(
+        (x.sum, x.min, x.max, x.mean),
+        (Some((-0.5).into()), Some((-4.0).into()), Some(2.5.into()), Some(-0.5 / 3.0))
+    );
     let json = serde_json::to_value(&inspection).unwrap();
     assert_eq!(
         (&json["first"], &json["last"]),

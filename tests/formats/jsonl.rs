@@ -470,7 +470,7 @@ fn objects_among_the_values_are_neither_bad_nor_in_the_way() -> Result<()> {
     std::fs::write(&path, "{\"a\": 1, \"o\": {\"b\": 2}}\n{\"a\": 3, \"o\": {\"b\": 4}}\n").unwrap();
     let inspection = ringfeed::formats::Formats::new().inspect(&path)?;
     let fields: Vec<_> = inspection.fields.iter().map(|field| (field.name.as_str(), field.sum)).collect();
-    assert_eq!((inspection.records, fields[0]), (2, ("a", Some(4.0))));
+    assert_eq!((inspection.records, fields[0]), (2, ("a", Some(4.into()))));
     Ok(())
 }
 

@@ -177,7 +177,7 @@ fn it_is_planned_inspected_and_verified() -> Result<()> {
     let value = &inspection.fields[1];
     assert_eq!((value.dtype.as_str(), value.count), ("i64", 60));
     assert_eq!((value.min, value.max), (Some(Figure::Whole(0)), Some(Figure::Whole(413))));
-    assert_eq!(value.sum, Some(f64::from(7 * 59 * 60 / 2)));
+    assert_eq!(value.sum, Some(Figure::Whole(7 * 59 * 60 / 2)));
     let columns = |value: &str, name: &str| {
         Some(InspectedRecord::Columns(vec![
             ("name".to_owned(), name.to_owned()),

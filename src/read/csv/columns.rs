@@ -29,8 +29,19 @@ pub(crate) struct Plan {
     pub(crate) names: Vec<String>,
     pub(crate) dialect: Dialect,
     pub(crate) missings: Missings,
-    /// For tensors whose type was inferred from some of the records, by name: the advice if a value does not fit.
-    pub(crate) inferred: Vec<(String, String)>,
+    /// The tensors whose type was inferred from some of the records.
+    pub(crate) inferred: Vec<Inferred>,
+}
+
+/// What to say of a value that does not fit the type that was inferred from some of the records.
+#[derive(Debug)]
+pub(crate) struct Inferred {
+    pub(crate) tensor: String,
+    pub(crate) is_number: bool,
+    /// The type, and the number of records.
+    pub(crate) basis: String,
+    /// The settings that say another type.
+    pub(crate) settings: &'static str,
 }
 
 /// Neighbouring columns that feed neighbouring elements of one tensor.
@@ -254,18 +265,22 @@ impl Plan {
     }
 }
 
-/// The advice if a value does not fit a type that was inferred from some of the records.
-fn inferred(wanted: &[Wanted], inference: Option<&Inference>) -> Vec<(String, String)> {
+/// The tensors whose type was inferred from some of the records.
+fn inferred(wanted: &[Wanted], inference: Option<&Inference>) -> Vec<Inferred> {
     let Some(basis) = inference.and_then(Inference::basis) else { return Vec::new() };
     let found = wanted.iter().filter(|wanted| wanted.is_found);
     let note = |Wanted { tensor, .. }: &Wanted| {
-        let ColumnValues::Numbers(_) = tensor.values else { return None };
+        let (taken_for, is_number) = match tensor.values {
+            ColumnValues::Numbers(_) => (tensor.dtype.unwrap_or(DType::F32).to_string(), true),
+            ColumnValues::Classes { .. } => ("a class".to_owned(), false),
+            _ => return None,
+        };
         let settings = match tensor.role {
             Role::Label => "say in `fields` whether it is a `class` or `numbers`",
             _ => "name the text in `missing_tokens`, or say in `fields` which columns are numbers",
         };
-        let dtype = tensor.dtype.unwrap_or(DType::F32);
-        Some((tensor.name.clone(), format!("the column was taken for {dtype} {basis}: {settings}")))
+        let basis = format!("the column was taken for {taken_for} {basis}");
+        Some(Inferred { tensor: tensor.name.clone(), is_number, basis, settings })
     };
     found.filter_map(note).collect()
 }

@@ -6,7 +6,7 @@ use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::Affine;
 
-use super::columns::{Plan, Run, RunClasses, RunText, RunValues};
+use super::columns::{Inferred, Plan, Run, RunClasses, RunText, RunValues};
 use super::fields::Fields;
 use super::options::{Longer, Missing};
 use super::value::{BeforeHalf, FieldElement, FieldNumber, Value, advice, is_too_large, of_whole, shown, with_element};
@@ -61,17 +61,16 @@ impl Plan {
     /// Adds the basis on which the type of `tensor` was inferred, if a value does not fit it.
     #[cold]
     fn explained(&self, Fault { error, at }: Fault, tensor: usize, raw: &[u8], quoted: bool) -> Fault {
+        let Some(inferred) = self.inferred.iter().find(|inferred| inferred.tensor == self.tensors[tensor].name) else {
+            return Fault { error, at };
+        };
         let mut buffer = Vec::new();
         let field = Fields::new(&raw[at.min(raw.len())..], quoted, &self.dialect).next(&mut buffer);
-        if field.is_none_or(|field| self.missings.value(field) == Value::Missing) {
-            return Fault { error, at };
-        }
-        let note = self.inferred.iter().find(|(name, _)| *name == self.tensors[tensor].name);
-        let error = match note {
-            Some((_, note)) => error.and(note),
-            None => error,
-        };
-        Fault { error, at }
+        let is_missing = field.is_none_or(|field| self.missings.value(field) == Value::Missing);
+        let Inferred { basis, settings, .. } = inferred;
+        // The message has the setting for missing numbers already.
+        let more = if is_missing && inferred.is_number { basis.clone() } else { format!("{basis}: {settings}") };
+        Fault { error: error.and(&more), at }
     }
 
     /// Returns the number of fields that were passed; what ended it comes with the tensor that it ended.

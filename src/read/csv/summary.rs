@@ -197,7 +197,7 @@ impl<'a> Figures<'a> {
         fields
             .map(|((name, (kind, tally)), role)| {
                 let numbers = kind.is_number().then_some(tally);
-                let typed = |end: Figure| end.typed(kind.is_integer());
+                let typed = |figure: Figure| figure.typed(kind.is_integer());
                 FieldSummary {
                     name: name.clone(),
                     role: role.to_owned(),
@@ -210,7 +210,7 @@ impl<'a> Figures<'a> {
                     shape: Vec::new(),
                     count: kind.count,
                     missing: kind.missing,
-                    sum: numbers.and_then(Tally::sum),
+                    sum: numbers.and_then(Tally::sum).map(typed),
                     min: numbers.and_then(Tally::min).map(typed),
                     max: numbers.and_then(Tally::max).map(typed),
                     mean: numbers.and_then(Tally::mean),

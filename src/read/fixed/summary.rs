@@ -40,7 +40,7 @@ impl FixedRecords {
         let is_label = shape.is_empty() && is_integer;
         let (name, role) = if is_label { ("labels", "label") } else { ("features", "feature") };
         let figures = self.tally()?;
-        let end = |end: Option<Figure>| end.map(|end| end.typed(is_integer));
+        let typed = |figure: Figure| figure.typed(is_integer);
         Ok(ArraySummary {
             path: self.path().to_owned(),
             records: self.count,
@@ -51,9 +51,9 @@ impl FixedRecords {
                 shape,
                 count: figures.count,
                 missing: self.count * elements as u64 - figures.count,
-                sum: figures.sum(),
-                min: end(figures.min()),
-                max: end(figures.max()),
+                sum: figures.sum().map(typed),
+                min: figures.min().map(typed),
+                max: figures.max().map(typed),
                 mean: figures.mean(),
             },
             first: self.record(0, elements)?,
@@ -62,6 +62,7 @@ impl FixedRecords {
     }
 
     fn tally(&self) -> Result<Tally> {
+        let is_float = self.stored.kind.dtype().is_float();
         let mut tally = Tally::default();
         // For single bytes, each value is counted first: adding up every byte would take most of the time.
         let mut counts = [0u64; 256];
@@ -75,17 +76,19 @@ impl FixedRecords {
                 StoredType::U8 | StoredType::I8 => chunk.iter().for_each(|byte| counts[usize::from(*byte)] += 1),
                 StoredType::I64 => self.stored.each::<i64, 8>(chunk, |value| tally.add_integer(value.into())),
                 StoredType::U64 => self.stored.each::<u64, 8>(chunk, |value| tally.add_integer(value.into())),
-                _ => self.stored.visit(chunk, |value| {
+                _ if is_float => self.stored.visit(chunk, |value| {
                     if !value.is_nan() {
                         tally.add(value);
                     }
                 }),
+                // Integers of 32 bits at most, which f64 holds.
+                _ => self.stored.visit(chunk, |value| tally.add_integer(value as i128)),
             }
             at += len as u64;
         }
         for (byte, count) in (0..=u8::MAX).zip(counts) {
             // A byte holds no element of another type, so this visits nothing for them.
-            self.stored.visit(&[byte], |value| tally.add_many(value, count));
+            self.stored.visit(&[byte], |value| tally.add_integers(value as i128, count));
         }
         Ok(tally)
     }

@@ -9,7 +9,7 @@ use serde::{Serialize, Serializer};
 use crate::decode::number_of_text;
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::read::container::{Container, FieldInfo, FieldKind, doubled_names, find_all, read_one};
+use crate::read::container::{Container, FieldInfo, FieldKind, Meaning, doubled_names, find_all, read_one};
 use crate::read::summary::{FieldSummary, Figure, Tally};
 use crate::read::value::Value;
 #[cfg(feature = "formats")]
@@ -299,23 +299,24 @@ impl Inspection {
         )?;
         let all = container.fields().iter().zip(&sums).zip(numbers.iter().zip(&counted));
         let fields = all.map(|((info, sums), (number, counted))| {
+            let is_unsigned = number.is_some_and(|number| container.meaning(number) == Some(Meaning::U64));
             if number.is_none() {
                 let given = if counted.is_some() { sums.given } else { records };
                 let unread = FieldSummary::unread(&info.name, info.type_name(), given);
                 return FieldSummary { missing: records - given, ..unread };
             }
             let whole = matches!(info.kind, FieldKind::Numbers(dtype) if dtype != DType::U8 || sums.tally.count > 0);
-            let is_float = matches!(info.kind, FieldKind::Numbers(dtype) if dtype.is_float());
+            let is_float = !is_unsigned && matches!(info.kind, FieldKind::Numbers(dtype) if dtype.is_float());
             let typed = |end: Figure| end.typed(!is_float);
             let figures = Some(sums.tally).filter(|tally| whole && tally.count > 0);
             FieldSummary {
                 name: info.name.clone(),
                 role: "feature".to_owned(),
-                dtype: info.type_name().to_owned(),
+                dtype: if is_unsigned { DType::U64.as_str() } else { info.type_name() }.to_owned(),
                 shape: info.shape.clone(),
                 count: sums.given,
                 missing: records.saturating_sub(sums.given),
-                sum: figures.and_then(|tally| tally.sum()),
+                sum: figures.and_then(|tally| tally.sum()).map(typed),
                 min: figures.and_then(|tally| tally.min()).map(typed),
                 max: figures.and_then(|tally| tally.max()).map(typed),
                 mean: figures.and_then(|tally| tally.mean()),

@@ -57,7 +57,7 @@ pub fn summarise_image(path: impl AsRef<Path>) -> Result<ImageSummary> {
             let sums = counts.each_ref().map(total);
             let pixels = u64::from(width) * u64::from(height);
             let present = |value: &usize| counts.iter().any(|counts| counts[*value] > 0);
-            let sum = sums.iter().sum::<u64>() as f64;
+            let sum = sums.iter().sum::<u64>();
             Ok(ImageSummary {
                 format: header.format.as_str(),
                 width,
@@ -72,10 +72,10 @@ pub fn summarise_image(path: impl AsRef<Path>) -> Result<ImageSummary> {
                     shape: vec![3, height as usize, width as usize],
                     count: pixels * 3,
                     missing: 0,
-                    sum: Some(sum),
+                    sum: Some(Figure::Whole(sum.into())),
                     min: (0..256).find(present).map(|value| Figure::Whole(value as i128)),
                     max: (0..256).rev().find(present).map(|value| Figure::Whole(value as i128)),
-                    mean: Some(sum / (pixels * 3) as f64),
+                    mean: Some(sum as f64 / (pixels * 3) as f64),
                 },
             })
         })
