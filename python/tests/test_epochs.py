@@ -154,7 +154,7 @@ def test_a_state_may_be_loaded_into_a_loop_that_was_made_before(numbers: Make) -
     fresh.load_state_dict(state)
     assert values(iter(fresh)) == expected[40:]
     for other in (numbers(shuffle=4), fresh):
-        with pytest.raises(ringfeed.ConfigError, match="no state"):
+        with pytest.raises(ringfeed.ConfigError, match="not a state"):
             other.load_state_dict({"epoch": 3})
 
 

@@ -8,6 +8,7 @@ use crate::normalise::NormaliserConfig;
 use crate::positions::FURTHEST;
 use crate::prefetch::Amount;
 use crate::prepare::{PreparedConfig, Recipe};
+use crate::read::fields::Codec;
 use crate::read::{ColumnRef, NO_GAPS, SourceConfig, field_faults, is_pattern};
 use crate::storage::{Files, NO_PROMISE};
 use crate::transform::NumberAugment;
@@ -132,7 +133,8 @@ impl LoaderConfig {
             (if is_one { String::new() } else { format!("sources[{at}].") }, &source.fields)
         });
         for (key, fields) in std::iter::once((String::new(), &self.fields)).chain(only).chain(several) {
-            let named = fields.iter().find(|(tensor, field)| {
+            let mut of_settings = fields.iter().filter(|(_, field)| !matches!(field.codec, Codec::Outside(_)));
+            let named = of_settings.find(|(tensor, field)| {
                 let is_missing = |name: &ColumnRef| {
                     ["column", "field"].iter().any(|what| error.message().starts_with(&format!("no {what} {name}")))
                 };

@@ -184,6 +184,7 @@ fn an_unknown_setting_is_an_error_with_its_line() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn the_form_that_a_refusal_names_works() {
     let photos = photos();
     let load = |text: &str| {
