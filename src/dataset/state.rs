@@ -133,10 +133,20 @@ impl Entries {
         at.map(|at| self.entries.remove(at).1).ok_or_else(|| format!("{}{name:?} is missing", self.within()))
     }
 
+    /// The same of one that may be missing: not every format has a value for nothing.
+    fn take_if_any(&mut self, name: &str) -> Node {
+        let at = self.entries.iter().position(|(own, _)| own == name);
+        at.map_or(Node::Null, |at| self.entries.remove(at).1)
+    }
+
     fn read<T: for<'n> Deserialize<'n>>(&mut self, name: &str) -> std::result::Result<T, String> {
         let node = self.take(name)?;
+        self.value(name, &node)
+    }
+
+    fn value<T: for<'n> Deserialize<'n>>(&self, name: &str, node: &Node) -> std::result::Result<T, String> {
         let path = if self.key.is_empty() { name.to_owned() } else { format!("{}.{name}", self.key) };
-        T::deserialize(&node).map_err(|fault| format!("{path}: {fault}"))
+        T::deserialize(node).map_err(|fault| format!("{path}: {fault}"))
     }
 
     /// A hash, which is written as text.
@@ -170,12 +180,13 @@ impl State {
         }
         let (seed, epoch, position) = (all.read("seed")?, all.read("epoch")?, all.read("position")?);
         let (bad, run) = (all.read("bad")?, all.read("run")?);
-        let source = match all.take("source")? {
+        let source = match all.take_if_any("source") {
             Node::Null => None,
             node => {
                 let mut source = Entries::of("source", node)?;
+                let count = source.take_if_any("count");
                 let found = Fingerprint {
-                    count: source.read("count")?,
+                    count: source.value("count", &count)?,
                     names: source.hash("names")?,
                     sizes: source.hash("sizes")?,
                 };

@@ -132,20 +132,26 @@ impl LoaderConfig {
             // The fields of the settings may have moved to it.
             (if is_one { String::new() } else { format!("sources[{at}].") }, &source.fields)
         });
-        for (key, fields) in std::iter::once((String::new(), &self.fields)).chain(only).chain(several) {
+        let message = error.message();
+        let missing = ["no column ", "no field "].iter().find_map(|begin| message.strip_prefix(begin));
+        let is_missing = |name: &ColumnRef| {
+            let rest = missing.and_then(|missing| missing.strip_prefix(&name.to_string()));
+            rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(';'))
+        };
+        let all = std::iter::once((String::new(), &self.fields)).chain(only).chain(several);
+        let mut named = all.filter_map(|(key, fields)| {
             let mut of_settings = fields.iter().filter(|(_, field)| !matches!(field.codec, Codec::Outside(_)));
-            let named = of_settings.find(|(tensor, field)| {
-                let is_missing = |name: &ColumnRef| {
-                    ["column", "field"].iter().any(|what| error.message().starts_with(&format!("no {what} {name}")))
-                };
-                field.names(tensor).iter().any(is_missing)
-            });
-            if let Some((tensor, _)) = named {
-                let message = format!("{key}fields.{tensor}: {}", error.message());
-                return error.not_at_column(tensor).with_message(message);
+            let (tensor, _) = of_settings.find(|(tensor, field)| field.names(tensor).iter().any(is_missing))?;
+            Some((key, tensor))
+        });
+        // Which of several sources lacks it is not known here.
+        match (named.next(), named.next()) {
+            (Some((key, tensor)), None) => {
+                let message = format!("{key}fields.{tensor}: {message}");
+                error.not_at_column(tensor).with_message(message)
             }
+            _ => error,
         }
-        error
     }
 
     /// Settings that contradict each other.

@@ -66,12 +66,17 @@ pub enum Figure {
     Real(f64),
 }
 
+/// Up to here, f64 has every integer.
+const EXACT: f64 = (1u64 << 53) as f64;
+
 impl Figure {
     /// The same number in the type of its field. A fraction stays one, also where the type was found out from some of
     /// the records.
     pub(crate) fn typed(self, is_integer: bool) -> Self {
         match self {
-            Self::Real(number) if is_integer && number.fract() == 0.0 => Self::Whole(number as i128),
+            Self::Real(number) if is_integer && number.fract() == 0.0 && number.abs() <= EXACT => {
+                Self::Whole(number as i128)
+            }
             Self::Whole(number) if !is_integer => Self::Real(number as f64),
             same => same,
         }

@@ -20,6 +20,9 @@ use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 /// decoded one by one, while they are in the processor's cache.
 const TOGETHER_BYTES: u64 = 1 << 20;
 
+/// It takes at most this part of the memory budget for each worker, because others may need theirs to go on.
+const BUDGET_PART: u64 = 64;
+
 /// Number of records that are named at once, to know what bytes they need.
 const NAMED: usize = 64;
 
@@ -150,7 +153,8 @@ impl Windowed {
             return false;
         }
         worker.begin(job.samples().iter().map(|sample| self.placed.records(*sample)), true);
-        worker.together = worker.hold(worker.records.len(), &self.record, &self.budget, TOGETHER_BYTES);
+        let most = TOGETHER_BYTES.min(self.budget.limit() / BUDGET_PART);
+        worker.together = worker.hold(worker.records.len(), &self.record, &self.budget, most);
         worker.together
     }
 

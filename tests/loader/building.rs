@@ -183,6 +183,33 @@ fn an_unknown_setting_is_an_error_with_its_line() {
     assert!(error.to_string().contains("c.toml"), "{error}");
 }
 
+/// The field of which source it is can't be told from the name of the column alone.
+#[test]
+fn a_missing_column_names_the_field_of_the_settings_that_names_it() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("a.csv"), "u,v\n1,2\n3,4\n").unwrap();
+    std::fs::write(folder.path().join("b.csv"), "u,w\n1,2\n3,4\n").unwrap();
+    let refused = |text: &str| {
+        let path = folder.path().join("loader.toml");
+        std::fs::write(&path, text).unwrap();
+        let error = Loader::from(LoaderConfig::load(&path).unwrap()).build().map(drop).unwrap_err();
+        error.message().to_owned()
+    };
+    let message = refused("source = \"a.csv\"\n[fields]\nx = \"f32\"\n");
+    assert!(message.starts_with("fields.x: no column \"x\""), "{message}");
+    let message = refused(
+        "source = \"a.csv\"\n[fields]\nx = { from = 0, numbers = \"f32\" }\ny = { from = 12, numbers = \"f32\" }\n",
+    );
+    assert!(message.starts_with("fields.y: no column 12"), "{message}");
+    let source = |name: &str, tensor: &str| {
+        format!(
+            "[[sources]]\nformat = \"csv\"\npath = \"{name}.csv\"\nfields = {{ {tensor} = {{ from = \"v\", numbers = \"f32\" }} }}\n"
+        )
+    };
+    let message = refused(&(source("a", "x") + &source("b", "y")));
+    assert!(message.starts_with("no column \"v\""), "{message}");
+}
+
 #[test]
 #[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn the_form_that_a_refusal_names_works() {

@@ -86,6 +86,21 @@ fn states_of_version_2_are_read_for_ever() {
     }
 }
 
+/// TOML has no value for nothing.
+#[test]
+fn a_state_without_a_source_or_a_count_may_leave_them_out() {
+    let plain = State::new(7);
+    let counted = Fingerprint { count: None, names: 3, sizes: 4 };
+    let streamed = State { source: Some(counted), position: 12, ..plain };
+    for state in [plain, streamed] {
+        let text = toml::to_string(&state).unwrap();
+        assert!(!text.contains("count") && !text.contains("null"), "{text}");
+        assert_eq!(toml::from_str::<State>(&text).unwrap(), state);
+    }
+    let gone = r#"{"version":2,"seed":7,"epoch":0,"position":0,"bad":0,"run":0}"#;
+    assert_eq!(serde_json::from_str::<State>(gone).unwrap(), plain);
+}
+
 #[test]
 fn a_state_of_another_version_is_refused_as_such() {
     let refusal = |text: &str| serde_json::from_str::<State>(text).unwrap_err().to_string();
