@@ -189,7 +189,7 @@ impl Awake {
         let begin = Instant::now();
         let mut looks = 0_u32;
         while self.notified.load(Ordering::Relaxed) == notified {
-            if looks < 50 {
+            if looks < 8 {
                 std::hint::spin_loop();
             } else if begin.elapsed() < AWAKE {
                 // There may be fewer cores than threads that are awake.

@@ -1,5 +1,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use crossbeam_utils::CachePadded;
+
 use super::adding::{add_alone, nanoseconds};
 use super::clock::Tick;
 use super::concurrency::Concurrency;
@@ -12,12 +14,12 @@ use super::stage::StageCounter;
 use super::timeline::{Moment, Timeline};
 use super::trainer::TrainerCounter;
 
-/// All counters of one iterator.
+/// All counters of one iterator. Those of different threads lie in different cache lines.
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// Records events, if a trace is wanted.
     pub(crate) trace: Option<Tracer>,
-    pub(crate) plan: StageCounter,
+    pub(crate) plan: CachePadded<StageCounter>,
     pub(crate) read: StageCounter,
     pub(crate) decode: StageCounter,
     pub(crate) resize: StageCounter,
@@ -27,17 +29,17 @@ pub(crate) struct Counters {
     pub(crate) room_wait_ns: AtomicU64,
     pub(crate) slot_wait_ns: AtomicU64,
     /// How long planning waited for the slot of each batch.
-    pub(crate) slot_waits: Histogram,
+    pub(crate) slot_waits: CachePadded<Histogram>,
     /// Time that workers waited for work.
-    pub(crate) idle_ns: AtomicU64,
+    pub(crate) idle_ns: CachePadded<AtomicU64>,
     /// Time that workers rested because they had used up their share of the cores.
     pub(crate) rest_ns: AtomicU64,
     /// Time that workers waited to begin the transforms' code.
     pub(crate) lock_wait_ns: AtomicU64,
     /// Time that workers waited for memory of the budget that other threads held.
     pub(crate) memory_wait_ns: AtomicU64,
-    pub(crate) trainer: TrainerCounter,
-    pub(crate) queue: QueueCounter,
+    pub(crate) trainer: CachePadded<TrainerCounter>,
+    pub(crate) queue: CachePadded<QueueCounter>,
     pub(crate) reads: Concurrency,
     pub(crate) slowest: Slowest,
     pub(crate) timeline: Timeline,
@@ -62,7 +64,7 @@ impl Counters {
     pub(crate) fn new(trace: Option<Tracer>) -> Self {
         Self {
             trace,
-            plan: StageCounter::new(),
+            plan: StageCounter::new().into(),
             read: StageCounter::new(),
             decode: StageCounter::new(),
             resize: StageCounter::new(),
@@ -70,13 +72,13 @@ impl Counters {
             settle: StageCounter::new(),
             room_wait_ns: AtomicU64::new(0),
             slot_wait_ns: AtomicU64::new(0),
-            slot_waits: Histogram::new(),
-            idle_ns: AtomicU64::new(0),
+            slot_waits: Histogram::new().into(),
+            idle_ns: AtomicU64::new(0).into(),
             rest_ns: AtomicU64::new(0),
             lock_wait_ns: AtomicU64::new(0),
             memory_wait_ns: AtomicU64::new(0),
-            trainer: TrainerCounter::new(),
-            queue: QueueCounter::default(),
+            trainer: TrainerCounter::new().into(),
+            queue: QueueCounter::default().into(),
             reads: Concurrency::default(),
             slowest: Slowest::new(),
             timeline: Timeline::new(),

@@ -173,7 +173,7 @@ impl Planning {
         let mut used = batch.begin(plan);
         used.clear();
         // If the workspace was lent to other sources, plans are left over: each refill returns one and takes none.
-        if self.spare.len() < session.ring.slots() {
+        if self.spare.is_empty() || self.spare.len() < session.ring.slots() {
             self.spare.push(used);
         }
         std::mem::swap(&mut batch.layout, &mut self.layout);

@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::sync::atomic::AtomicUsize;
 use std::time::{Duration, Instant};
 
+use crossbeam_utils::CachePadded;
+
 use crate::sync::{Condvar, Mutex, Ordering};
 
 /// Maximum number of waiting jobs of a kind: more than a few batches have. A full queue only makes planning wait.
@@ -11,7 +13,7 @@ const ROOM: usize = if cfg!(ringfeed_loom) { 2 } else { 1024 };
 /// How often a worker looks for a job before it sleeps: with pauses that grow, and that finally let other threads use
 /// its core.
 const LOOKS: u32 = if cfg!(ringfeed_loom) { 0 } else { 11 };
-const LOOKS_WITHOUT_YIELD: u32 = 7;
+const LOOKS_WITHOUT_YIELD: u32 = 4;
 /// Maximum number of jobs that a worker looks at to find its own.
 const SEEN: usize = 16;
 
@@ -26,7 +28,7 @@ pub(super) struct Queue<J> {
     came: Condvar,
     taken: Condvar,
     /// Number of all jobs, and of those that are not urgent, to be read without the lock.
-    all: AtomicUsize,
+    all: CachePadded<AtomicUsize>,
     ordinary: AtomicUsize,
 }
 
@@ -66,7 +68,7 @@ impl<J> Queue<J> {
             state: Mutex::new(state),
             came: Condvar::new(),
             taken: Condvar::new(),
-            all: AtomicUsize::new(0),
+            all: AtomicUsize::new(0).into(),
             ordinary: AtomicUsize::new(0),
         }
     }

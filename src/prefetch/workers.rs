@@ -130,7 +130,9 @@ impl Filling {
             let row_ns = filled.spans.row_ns(rows).max(1);
             let mean = if before == 0 { row_ns } else { (7 * before + row_ns).div_ceil(8) };
             session.row_ns.store(mean, Ordering::Relaxed);
-            session.is_straight.store(filled.is_straight, Ordering::Relaxed);
+            if session.is_straight.load(Ordering::Relaxed) != filled.is_straight {
+                session.is_straight.store(filled.is_straight, Ordering::Relaxed);
+            }
             Ok(filled.is_whole)
         });
         let draft = match filled {

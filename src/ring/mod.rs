@@ -65,7 +65,7 @@ impl<M: Default> Ring<M> {
             slot_bytes: AtomicU64::new(slot_bytes as u64),
             regrown: AtomicU64::new(0),
             spilled: AtomicU64::new(0),
-            state: Mutex::new(State::new(free, config.slots)),
+            state: Mutex::new(State::new(free, config.slots)).into(),
             came_home: Condvar::new(),
             config,
         })))
@@ -108,6 +108,12 @@ impl<M: Default> Ring<M> {
         };
         drop(state);
         Ok(Some(Draft::new(slot, self.0.clone())))
+    }
+
+    /// Takes a free slot, if there is one now.
+    pub(crate) fn try_free_slot(&self) -> Option<Draft<M>> {
+        let slot = self.0.state.lock().take()?;
+        Some(Draft::new(slot, self.0.clone()))
     }
 
     /// Sets the number of slots. New slots are reserved from the budget now; surplus ones are freed when they are not

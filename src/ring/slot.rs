@@ -4,6 +4,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::ptr::NonNull;
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use crate::counters::{Tick, now};
 use crate::layout::Layout;
 use crate::memory::{Block, Reservation};
@@ -16,7 +18,7 @@ use super::config::RingConfig;
 /// The state that the handles of a ring share.
 pub(crate) struct Shared<M> {
     pub(super) config: RingConfig,
-    pub(super) state: Mutex<State<M>>,
+    pub(super) state: CachePadded<Mutex<State<M>>>,
     pub(super) came_home: Condvar,
     /// Bytes of the largest batch so far. Other slots grow to this when they are next taken.
     pub(super) high_water: AtomicU64,

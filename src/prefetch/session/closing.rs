@@ -14,6 +14,9 @@ use super::window::{Entry, Pending, Wanted, Window};
 impl Session {
     /// Lets planning and filling continue. If a pause ended at its time limit, its remaining work is done first.
     pub(in crate::prefetch) fn resume(&self) -> Result<()> {
+        if !self.stop.load(Ordering::Acquire) {
+            return Ok(());
+        }
         let mut window = self.window.lock();
         if window.wanted == Wanted::Pause {
             window = self.complete_pause(window)?;

@@ -13,6 +13,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use crossbeam_utils::CachePadded;
+
 use crate::caught::caught;
 use crate::counters::{Counters, Kind, Tick, Track};
 use crate::dataset::{BadRecords, Batch, BatchPlan, Filler, PlanTerms, settle_batch};
@@ -31,6 +33,9 @@ use window::{Entry, Pending, Wanted, Window};
 
 /// One source's batches in flight, shared by the consumer, the planning thread and the workers.
 ///
+/// What several threads change at once lies in cache lines of its own: for tiny batches, moving a line from core to core
+/// takes longer than all other work.
+///
 /// Lock order: the window, then the ring.
 pub(super) struct Session {
     pub(super) filler: Arc<dyn Filler>,
@@ -43,18 +48,18 @@ pub(super) struct Session {
     scratches: Box<[Mutex<Scratch>]>,
     pub(super) terms: PlanTerms,
     /// Time to fill a row, in nanoseconds: a running mean that sizes jobs.
-    pub(super) row_ns: AtomicU64,
+    pub(super) row_ns: CachePadded<AtomicU64>,
     /// Whether rows are written directly to their final place.
     pub(super) is_straight: AtomicBool,
-    /// Tells workers and the planning thread to abandon their work.
+    /// Tells workers and the planning thread to abandon their work. Set while the session is paused or closed.
     pub(super) stop: AtomicBool,
     /// Tells the planning thread to stop waiting for a slot: to abandon its batch, or to spill it.
     pub(super) interrupt: AtomicBool,
-    window: Mutex<Window>,
+    window: CachePadded<Mutex<Window>>,
     /// For the consumer: a batch is ready, or none will come.
-    ready: Condvar,
+    ready: CachePadded<Condvar>,
     /// For the planning thread: there is room, or the consumer wants something else.
-    go: Condvar,
+    go: CachePadded<Condvar>,
     /// Whether the next epoch begins when all batches of an epoch are planned.
     pub(super) runs_on: bool,
     /// Whether a batch is planned before there is room for it, so that it then only needs a slot.
@@ -116,13 +121,13 @@ impl Session {
             within_limit: parts.within_limit,
             scratches: (0..parts.workers).map(|_| Mutex::default()).collect(),
             terms: parts.terms,
-            row_ns: AtomicU64::new(0),
+            row_ns: AtomicU64::new(0).into(),
             is_straight: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
+            stop: AtomicBool::new(true),
             interrupt: AtomicBool::new(false),
-            window: Mutex::new(window),
-            ready: Condvar::new(),
-            go: Condvar::new(),
+            window: Mutex::new(window).into(),
+            ready: Condvar::new().into(),
+            go: Condvar::new().into(),
             runs_on: parts.runs_on,
             plans_ahead: parts.plans_ahead,
             lease_wait: parts.lease_wait,
