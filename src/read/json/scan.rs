@@ -110,20 +110,21 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Passes a key and its colon; returns where the key is, without its quotes.
+    /// Passes a key and its colon; returns where the key is, without its quotes, and whether it is plain: without
+    /// escapes.
     #[inline]
-    pub(super) fn key(&mut self) -> Result<Range<usize>, Fault> {
+    pub(super) fn key(&mut self) -> Result<(Range<usize>, bool), Fault> {
         if self.next() != Some(b'"') {
             return Err(Fault::expected(self.at, "a key in double quotes"));
         }
         let start = self.at + 1;
-        self.text()?;
+        let is_plain = self.text()?;
         let key = start..self.at - 1;
         if self.next() != Some(b':') {
             return Err(Fault::expected(self.at, "a colon behind the key"));
         }
         self.at += 1;
-        Ok(key)
+        Ok((key, is_plain))
     }
 
     /// Passes a value inside `depth` arrays and objects, and checks that it is JSON. There is no recursion: one bit per
@@ -213,7 +214,7 @@ impl<'a> Cursor<'a> {
     #[inline]
     fn scalar(&mut self) -> Result<(), Fault> {
         match self.bytes.get(self.at) {
-            Some(b'"') => self.text(),
+            Some(b'"') => self.text().map(drop),
             Some(b'-' | b'0'..=b'9') => self.number(),
             Some(b't') => self.word(b"true"),
             Some(b'f') => self.word(b"false"),
@@ -277,18 +278,22 @@ impl<'a> Cursor<'a> {
         Ok(())
     }
 
-    /// Passes a text, whose opening quote is here.
+    /// Passes a text, whose opening quote is here; returns whether it has no escapes.
     #[inline]
-    fn text(&mut self) -> Result<(), Fault> {
+    fn text(&mut self) -> Result<bool, Fault> {
         self.at += 1;
+        let mut is_plain = true;
         loop {
             self.at += plain_len(&self.bytes[self.at..]);
             match self.bytes.get(self.at) {
                 Some(b'"') => {
                     self.at += 1;
-                    return Ok(());
+                    return Ok(is_plain);
                 }
-                Some(b'\\') => self.escape()?,
+                Some(b'\\') => {
+                    is_plain = false;
+                    self.escape()?;
+                }
                 Some(_) => {
                     let what =
                         "a line end, tab or other control character in a text; it must be escaped, as \\n or \\t";

@@ -135,7 +135,7 @@ pub(super) fn each_member(raw: &str, visit: &mut dyn FnMut(&str, &str) -> Result
     let wrong = |fault: super::Fault| fault.error(raw);
     let mut more = cursor.enter(0, b'}').map_err(wrong)?;
     while more {
-        let key = cursor.key().map_err(wrong)?;
+        let (key, _) = cursor.key().map_err(wrong)?;
         cursor.next();
         let start = cursor.at;
         cursor.skip(1).map_err(wrong)?;

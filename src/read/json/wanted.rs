@@ -1,5 +1,6 @@
 //! The wanted values of a text: any number of them, found in one pass.
 
+use std::cmp::Ordering;
 use std::collections::{HashMap, HashSet};
 use std::ops::Range;
 
@@ -51,7 +52,7 @@ pub(in crate::read) struct Wanted {
 #[derive(Clone, Debug, Default, PartialEq)]
 struct Node {
     numbers: Vec<usize>,
-    /// The next steps, sorted.
+    /// The next steps, sorted by their marks.
     ways: Vec<Way>,
     /// Those that can be positions in an array, sorted, each with its node.
     positions: Vec<(usize, usize)>,
@@ -59,8 +60,31 @@ struct Node {
 
 #[derive(Clone, Debug, PartialEq)]
 struct Way {
+    mark: u64,
     step: String,
     node: usize,
+}
+
+impl Way {
+    /// Compares marks, which are numbers, and texts only if these are equal.
+    #[inline]
+    fn order(&self, mark: u64, step: &str) -> Ordering {
+        self.mark.cmp(&mark).then_with(|| self.step.as_str().cmp(step))
+    }
+}
+
+/// A number for a key, by which it is found. Different keys seldom have the same one.
+#[inline]
+fn mark_of(key: &str) -> u64 {
+    let key = key.as_bytes();
+    let (first, last) = match (key.first_chunk(), key.last_chunk()) {
+        (Some(first), Some(last)) => (u64::from_le_bytes(*first), u64::from_le_bytes(*last)),
+        _ => match (key.first_chunk(), key.last_chunk()) {
+            (Some(first), Some(last)) => (u32::from_le_bytes(*first).into(), u32::from_le_bytes(*last).into()),
+            _ => (key.iter().fold(0, |mark, byte| mark << 8 | u64::from(*byte)), 0),
+        },
+    };
+    (first.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ last.rotate_left(32)).wrapping_add(key.len() as u64)
 }
 
 /// The position of a value in its text, and of its elements among the integers that were read.
@@ -129,12 +153,13 @@ impl Wanted {
     pub(in crate::read) fn add(&mut self, steps: &[String], number: usize) {
         let mut at = 0;
         for step in steps {
-            at = match self.nodes[at].ways.binary_search_by(|way| way.step.as_str().cmp(step)) {
+            let mark = mark_of(step);
+            at = match self.nodes[at].ways.binary_search_by(|way| way.order(mark, step)) {
                 Ok(way) => self.nodes[at].ways[way].node,
                 Err(place) => {
                     let node = self.nodes.len();
                     let Node { ways, positions, .. } = &mut self.nodes[at];
-                    ways.insert(place, Way { step: step.clone(), node });
+                    ways.insert(place, Way { mark, step: step.clone(), node });
                     if let Some(position) = position_of(step) {
                         let place = positions.partition_point(|(other, _)| *other < position);
                         positions.insert(place, (position, node));
@@ -221,8 +246,8 @@ impl Search<'_> {
     fn object(&mut self, ways: &[Way], depth: usize) -> Result<(), Fault> {
         let mut more = self.cursor.enter(depth, b'}')?;
         while more {
-            let key = self.cursor.key()?;
-            match self.way_of(ways, key) {
+            let (key, is_plain) = self.cursor.key()?;
+            match self.way_of(ways, key, is_plain) {
                 Some(node) => {
                     // If a key occurs twice, its last value counts, as in Python and most readers.
                     self.forget(node);
@@ -254,14 +279,15 @@ impl Search<'_> {
 
     /// The node that a key leads to.
     #[inline]
-    fn way_of(&mut self, ways: &[Way], key: Range<usize>) -> Option<usize> {
+    fn way_of(&mut self, ways: &[Way], key: Range<usize>, is_plain: bool) -> Option<usize> {
         let mut key = &self.text[key];
-        if memchr::memchr(b'\\', key.as_bytes()).is_some() {
+        if !is_plain {
             // No pointer contains half of a surrogate pair.
             unescape(key, self.unescaped).ok()?;
             key = self.unescaped;
         }
-        let found = ways.binary_search_by(|way| way.step.as_str().cmp(key));
+        let mark = mark_of(key);
+        let found = ways.binary_search_by(|way| way.order(mark, key));
         found.ok().map(|way| ways[way].node)
     }
 
@@ -299,6 +325,30 @@ mod tests {
         assert_eq!(of(r#"{"a": 5, "02": 2, "0": 0}"#), members);
         assert_eq!(of("[1]"), [None, None, Some("1"), None, None, None, None, None]);
     }
+
+    #[test]
+    fn keys_are_told_apart_whatever_they_have_in_common() {
+        let mut keys: Vec<String> =
+            ["", "a", "b", "ab", "ba", "abc", "acb", "aaaa", "aaaaa", "é", "\u{1f600}"].map(str::to_owned).into();
+        keys.extend((0..40).map(|nth| format!("beginning {nth:02} end of key")));
+        keys.extend((1..40).map(|len| "x".repeat(len)));
+        // Of the same beginning, end and length, and so of the same mark.
+        assert_eq!(mark_of(&keys[11]), mark_of(&keys[12]));
+        let mut wanted = Wanted::default();
+        keys.iter().step_by(2).enumerate().for_each(|(number, key)| wanted.add(std::slice::from_ref(key), number));
+        let members: serde_json::Map<String, serde_json::Value> =
+            keys.iter().enumerate().map(|(nth, key)| (key.clone(), nth.into())).collect();
+        let plain = serde_json::to_string(&members).unwrap();
+        let escaped = plain.replace("end", "\\u0065nd").replace("x\"", "\\u0078\"");
+        for text in [plain, escaped] {
+            let mut found = Found::default();
+            wanted.find(&text, &mut found).unwrap();
+            let values: Vec<usize> =
+                found.spans.iter().map(|span| text[span.start..span.end].parse().unwrap()).collect();
+            assert_eq!(values, (0..keys.len()).step_by(2).collect::<Vec<_>>(), "{text}");
+        }
+    }
+
     #[test]
     fn lists_that_are_taken_as_integers_are_read_where_they_are_found() {
         let mut wanted = Wanted::default();
