@@ -74,6 +74,23 @@ impl LoaderConfig {
     /// As [`load`](Self::load).
     pub fn load_with(path: impl AsRef<Path>, formats: &Formats) -> Result<Self> {
         let path = path.as_ref();
+        let is_named_so = path.extension().is_some_and(|ending| ending == "toml" || ending == "json");
+        if is_named_so {
+            return Self::read(path, formats);
+        }
+        Self::read(path, formats).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => error,
+            _ => {
+                let message = format!(
+                    "{}; expected a file of settings, because data is given to `open` or as PATH",
+                    error.message()
+                );
+                error.with_message(message)
+            }
+        })
+    }
+
+    fn read(path: &Path, formats: &Formats) -> Result<Self> {
         let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES)?;
         let language = language_of(path);
         let parsed = with_formats(formats, || settings::parse(&text, language));
@@ -267,6 +284,19 @@ mod tests {
         let copy = folder.path().join("copy.json");
         config.save(&copy).unwrap();
         assert_eq!(LoaderConfig::load(&copy).unwrap(), config);
+    }
+
+    #[test]
+    fn data_in_place_of_settings_is_told_where_it_belongs() {
+        let folder = tempfile::tempdir().unwrap();
+        let table = folder.path().join("table.csv");
+        fs::write(&table, "a,b\n1,2\n").unwrap();
+        for path in [folder.path(), &table] {
+            let message = LoaderConfig::load(path).unwrap_err().to_string();
+            assert!(message.contains("data is given to `open`"), "{message}");
+        }
+        let missing = LoaderConfig::load(folder.path().join("missing")).unwrap_err();
+        assert_eq!((missing.kind(), missing.message().contains("`open`")), (ErrorKind::NotFound, false));
     }
 
     #[test]
