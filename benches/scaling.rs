@@ -23,12 +23,13 @@ use common::{Case, Options, Table};
 use machine::cores;
 use model::{Costs, Machine, Model};
 use ringfeed::Loader;
+use ringfeed::storage::Mapping;
 use serde_json::json;
 use threads::ThreadSeconds;
 use workloads::Workload;
 
 const ABOUT: &str = "\
-Epochs of four workloads with 1 worker and up to one a core; the caller only takes the batches. CPU time is what Linux \
+Epochs of four workloads, two of them also with their files mapped, with 1 worker and up to one a core; the caller only takes the batches. CPU time is what Linux \
 counted for the workers, for the planning thread and for the caller; reading and decoding are the parts of the workers' \
 time (by the clock, so that waiting for a core is in it). What workers take a sample should not grow with their number. \
 The caller is faster than the workers: falling asleep and being woken for each batch is in its time. \
@@ -46,7 +47,15 @@ it, nor locks that are contended only there.";
 /// Bytes of a window of 16-bit tokens in its file.
 const WINDOW_BYTES: f64 = 2.0 * 1025.0;
 
-const WORKLOADS: [&str; 4] = ["image-train-u8", "csv", "fixed-f32", "tokens"];
+/// Names for the table, the workload, and whether its files are mapped.
+const WORKLOADS: [(&str, &str, bool); 6] = [
+    ("image-train-u8", "image-train-u8", false),
+    ("csv", "csv", false),
+    ("fixed-f32", "fixed-f32", false),
+    ("fixed-f32, mapped", "fixed-f32", true),
+    ("tokens", "tokens", false),
+    ("tokens, mapped", "tokens", true),
+];
 
 /// What each round found, by part, with a worker for each core.
 #[derive(Default)]
@@ -94,11 +103,16 @@ fn main() -> ringfeed::Result<()> {
     let mut table = Table::new(ABOUT, &["workload", "workers"], &FIGURES);
     let found: RefCell<BTreeMap<&str, Found>> = RefCell::default();
     let mut cases = Vec::new();
-    for name in WORKLOADS {
+    for (name, workload, is_mapped) in WORKLOADS {
         for workers in worker_counts() {
-            let mut workload = Workload::new(folder, name, false).expect("the workload is one of those there are");
+            let mut workload = Workload::new(folder, workload, false).expect("the workload is one of those there are");
             workload.set("workers", json!(workers));
-            let mut iterator = Loader::from(workload.config()?).build()?;
+            let mut loader = Loader::from(workload.config()?);
+            if is_mapped {
+                // SAFETY: nobody changes the data of a benchmark.
+                loader = loader.mapping(unsafe { Mapping::promise() });
+            }
+            let mut iterator = loader.build()?;
             let input = input_bytes(folder, name);
             let found = &found;
             let mut warm = false;
@@ -140,7 +154,7 @@ fn main() -> ringfeed::Result<()> {
 
     let machine = Machine::measure()?;
     let found = found.into_inner();
-    let modelled: Vec<Model> = WORKLOADS.iter().map(|name| found[name].model(name, &machine)).collect();
+    let modelled: Vec<Model> = WORKLOADS.iter().map(|(name, ..)| found[name].model(name, &machine)).collect();
     println!();
     if options.json {
         let rows: Vec<_> = modelled.iter().map(Model::to_json).collect();

@@ -10,37 +10,10 @@ use super::image::Image;
 use super::targets::{Boxes, Keypoints};
 use super::tokenizer::Tokenizer;
 
-impl Array {
-    /// The field that it comes from.
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
-}
-
-impl Tokenizer {
-    /// The field that holds the text.
-    #[must_use]
-    pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-        Field::from(self.into(), field)
-    }
-}
-
-impl From<Array> for Field {
-    fn from(array: Array) -> Self {
-        Self::new(Codec::Array(array))
-    }
-}
-
-impl From<Tokenizer> for Field {
-    fn from(tokenizer: Tokenizer) -> Self {
-        Self::new(Codec::Tokenizer(tokenizer))
-    }
-}
-
-macro_rules! of_options {
-    ($what:ident) => {
+macro_rules! of_codec {
+    ($what:ident, $codec:expr) => {
         impl $what {
-            /// The field that it comes from.
+            /// The field that it is decoded from.
             #[must_use]
             pub fn from(self, field: impl Into<ColumnRef>) -> Field {
                 Field::from(self.into(), field)
@@ -48,33 +21,16 @@ macro_rules! of_options {
         }
 
         impl From<$what> for Field {
-            fn from(field: $what) -> Self {
-                Self::new(Codec::$what(field))
+            fn from(what: $what) -> Self {
+                Self::new($codec(what))
             }
         }
     };
 }
 
-of_options!(Image);
-of_options!(Audio);
-
-macro_rules! of_targets {
-    ($what:ident) => {
-        impl $what {
-            /// The field that they come from.
-            #[must_use]
-            pub fn from(self, field: impl Into<ColumnRef>) -> Field {
-                Field::from(self.into(), field)
-            }
-        }
-
-        impl From<$what> for Field {
-            fn from(targets: $what) -> Self {
-                Self::new(Codec::Targets(targets.0))
-            }
-        }
-    };
-}
-
-of_targets!(Boxes);
-of_targets!(Keypoints);
+of_codec!(Array, Codec::Array);
+of_codec!(Audio, Codec::Audio);
+of_codec!(Image, Codec::Image);
+of_codec!(Tokenizer, Codec::Tokenizer);
+of_codec!(Boxes, |boxes: Boxes| Codec::Targets(boxes.0));
+of_codec!(Keypoints, |keypoints: Keypoints| Codec::Targets(keypoints.0));
