@@ -142,7 +142,7 @@ fn parsers<R: Record>(name: &'static str, text: &str) -> Vec<Case<'static>> {
             })
         })
     };
-    #[cfg_attr(not(ringfeed_parsers), expect(unused_mut))]
+    #[cfg_attr(not(ringfeed_parsers), expect(unused_mut, reason = "other parsers are added"))]
     let mut cases = vec![case("serde_json, typed", Box::new(|line| serde_json::from_str(line).expect("good lines")))];
     #[cfg(ringfeed_parsers)]
     {
