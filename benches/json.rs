@@ -15,9 +15,10 @@ use serde::de::DeserializeOwned;
 const ABOUT: &str = "\
 Processor time of one thread per line of JSON, and the bytes of text that it takes in a second. `tokens`: an id, a list of 20 to 96 integers \
 and a label, of which list and label are wanted (i64). `table`: 20 members, of which 8 numbers (f32) and a label are wanted, with text and a \
-nested object between them. Ringfeed makes batches of 256 records from a file in the page cache, behind a shield: reading, finding lines, checking all of each line, \
-and writing the tensors. The parsers get each line from memory, find nothing out about the file, check no more than they do by themselves, and \
-write the same numbers into one buffer. Typed: by `serde` into a struct that leaves the rest out. `simd-json` and `sonic-rs` take part only if built \
+nested object between them. Ringfeed makes batches of 256 records from a file in the page cache, behind a shield: it reads the bytes, checks \
+all of each line, and writes the tensors. Where the lines begin is found when the file is opened, which is not part of it. The parsers get each line from memory, and \
+write what they find into one buffer: by `serde`, through a struct that leaves the rest out, and a list of its own for each line of \
+`tokens`. `serde_json` has its feature `float_roundtrip`, for exact numbers. `simd-json` and `sonic-rs` take part only if built \
 with RUSTFLAGS=\"--cfg ringfeed_parsers -C target-cpu=native\". It shows neither shuffling nor threads.";
 
 const LINES: usize = 20_000;
@@ -93,7 +94,7 @@ impl Record for Row {
 fn tokens() -> String {
     let mut text = String::new();
     for line in 0..LINES {
-        let tokens = (0..20 + line * 7 % 77).map(|nth| (line * 31 + nth * nth * 97) % 50_257);
+        let tokens = (0..20 + line * 5 % 77).map(|nth| (line * 31 + nth * nth * 97) % 50_257);
         let tokens: Vec<String> = tokens.map(|token| token.to_string()).collect();
         let _ = writeln!(text, r#"{{"id": "doc-{line}", "tokens": [{}], "label": {}}}"#, tokens.join(", "), line % 10);
     }
@@ -107,7 +108,7 @@ fn rows() -> String {
         let _ = write!(text, r#"{{"id": {line}, "#);
         for (nth, name) in NUMBERS.iter().enumerate() {
             let number = (line * (nth + 3) % 99_991) as f64 / 1000.0 - 40.0;
-            let _ = write!(text, r#""{name}": {number}, "note{nth}": "value \"{line}\" of {name}", "#);
+            let _ = write!(text, r#""{name}": {number:.3}, "note{nth}": "value \"{line}\" of {name}", "#);
         }
         let _ = writeln!(
             text,
@@ -132,10 +133,11 @@ fn epochs(lines: &'static str, bytes: usize, loader: Loader) -> Result<Case<'sta
 /// Bare loops over the lines.
 fn parsers<R: Record>(name: &'static str, text: &str) -> Vec<Case<'static>> {
     let case = |how: &'static str, mut parse: Box<dyn FnMut(&str) -> R>| {
-        let (text, mut buffer) = (text.to_owned(), R::Buffer::default());
+        let (bytes, mut buffer) = (text.len(), R::Buffer::default());
+        let lines: Vec<String> = text.lines().map(str::to_owned).collect();
         Case::new(&[&name, &how], move || {
-            figures(text.len(), || {
-                for line in text.lines() {
+            figures(bytes, || {
+                for line in &lines {
                     parse(line).write(&mut buffer);
                     black_box(&mut buffer);
                 }

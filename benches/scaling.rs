@@ -107,12 +107,12 @@ fn main() -> ringfeed::Result<()> {
         for workers in worker_counts() {
             let mut workload = Workload::new(folder, workload, false).expect("the workload is one of those there are");
             workload.set("workers", json!(workers));
-            let mut loader = Loader::from(workload.config()?);
             if is_mapped {
-                // SAFETY: nobody changes the data of a benchmark.
-                loader = loader.mapping(unsafe { Mapping::promise() });
+                workload.set("options.access", json!("map"));
             }
-            let mut iterator = loader.build()?;
+            // SAFETY: nobody changes the data of a benchmark.
+            let mapping = unsafe { Mapping::promise() };
+            let mut iterator = Loader::from(workload.config()?).mapping(mapping).build()?;
             let input = input_bytes(folder, name);
             let found = &found;
             let mut warm = false;

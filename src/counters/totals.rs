@@ -14,7 +14,7 @@ use super::stage::StageCounter;
 use super::timeline::{Moment, Timeline};
 use super::trainer::TrainerCounter;
 
-/// All counters of one iterator. Those of different threads lie in different cache lines.
+/// All counters of one iterator. What a thread writes for each batch lies in cache lines that no other thread writes.
 #[derive(Debug)]
 pub(crate) struct Counters {
     /// Records events, if a trace is wanted.
@@ -26,10 +26,10 @@ pub(crate) struct Counters {
     pub(crate) transform: StageCounter,
     pub(crate) settle: StageCounter,
     /// Time that planning waited because enough batches were planned, and because the caller held the slots.
-    pub(crate) room_wait_ns: AtomicU64,
-    pub(crate) slot_wait_ns: AtomicU64,
+    pub(crate) room_wait_ns: CachePadded<AtomicU64>,
+    pub(crate) slot_wait_ns: CachePadded<AtomicU64>,
     /// How long planning waited for the slot of each batch.
-    pub(crate) slot_waits: CachePadded<Histogram>,
+    pub(crate) slot_waits: Histogram,
     /// Time that workers waited for work.
     pub(crate) idle_ns: CachePadded<AtomicU64>,
     /// Time that workers rested because they had used up their share of the cores.
@@ -43,9 +43,9 @@ pub(crate) struct Counters {
     pub(crate) reads: Concurrency,
     pub(crate) slowest: Slowest,
     pub(crate) timeline: Timeline,
-    pub(crate) batches: AtomicU64,
-    pub(crate) samples: AtomicU64,
-    pub(crate) bytes: AtomicU64,
+    pub(crate) batches: CachePadded<AtomicU64>,
+    pub(crate) samples: CachePadded<AtomicU64>,
+    pub(crate) bytes: CachePadded<AtomicU64>,
     pub(crate) skipped: AtomicU64,
     pub(crate) replaced: AtomicU64,
     pub(crate) refilled: AtomicU64,
@@ -70,9 +70,9 @@ impl Counters {
             resize: StageCounter::new(),
             transform: StageCounter::new(),
             settle: StageCounter::new(),
-            room_wait_ns: AtomicU64::new(0),
-            slot_wait_ns: AtomicU64::new(0),
-            slot_waits: Histogram::new().into(),
+            room_wait_ns: AtomicU64::new(0).into(),
+            slot_wait_ns: AtomicU64::new(0).into(),
+            slot_waits: Histogram::new(),
             idle_ns: AtomicU64::new(0).into(),
             rest_ns: AtomicU64::new(0),
             lock_wait_ns: AtomicU64::new(0),
@@ -82,9 +82,9 @@ impl Counters {
             reads: Concurrency::default(),
             slowest: Slowest::new(),
             timeline: Timeline::new(),
-            batches: AtomicU64::new(0),
-            samples: AtomicU64::new(0),
-            bytes: AtomicU64::new(0),
+            batches: AtomicU64::new(0).into(),
+            samples: AtomicU64::new(0).into(),
+            bytes: AtomicU64::new(0).into(),
             skipped: AtomicU64::new(0),
             replaced: AtomicU64::new(0),
             refilled: AtomicU64::new(0),

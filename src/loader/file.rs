@@ -25,6 +25,12 @@ fn language_of(path: &Path) -> Language {
     if is_json { Language::Json } else { Language::Toml }
 }
 
+/// The error for a file of settings that looks like data.
+fn for_data(error: Error) -> Error {
+    let message = format!("{}; settings belong here, and data is given to `open`", error.message());
+    error.with_message(message)
+}
+
 impl LoaderConfig {
     /// Writes these settings as TOML, or as JSON if the name ends in `.json`, with absolute paths.
     ///
@@ -74,31 +80,22 @@ impl LoaderConfig {
     /// As [`load`](Self::load).
     pub fn load_with(path: impl AsRef<Path>, formats: &Formats) -> Result<Self> {
         let path = path.as_ref();
-        let is_named_so = path.extension().is_some_and(|ending| ending == "toml" || ending == "json");
-        if is_named_so {
-            return Self::read(path, formats);
-        }
-        Self::read(path, formats).map_err(|error| match error.kind() {
-            ErrorKind::NotFound => error,
-            _ => {
-                let message = format!(
-                    "{}; expected a file of settings, because data is given to `open` or as PATH",
-                    error.message()
-                );
-                error.with_message(message)
-            }
-        })
-    }
-
-    fn read(path: &Path, formats: &Formats) -> Result<Self> {
-        let text = files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES)?;
+        let text =
+            files::read_text(path, "a file of settings", MAX_SETTINGS_BYTES).map_err(|error| match error.kind() {
+                ErrorKind::Format | ErrorKind::Limit => for_data(error),
+                _ => error,
+            })?;
         let language = language_of(path);
         let parsed = with_formats(formats, || settings::parse(&text, language));
         let checked = parsed.and_then(|config: Self| {
             settings::no_faults_in(&text, language, config.value_faults())?;
             Ok(config)
         });
-        let mut config = checked.map_err(|error| error.at_path(path))?;
+        let mut config = checked.map_err(|error| {
+            let is_named_toml = path.extension().is_some_and(|ending| ending.eq_ignore_ascii_case("toml"));
+            let may_be_data = error.message().starts_with(settings::NOT_TOML) && !is_named_toml;
+            (if may_be_data { for_data(error) } else { error }).at_path(path)
+        })?;
         if let Some(folder) = path.parent() {
             config.change_paths(|path| {
                 *path = folder.join(&*path);
@@ -289,14 +286,15 @@ mod tests {
     #[test]
     fn data_in_place_of_settings_is_told_where_it_belongs() {
         let folder = tempfile::tempdir().unwrap();
-        let table = folder.path().join("table.csv");
-        fs::write(&table, "a,b\n1,2\n").unwrap();
-        for path in [folder.path(), &table] {
-            let message = LoaderConfig::load(path).unwrap_err().to_string();
-            assert!(message.contains("data is given to `open`"), "{message}");
-        }
-        let missing = LoaderConfig::load(folder.path().join("missing")).unwrap_err();
-        assert_eq!((missing.kind(), missing.message().contains("`open`")), (ErrorKind::NotFound, false));
+        let told = |name: &str, bytes: &[u8]| {
+            let path = folder.path().join(name);
+            if !bytes.is_empty() {
+                fs::write(&path, bytes).unwrap();
+            }
+            LoaderConfig::load(path).unwrap_err().message().contains("data is given to `open`")
+        };
+        assert!(told("", b"") && told("table.csv", b"a,b\n1,2\n") && told("photo.toml", b"\xff\xd8\xff"));
+        assert!(!told("missing", b"") && !told("train.cfg", b"batch_sise = 8\n") && !told("train.TOML", b"a,b\n"));
     }
 
     #[test]

@@ -16,6 +16,9 @@ pub(super) enum Language {
     Json,
 }
 
+/// The beginning of the error for a text that is not TOML.
+pub(super) const NOT_TOML: &str = "is not TOML";
+
 /// The mark that some editors write at the beginning of a text.
 const BYTE_ORDER_MARK: char = '\u{feff}';
 
@@ -34,7 +37,7 @@ pub(super) fn parse<T: DeserializeOwned>(text: &str, language: Language) -> Resu
                 Some(key) if !key.contains('=') => format!("{} has no value", key.trim()),
                 _ => error.message().to_owned(),
             };
-            let message = format!("is not TOML, the language of settings: {words}");
+            let message = format!("{NOT_TOML}, the language of settings: {words}");
             Error::new(ErrorKind::Config, message).at_line(line).with_source(error)
         })?,
     };

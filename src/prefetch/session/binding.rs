@@ -104,7 +104,7 @@ impl Session {
     }
 
     /// A slot of the ring for a batch of `bytes`, for which the thread waits since `since`, and the time at which it
-    /// got the slot; `None` if the session is being paused. The slot's memory may be too small.
+    /// got the slot; `None` if none was free and the session is being paused. The slot's memory may be too small.
     pub(in crate::prefetch) fn slot(&self, bytes: usize, since: Tick) -> Result<Option<(Draft<Batch>, Tick)>> {
         if let Some(draft) = self.ring.try_free_slot() {
             self.counters.slot_waits.record_alone(Duration::ZERO);

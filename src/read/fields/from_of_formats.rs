@@ -13,7 +13,7 @@ use super::tokenizer::Tokenizer;
 macro_rules! of_codec {
     ($what:ident, $codec:expr) => {
         impl $what {
-            /// The field that it is decoded from.
+            /// With the field to decode.
             #[must_use]
             pub fn from(self, field: impl Into<ColumnRef>) -> Field {
                 Field::from(self.into(), field)
