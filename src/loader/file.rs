@@ -27,7 +27,8 @@ fn language_of(path: &Path) -> Language {
 
 /// The error for a file of settings that looks like data.
 fn for_data(error: Error) -> Error {
-    let message = format!("{}; settings belong here, and data is given to `open`", error.message());
+    let hint = "settings belong here, and data is given to `open`, or to the command as its PATH";
+    let message = format!("{}; {hint}", error.message());
     error.with_message(message)
 }
 
