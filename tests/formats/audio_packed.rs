@@ -24,7 +24,11 @@ fn numbers(name: &str) -> Vec<f32> {
 }
 
 fn details(name: &str) -> (u32, usize, u64) {
-    match Formats::new().inspect(fixture(name)).unwrap().details {
+    details_of(&fixture(name))
+}
+
+fn details_of(path: &Path) -> (u32, usize, u64) {
+    match Formats::new().inspect(path).unwrap().details {
         Details::Audio { rate, channels, frames } => (rate, channels, frames),
         other => panic!("{other:?}"),
     }
@@ -93,6 +97,81 @@ fn a_crop_far_into_an_mp3_file_is_decoded_from_near_it() {
     }
     let centre = sound(&path, Audio::new(16_000).length(500).crop(AudioCrop::Centre)).unwrap();
     assert!(centre == whole[(whole.len() - 500) / 2..][..500]);
+}
+
+/// A FLAC file of these samples at 16,000 Hz, uncompressed in frames of 4096. (RFC 9639.)
+fn long_flac(samples: &[i16]) -> Vec<u8> {
+    fn crc(bytes: &[u8], bits: u32, polynomial: u32) -> u32 {
+        let top = 1 << (bits - 1);
+        bytes.iter().fold(0, |crc: u32, byte| {
+            (0..8).fold(crc ^ u32::from(*byte) << (bits - 8), |crc, _| {
+                let shifted = crc << 1;
+                (if crc & top == 0 { shifted } else { shifted ^ polynomial }) & (top * 2 - 1)
+            })
+        })
+    }
+    let rate_channels_bits_length = 16_000u64 << 44 | 15 << 36 | samples.len() as u64;
+    let mut bytes = b"fLaC\x80\0\0\x22\x10\0\x10\0\0\0\0\0\0\0".to_vec();
+    bytes.extend(rate_channels_bits_length.to_be_bytes());
+    bytes.extend([0; 16]);
+    for (nth, part) in samples.chunks(4096).enumerate() {
+        let number = char::from_u32(nth as u32).unwrap();
+        let mut frame = vec![0xff, 0xf8, 0x70, 0x08];
+        frame.extend(number.encode_utf8(&mut [0; 4]).as_bytes());
+        frame.extend((part.len() as u16 - 1).to_be_bytes());
+        frame.push(crc(&frame, 8, 0x07) as u8);
+        frame.push(0x02);
+        frame.extend(part.iter().flat_map(|sample| sample.to_be_bytes()));
+        let check = crc(&frame, 16, 0x8005) as u16;
+        bytes.extend(frame.iter().copied().chain(check.to_be_bytes()));
+    }
+    bytes
+}
+
+#[test]
+fn of_a_long_flac_file_only_the_wanted_part_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.flac");
+    let mut noise = 1u32;
+    let samples: Vec<i16> = (0..2_000_000)
+        .map(|_| {
+            noise = noise.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            (noise >> 16) as i16
+        })
+        .collect();
+    let bytes = long_flac(&samples);
+    std::fs::write(&path, &bytes).unwrap();
+    let expected: Vec<f32> = samples.iter().map(|sample| f32::from(*sample) / 32_768.0).collect();
+    let crop = |crop| Audio::new(16_000).length(10_000).crop(crop);
+    for (kind, start) in [(AudioCrop::Start, 0), (AudioCrop::Centre, (samples.len() - 10_000) / 2)] {
+        let mut loader = Loader::open(&path).unwrap().field("audio", crop(kind)).shield().build().unwrap();
+        let batch = loader.next().unwrap().unwrap();
+        assert!(
+            batch.tensor("audio").unwrap().as_slice::<f32>().unwrap() == &expected[start..start + 10_000],
+            "{kind:?}"
+        );
+        let read = loader.stats().stage("read").unwrap().bytes_read;
+        assert!(read < bytes.len() as u64 / 8, "{kind:?}: {read} bytes");
+    }
+    let random = sound(&path, crop(AudioCrop::Random)).unwrap();
+    let at = expected.windows(4).position(|window| window == &random[..4]).unwrap();
+    assert!(random == expected[at..at + 10_000]);
+    assert!(sound(&path, Audio::new(16_000)).unwrap() == expected, "whole");
+    assert_eq!(details_of(&path), (16_000, 1, samples.len() as u64));
+
+    // Cut off behind the middle: what lies in front of that is as it was.
+    std::fs::write(&path, &bytes[..bytes.len() * 6 / 10]).unwrap();
+    let centre = (samples.len() - 10_000) / 2;
+    assert!(sound(&path, crop(AudioCrop::Centre)).unwrap() == expected[centre..centre + 10_000]);
+    let error = sound(&path, Audio::new(16_000)).unwrap_err();
+    assert!(error.path() == Some(&path) && error.message().contains("cut off or damaged"), "{error}");
+    // One bit of the middle: the part that has it is refused, and no other.
+    let mut damaged = bytes.clone();
+    damaged[bytes.len() / 2] ^= 1;
+    std::fs::write(&path, &damaged).unwrap();
+    let error = sound(&path, crop(AudioCrop::Centre)).unwrap_err();
+    assert!(error.path() == Some(&path) && error.message().contains("damaged"), "{error}");
+    assert!(sound(&path, crop(AudioCrop::Start)).unwrap() == expected[..10_000]);
 }
 
 #[test]

@@ -5,6 +5,9 @@ mod kind;
 mod options;
 #[cfg(feature = "audio")]
 mod packed;
+#[cfg(not(feature = "audio"))]
+#[path = "left_out.rs"]
+mod packed;
 mod pcm;
 mod resample;
 mod sound;
@@ -23,6 +26,7 @@ use crate::schema::{Dim, Masked, Role, TensorSpec};
 pub(crate) use cut::Cut;
 pub(crate) use kind::{is_audio, is_audio_name};
 pub use options::{AudioCrop, AudioOptions};
+pub(crate) use packed::{Packets, flac_sound};
 pub(crate) use pcm::Encoding;
 pub(crate) use sound::{ReadAt, Sound};
 pub(crate) use wav::{is_wav, parse as parse_wav};
@@ -47,7 +51,7 @@ pub(crate) fn audio_tensors(options: &AudioOptions, name: &str, role: Role, fram
 pub(crate) fn describe(bytes: &[u8]) -> Result<Sound> {
     match is_wav(bytes) {
         true => parse_wav(bytes).map(|wav| wav.sound),
-        false => packed_sound(bytes),
+        false => packed::sound(bytes),
     }
 }
 
@@ -70,18 +74,5 @@ pub(crate) fn write_audio(
         let frames = Frames { bytes: &bytes[range.start as usize..range.end as usize], encoding: wav.encoding };
         return writer.write(&wav.sound, &frames, &cut, row);
     }
-    write_packed(bytes, writer, key, row, budget)
-}
-
-#[cfg(feature = "audio")]
-use packed::{sound as packed_sound, write as write_packed};
-
-#[cfg(not(feature = "audio"))]
-fn packed_sound(bytes: &[u8]) -> Result<Sound> {
-    Err(kind::not_read(bytes))
-}
-
-#[cfg(not(feature = "audio"))]
-fn write_packed(bytes: &[u8], _: &Writer, _: RandomKey, _: &mut RowMut<'_>, _: &MemoryBudget) -> Result<()> {
-    Err(kind::not_read(bytes))
+    packed::write(bytes, writer, key, row, budget)
 }

@@ -1,14 +1,15 @@
 //! FLAC, MP3 and Ogg Vorbis, by the `symphonia` crate.
 
-use std::io::Cursor;
+use std::borrow::Borrow;
+use std::io::{self, Cursor, Read, Seek, SeekFrom};
 
 use memchr::memmem;
 use symphonia::core::checksum::Crc32;
 use symphonia::core::codecs::CodecParameters;
-use symphonia::core::codecs::audio::{AudioDecoder, AudioDecoderOptions};
+use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error as Fault;
 use symphonia::core::formats::{FormatOptions, FormatReader, SeekMode, SeekTo, Track};
-use symphonia::core::io::{MediaSourceStream, Monitor, ReadOnlySource};
+use symphonia::core::io::{MediaSource, MediaSourceStream, Monitor, ReadOnlySource};
 use symphonia::core::packet::Packet;
 use symphonia::core::units::Timestamp;
 use symphonia::default::codecs::{FlacDecoder, MpaDecoder, VorbisDecoder};
@@ -19,9 +20,10 @@ use crate::memory::{MemoryBudget, Tool};
 use crate::random::RandomKey;
 use crate::row::RowMut;
 
+use super::cut::Cut;
 use super::kind::{is_audio, not_read};
 use super::pcm::Encoding;
-use super::sound::{Sound, bad};
+use super::sound::{ReadAt, Sound, bad};
 use super::write::{Frames, Writer};
 
 /// Number of frames that are also decoded before the wanted ones: a frame of MP3 depends on at most 32 earlier ones,
@@ -29,7 +31,7 @@ use super::write::{Frames, Writer};
 const RUN_UP: u64 = 40_000;
 
 /// How a file is compressed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Packing {
     Flac,
     Mpeg,
@@ -38,14 +40,21 @@ enum Packing {
 
 /// The error for a fault in a file, `at` frames into its sound.
 #[cold]
-fn fault(packing: Packing, fault: &Fault, at: u64) -> Error {
+fn fault(packing: Packing, fault: Fault, at: u64) -> Error {
     let name = match packing {
         Packing::Flac => "FLAC",
         Packing::Mpeg => "MP3",
         Packing::Vorbis => "Ogg",
     };
-    match fault {
-        Fault::IoError(error) if error.kind() == std::io::ErrorKind::UnexpectedEof => {
+    let fault = match fault {
+        Fault::IoError(error) => match error.downcast::<Error>() {
+            Ok(error) => return error,
+            Err(error) => Fault::IoError(error),
+        },
+        other => other,
+    };
+    match &fault {
+        Fault::IoError(error) if error.kind() == io::ErrorKind::UnexpectedEof => {
             bad(format!("{name}: the file is cut off or damaged, {at} frames into its sound"))
         }
         Fault::Unsupported(_) => Error::new(ErrorKind::Unsupported, format!("{name}: {fault}")),
@@ -58,7 +67,7 @@ struct Open<'a> {
     packing: Packing,
     packets: Box<dyn FormatReader + 'a>,
     track: u32,
-    parameters: symphonia::core::codecs::audio::AudioCodecParameters,
+    parameters: AudioCodecParameters,
     sound: Sound,
 }
 
@@ -125,17 +134,22 @@ impl<'a> Open<'a> {
     }
 
     fn begin(packing: Packing, bytes: &'a [u8]) -> Result<Self> {
-        let located = |error: Fault| fault(packing, &error, 0);
-        let seekable = || MediaSourceStream::new(Box::new(Cursor::new(bytes)), Default::default());
+        // In a source that it can read only forwards, the reader of MP3 does not guess the length.
+        let source: Box<dyn MediaSource + 'a> = match packing {
+            Packing::Flac | Packing::Vorbis => Box::new(Cursor::new(bytes)),
+            Packing::Mpeg => Box::new(ReadOnlySource::new(bytes)),
+        };
+        Self::of(packing, source)
+    }
+
+    fn of(packing: Packing, source: Box<dyn MediaSource + 'a>) -> Result<Self> {
+        let located = |error: Fault| fault(packing, error, 0);
+        let stream = MediaSourceStream::new(source, Default::default());
         let options = FormatOptions::default();
         let packets: Box<dyn FormatReader + 'a> = match packing {
-            Packing::Flac => Box::new(FlacReader::try_new(seekable(), options).map_err(located)?),
-            Packing::Vorbis => Box::new(OggReader::try_new(seekable(), options).map_err(located)?),
-            Packing::Mpeg => {
-                // In a source that it can read only forwards, the reader does not guess the length.
-                let forwards = MediaSourceStream::new(Box::new(ReadOnlySource::new(bytes)), Default::default());
-                Box::new(MpaReader::try_new(forwards, options).map_err(located)?)
-            }
+            Packing::Flac => Box::new(FlacReader::try_new(stream, options).map_err(located)?),
+            Packing::Vorbis => Box::new(OggReader::try_new(stream, options).map_err(located)?),
+            Packing::Mpeg => Box::new(MpaReader::try_new(stream, options).map_err(located)?),
         };
         let is_sound = |track: &&Track| matches!(track.codec_params, Some(CodecParameters::Audio(_)));
         let Some(track) = packets.tracks().iter().find(is_sound) else {
@@ -169,19 +183,9 @@ impl<'a> Open<'a> {
                 Err(Fault::IoError(error)) if error.kind() == std::io::ErrorKind::UnexpectedEof => return Ok(None),
                 // Another sound follows the first.
                 Err(Fault::ResetRequired) => return Ok(None),
-                Err(error) => return Err(fault(self.packing, &error, 0)),
+                Err(error) => return Err(fault(self.packing, error, 0)),
             }
         }
-    }
-
-    fn decoder(&self) -> Result<Box<dyn AudioDecoder>> {
-        let options = AudioDecoderOptions::default();
-        let made: std::result::Result<Box<dyn AudioDecoder>, Fault> = match self.packing {
-            Packing::Flac => FlacDecoder::try_new(&self.parameters, &options).map(|decoder| Box::new(decoder) as _),
-            Packing::Mpeg => MpaDecoder::try_new(&self.parameters, &options).map(|decoder| Box::new(decoder) as _),
-            Packing::Vorbis => VorbisDecoder::try_new(&self.parameters, &options).map(|decoder| Box::new(decoder) as _),
-        };
-        made.map_err(|error| fault(self.packing, &error, 0))
     }
 
     /// Moves close to frame `start`; returns the first frame of the next packet.
@@ -190,9 +194,19 @@ impl<'a> Open<'a> {
             return Ok(0);
         }
         let to = SeekTo::Timestamp { ts: Timestamp::new(start as i64), track_id: self.track };
-        let sought = self.packets.seek(SeekMode::Accurate, to).map_err(|error| fault(self.packing, &error, start))?;
+        let sought = self.packets.seek(SeekMode::Accurate, to).map_err(|error| fault(self.packing, error, start))?;
         Ok(u64::try_from(sought.actual_ts.get()).unwrap_or_default())
     }
+}
+
+fn decoder(packing: Packing, parameters: &AudioCodecParameters) -> Result<Box<dyn AudioDecoder>> {
+    let options = AudioDecoderOptions::default();
+    let made: std::result::Result<Box<dyn AudioDecoder>, Fault> = match packing {
+        Packing::Flac => FlacDecoder::try_new(parameters, &options).map(|decoder| Box::new(decoder) as _),
+        Packing::Mpeg => MpaDecoder::try_new(parameters, &options).map(|decoder| Box::new(decoder) as _),
+        Packing::Vorbis => VorbisDecoder::try_new(parameters, &options).map(|decoder| Box::new(decoder) as _),
+    };
+    made.map_err(|error| fault(packing, error, 0))
 }
 
 #[cold]
@@ -223,55 +237,184 @@ pub(super) fn write(
     budget: &MemoryBudget,
 ) -> Result<()> {
     let mut open = Open::new(bytes)?;
-    let (sound, packing) = (open.sound, open.packing);
-    let cut = writer.cut(&sound, key)?;
-    let wanted = cut.input.clone();
-    let samples = (wanted.end - wanted.start).saturating_mul(sound.channels as u64);
-    // The wanted frames, and a packet.
-    let mut memory = budget.lend::<Memory>(4 * samples + (1 << 20), "decoding sound")?;
-    let Memory { wanted: out, packet: decoded } = &mut *memory;
-    out.clear();
-    let mut decoder = open.decoder()?;
-    let mut at = open.go_to(wanted.start)?;
-    if at > wanted.start {
-        return Err(missing(wanted.start, at));
+    let cut = writer.cut(&open.sound, key)?;
+    let from = open.go_to(cut.input.start)?;
+    let of = Compressed { packing: open.packing, sound: open.sound, cut, parameters: open.parameters.clone(), from };
+    of.decode(|| open.next(), writer, row, budget)
+}
+
+/// The part of a sound that is wanted, compressed.
+#[derive(Debug)]
+struct Compressed {
+    packing: Packing,
+    sound: Sound,
+    cut: Cut,
+    parameters: AudioCodecParameters,
+    /// The first frame of the first packet.
+    from: u64,
+}
+
+impl Compressed {
+    /// Decodes the packets that `next` gives.
+    fn decode<P: Borrow<Packet>>(
+        &self,
+        mut next: impl FnMut() -> Result<Option<P>>,
+        writer: &Writer,
+        row: &mut RowMut<'_>,
+        budget: &MemoryBudget,
+    ) -> Result<()> {
+        let Self { packing, sound, cut, parameters, from } = self;
+        let (packing, wanted) = (*packing, cut.input.clone());
+        let samples = (wanted.end - wanted.start).saturating_mul(sound.channels as u64);
+        // The wanted frames, and a packet.
+        let mut memory = budget.lend::<Memory>(4 * samples + (1 << 20), "decoding sound")?;
+        let Memory { wanted: out, packet: decoded } = &mut *memory;
+        out.clear();
+        let mut decoder = decoder(packing, parameters)?;
+        let mut at = *from;
+        if at > wanted.start {
+            return Err(missing(wanted.start, at));
+        }
+        while at < wanted.end {
+            let Some(packet) = next()? else {
+                let promised = sound.frames;
+                let message =
+                    format!("{promised} frames are promised, and {at} are found; the file is cut off or damaged");
+                return Err(bad(message));
+            };
+            let packet = packet.borrow();
+            let count = frames_in(packing, packet);
+            // The reader skips what is damaged.
+            let place = packet.pts.get().saturating_add_unsigned(packet.trim_start.get());
+            if packing != Packing::Mpeg && place > 0 && place as u64 != at {
+                return Err(missing(at, place as u64));
+            }
+            if packing != Packing::Flac && at + count + RUN_UP <= wanted.start {
+                at += count;
+                continue;
+            }
+            let buffer = decoder.decode(packet).map_err(|error| fault(packing, error, at))?;
+            let (found, channels) = (buffer.frames() as u64, buffer.spec().channels().count());
+            if channels != sound.channels || buffer.spec().rate() != sound.rate {
+                return Err(bad(format!("the sound has other channels or another rate from frame {at} on")));
+            }
+            // The first packet of Vorbis gives nothing, and neither do packets before the wanted frames.
+            let behind = at + if at + RUN_UP / 2 < wanted.start { count } else { found };
+            let part = wanted.start.max(at)..wanted.end.min(behind);
+            if !part.is_empty() {
+                buffer.copy_to_vec_interleaved::<f32>(decoded);
+                let range = (part.start - at) as usize * channels..(part.end - at) as usize * channels;
+                out.extend_from_slice(&decoded[range]);
+            }
+            at = behind;
+        }
+        if out.len() as u64 != samples {
+            return Err(missing(wanted.start, wanted.end));
+        }
+        let frames = Frames { bytes: bytemuck::cast_slice(out), encoding: Encoding::Native };
+        writer.write(sound, &frames, cut, row)
     }
-    while at < wanted.end {
-        let Some(packet) = open.next()? else {
-            let promised = sound.frames;
-            let message = format!("{promised} frames are promised, and {at} are found; the file is cut off or damaged");
-            return Err(bad(message));
+}
+
+/// The packets of a FLAC file that hold the wanted part of its sound.
+#[derive(Debug)]
+pub(crate) struct Packets {
+    of: Compressed,
+    packets: Vec<Packet>,
+}
+
+impl Packets {
+    /// Reads them, and little else of the file. `None` for a file of another kind, or one that does not say how long it
+    /// is.
+    ///
+    /// # Errors
+    ///
+    /// As for decoding the whole file, and those of reading; [`ErrorKind::Limit`] for more than `most` bytes.
+    pub(crate) fn read<F: ReadAt + Sync>(file: &F, writer: &Writer, key: RandomKey, most: u64) -> Result<Option<Self>> {
+        let Some(mut open) = open_flac(file)? else { return Ok(None) };
+        let cut = writer.cut(&open.sound, key)?;
+        let from = open.go_to(cut.input.start)?;
+        let (mut at, mut bytes, mut packets) = (from, 0, Vec::new());
+        while at < cut.input.end
+            && let Some(packet) = open.next()?
+        {
+            at = at.saturating_add(frames_in(Packing::Flac, &packet));
+            bytes += packet.data.len() as u64;
+            if bytes > most {
+                let message = format!("more than {most} bytes of FLAC are wanted at once; take a shorter part");
+                return Err(Error::new(ErrorKind::Limit, message));
+            }
+            packets.push(packet);
+        }
+        let Open { packing, sound, parameters, .. } = open;
+        Ok(Some(Self { of: Compressed { packing, sound, cut, parameters, from }, packets }))
+    }
+
+    /// Decodes them.
+    ///
+    /// # Errors
+    ///
+    /// As for decoding the whole file.
+    pub(crate) fn write(&self, writer: &Writer, row: &mut RowMut<'_>, budget: &MemoryBudget) -> Result<()> {
+        let mut packets = self.packets.iter();
+        self.of.decode(|| Ok(packets.next()), writer, row, budget)
+    }
+}
+
+/// The properties of the sound in a FLAC file, of which little is read. `None` as for [`Packets::read`].
+pub(crate) fn flac_sound<F: ReadAt + Sync>(file: &F) -> Result<Option<Sound>> {
+    Ok(open_flac(file)?.map(|open| open.sound))
+}
+
+/// A FLAC file that says how long it is.
+fn open_flac<F: ReadAt + Sync>(file: &F) -> Result<Option<Open<'_>>> {
+    let mut begin = [0; 4];
+    if file.len() < begin.len() as u64 {
+        return Ok(None);
+    }
+    file.read_at(0, &mut begin)?;
+    if begin != *b"fLaC" {
+        return Ok(None);
+    }
+    let open = Open::of(Packing::Flac, Box::new(Reading { file, at: 0 }))?;
+    Ok(Some(open).filter(|open| open.sound.frames < u64::MAX))
+}
+
+/// A file from `at` on.
+struct Reading<'a, F> {
+    file: &'a F,
+    at: u64,
+}
+
+impl<F: ReadAt> Read for Reading<'_, F> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let len = self.file.len().saturating_sub(self.at).min(into.len() as u64) as usize;
+        self.file.read_at(self.at, &mut into[..len]).map_err(io::Error::other)?;
+        self.at += len as u64;
+        Ok(len)
+    }
+}
+
+impl<F: ReadAt> Seek for Reading<'_, F> {
+    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
+        let at = match to {
+            SeekFrom::Start(at) => Some(at),
+            SeekFrom::End(by) => self.file.len().checked_add_signed(by),
+            SeekFrom::Current(by) => self.at.checked_add_signed(by),
         };
-        let count = frames_in(packing, &packet);
-        // The reader skips what is damaged.
-        let place = packet.pts.get().saturating_add_unsigned(packet.trim_start.get());
-        if packing != Packing::Mpeg && place > 0 && place as u64 != at {
-            return Err(missing(at, place as u64));
-        }
-        if packing != Packing::Flac && at + count + RUN_UP <= wanted.start {
-            at += count;
-            continue;
-        }
-        let buffer = decoder.decode(&packet).map_err(|error| fault(packing, &error, at))?;
-        let (found, channels) = (buffer.frames() as u64, buffer.spec().channels().count());
-        if channels != sound.channels || buffer.spec().rate() != sound.rate {
-            return Err(bad(format!("the sound has other channels or another rate from frame {at} on")));
-        }
-        // The first packet of Vorbis gives nothing, and neither do packets before the wanted frames.
-        let behind = at + if at + RUN_UP / 2 < wanted.start { count } else { found };
-        let part = wanted.start.max(at)..wanted.end.min(behind);
-        if !part.is_empty() {
-            buffer.copy_to_vec_interleaved::<f32>(decoded);
-            let range = (part.start - at) as usize * channels..(part.end - at) as usize * channels;
-            out.extend_from_slice(&decoded[range]);
-        }
-        at = behind;
+        self.at = at.ok_or(io::ErrorKind::InvalidInput)?;
+        Ok(self.at)
     }
-    if out.len() as u64 != samples {
-        return Err(missing(wanted.start, wanted.end));
+}
+
+impl<F: ReadAt + Sync> MediaSource for Reading<'_, F> {
+    fn is_seekable(&self) -> bool {
+        true
     }
-    let frames = Frames { bytes: bytemuck::cast_slice(out), encoding: Encoding::Native };
-    writer.write(&sound, &frames, &cut, row)
+
+    fn byte_len(&self) -> Option<u64> {
+        Some(self.file.len())
+    }
 }
 
 /// What decoding keeps from sound to sound.

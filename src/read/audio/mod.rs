@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::decode::AudioOptions;
 use crate::decode::audio::{
-    Cut, Encoding, Frames, ReadAt, Sound, Writer, audio_tensors, describe, is_audio_name, is_wav, parse_wav,
-    write_audio,
+    Cut, Encoding, Frames, Packets, ReadAt, Sound, Writer, audio_tensors, describe, flac_sound, is_audio_name, is_wav,
+    parse_wav, write_audio,
 };
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
@@ -29,11 +29,14 @@ pub use options::AudioFolderOptions;
 /// A longer file is refused where all of it must be read.
 const MAX_FILE_BYTES: u64 = 1 << 30;
 
+/// A FLAC file of up to this many bytes is read at once: finding the wanted part takes several calls of the system.
+const SMALL_FLAC: u64 = 1 << 20;
+
 /// Files with names of sounds.
 const SOUNDS: Wanted = Wanted { is: is_audio_name, saved_as: ["listing of sounds by class 2", "listing of sounds 2"] };
 
-/// Random access to sound files. For a WAV file in a local folder, only the header and the wanted part are read; other
-/// files are read as a whole.
+/// Random access to sound files. Of a WAV file in a local folder, only the header and the wanted part are read; of a FLAC
+/// file over 1 MiB, these and what finding the part takes. Other files are read as a whole.
 ///
 /// The tensors are the sound and its mask, and the class if there are classes.
 ///
@@ -246,8 +249,14 @@ impl AudioFiles {
         let len = ReadAt::len(&file).min(12) as usize;
         file.read_at(0, &mut head[..len])?;
         if !is_wav(&head[..len]) {
+            piece.part = Part::Whole;
+            if ReadAt::len(&file) > SMALL_FLAC
+                && let Some(packets) = Packets::read(&file, &self.writer, sample.key, MAX_FILE_BYTES)?
+            {
+                piece.part = Part::Flac(packets);
+                return Ok(());
+            }
             check_bytes(ReadAt::len(&file), MAX_FILE_BYTES)?;
-            piece.part = None;
             piece.bytes.resize(ReadAt::len(&file) as usize, 0);
             return file.read_at(0, &mut piece.bytes);
         }
@@ -257,7 +266,7 @@ impl AudioFiles {
         let len = (range.end - range.start) as usize;
         piece.bytes.resize(len, 0);
         file.read_at(range.start, &mut piece.bytes)?;
-        piece.part = Some((wav.sound, wav.encoding, cut));
+        piece.part = Part::Wav(wav.sound, wav.encoding, cut);
         Ok(())
     }
 
@@ -326,7 +335,7 @@ fn look_at(files: &Files, path: &Path) -> Result<Sound> {
     }
 }
 
-/// The same for a local file, which is read completely into `bytes` unless it is a WAV file.
+/// The same for a local file, which is read completely into `bytes` unless it is a WAV or a long FLAC file.
 fn look_at_local(path: &Path, bytes: &mut Vec<u8>) -> Result<Sound> {
     let file = LocalFile::open(path)?;
     let mut head = [0; 12];
@@ -334,6 +343,11 @@ fn look_at_local(path: &Path, bytes: &mut Vec<u8>) -> Result<Sound> {
     file.read_at(0, &mut head[..len])?;
     if is_wav(&head[..len]) {
         return parse_wav(&file).map(|wav| wav.sound);
+    }
+    if ReadAt::len(&file) > SMALL_FLAC
+        && let Some(sound) = flac_sound(&file)?
+    {
+        return Ok(sound);
     }
     check_bytes(ReadAt::len(&file), MAX_FILE_BYTES)?;
     bytes.resize(ReadAt::len(&file) as usize, 0);
@@ -361,11 +375,21 @@ struct Worker {
     whole: Vec<u8>,
 }
 
-/// The bytes that are read of a file: the wanted part, or all of it.
+/// What is read of a file.
 #[derive(Default)]
 struct Piece {
     bytes: Vec<u8>,
-    part: Option<(Sound, Encoding, Cut)>,
+    part: Part,
+}
+
+#[derive(Default)]
+enum Part {
+    /// All of it is in the bytes.
+    #[default]
+    Whole,
+    /// The bytes are the wanted part of the sound.
+    Wav(Sound, Encoding, Cut),
+    Flac(Packets),
 }
 
 impl Worker {
@@ -411,7 +435,7 @@ impl RecordReader for AudioFiles {
         super::check_record(samples[nth], self.len())?;
         let sample = samples[nth];
         let (piece, path) = scratch.of::<Worker>().piece(nth);
-        piece.part = None;
+        piece.part = Part::Whole;
         let read = self
             .write_path(sample, path)
             .and_then(|()| self.files.read(sample, path, &mut piece.bytes, MAX_FILE_BYTES, u64::MAX));
@@ -435,10 +459,11 @@ impl RecordReader for AudioFiles {
         let (Piece { bytes, part }, _) = scratch.of::<Worker>().piece(nth);
         let mut own = row.part(0, 2);
         let written = match part {
-            None => write_audio(bytes, &self.writer, sample.key, &mut own, &self.budget),
-            Some((sound, encoding, cut)) => {
+            Part::Whole => write_audio(bytes, &self.writer, sample.key, &mut own, &self.budget),
+            Part::Wav(sound, encoding, cut) => {
                 self.writer.write(sound, &Frames { bytes, encoding: *encoding }, cut, &mut own)
             }
+            Part::Flac(packets) => packets.write(&self.writer, &mut own, &self.budget),
         };
         written.map_err(|error| self.files.located(error, sample.id))?;
         if let Some(label) = self.files.label(sample.id) {
