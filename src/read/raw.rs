@@ -83,7 +83,7 @@ impl Format for Raw {
     }
 
     fn inspect(&self, options: &RawOptions, at: &Open<'_>) -> Result<Inspection> {
-        Ok(Inspection::of_array(Self::NAME, RawReader::open(at.path, options)?.summarise()?))
+        Ok(Inspection::of_array(Self::NAME, RawReader::open_in(at.files, at.path, options)?.summarise()?))
     }
 }
 

@@ -10,6 +10,7 @@ use crate::common::{see_all, watchdog};
 use crate::samples::{Sample, samples};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::State;
+use ringfeed::settings::SourceConfig;
 use ringfeed::storage::{Entry, Files, Storage};
 use ringfeed::{DataSetIterator, Error, Loader, LoaderConfig, Result};
 
@@ -47,6 +48,23 @@ fn loader(sample: &Sample, root: &Path) -> Loader {
     LoaderConfig::from_json(&settings).unwrap_or_else(|error| panic!("{}: {error}", sample.format)).into()
 }
 
+/// What `inspect` says of the sample below `root`, with paths as below it.
+fn inspected(sample: &Sample, root: &Path, files: &Files) -> String {
+    let source = sample.source(&root.join("data").join(&sample.path));
+    let source: SourceConfig = serde_json::from_str(&source).unwrap();
+    let inspected = source.inspect(files, &MemoryBudget::unlimited());
+    let inspected = inspected.unwrap_or_else(|error| panic!("{}: {error}", sample.format));
+    let text = serde_json::to_string(&inspected).unwrap();
+    if root.as_os_str().is_empty() { text } else { text.replace(&format!("{}/", root.display()), "") }
+}
+
+/// Samples and batches by the plan, and good and bad samples by verifying.
+fn planned(loader: &Loader, what: &str) -> ((Option<u64>, Option<u64>), (u64, u64)) {
+    let plan = loader.plan().unwrap_or_else(|error| panic!("{what}: {error}"));
+    let found = loader.verify(|_| {}).unwrap_or_else(|error| panic!("{what}: {error}"));
+    ((plan.samples, plan.batches_per_epoch), (found.samples, found.bad_samples))
+}
+
 #[test]
 fn every_format_reads_a_storage_and_asks_for_all_of_it_ahead() {
     watchdog::watch();
@@ -59,8 +77,15 @@ fn every_format_reads_a_storage_and_asks_for_all_of_it_ahead() {
             std::fs::write(path, bytes).unwrap();
         }
         let expected = see_all(&mut *loader(sample, folder.path()).build().unwrap());
+        let inspected = inspected(sample, folder.path(), &Files::local());
+        let planned = planned(&loader(sample, folder.path()), what);
         let files = Files::of(Arc::new(Below(folder.path().to_owned())), &MemoryBudget::unlimited());
         let stored = loader(sample, Path::new("")).files(files.clone());
+        assert_eq!(self::inspected(sample, Path::new(""), &files), inspected, "{what}");
+        let (plan, found) = self::planned(&stored, what);
+        assert_eq!(found, planned.1, "{what}");
+        // A compressed file is a stream if it is local, and unpacked otherwise.
+        assert!(planned.0.0.is_none() || planned.0 == plan, "{what}: {planned:?} {plan:?}");
         let mut batches = stored.build().unwrap_or_else(|error| panic!("{what}: {error}"));
         // Opening and the first batch, which sizes the ring, read what nobody could know of.
         batches.next().unwrap().unwrap_or_else(|error| panic!("{what}: {error}"));

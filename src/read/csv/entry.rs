@@ -97,7 +97,7 @@ impl Format for Csv {
         if !others.is_empty() || !CsvStream::suits(at.files, at.path, options)? {
             return Foretold::of_opened(self.open(options, at)?.into(), at);
         }
-        let tensors = foretold_tensors(at.path, &own, options)?;
+        let tensors = foretold_tensors(at.files, at.path, &own, options)?;
         let what = if tensors.is_some() { "samples" } else { "samples and tensors" };
         Ok(Foretold::unknown(tensors, format!("{what}: found only by unpacking all of {}", at.path.display())))
     }
@@ -105,7 +105,7 @@ impl Format for Csv {
     /// Without a schema, no field is bad by itself: text in a column of numbers makes it a column of text.
     fn checks(&self, options: &CsvOptions, at: &Open<'_>) -> Result<Checks> {
         let options = CsvOptions { missing: Missing::Nan, ..options.clone() };
-        let (stream, checker) = CsvStream::open_unchecked(at.path, &options)?;
+        let (stream, checker) = CsvStream::open_unchecked(at.files, at.path, &options)?;
         Ok(Check::stream(Streamed { stream: Box::new(stream), decoder: Box::new(checker) }).into())
     }
 
@@ -115,7 +115,7 @@ impl Format for Csv {
 
     fn inspect_many(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Inspection> {
         let CsvSummary { header, header_reason, delimiter, encoding, records, fields, first, last, .. } =
-            CsvSummary::of_files(paths, options)?;
+            CsvSummary::of_files(at.files, paths, options)?;
         Ok(Inspection {
             fields,
             first: first.map(InspectedRecord::Columns),

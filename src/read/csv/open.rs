@@ -174,13 +174,18 @@ impl KeptIndex {
     }
 }
 
-/// The tensors of the file at `path`, if the choice describes them. Only the beginning of the file is read.
+/// The tensors of one of these files, if the choice describes them. Only the beginning of the file is read.
 ///
 /// # Errors
 ///
 /// As [`CsvReader::open`](crate::csv::CsvReader::open), as far as it can be told.
-pub(crate) fn foretold_tensors(path: &Path, choice: &Choice, options: &CsvOptions) -> Result<Option<Vec<TensorSpec>>> {
-    let beginning = Beginning::of(&Files::local(), path, options, &MemoryBudget::unlimited())?;
+pub(crate) fn foretold_tensors(
+    files: &Files,
+    path: &Path,
+    choice: &Choice,
+    options: &CsvOptions,
+) -> Result<Option<Vec<TensorSpec>>> {
+    let beginning = Beginning::of(files, path, options, &MemoryBudget::unlimited())?;
     if beginning.inference(choice, options)?.is_some() {
         return Ok(None);
     }

@@ -150,8 +150,8 @@ pub(crate) struct CsvChecker {
 
 impl CsvStream {
     /// The records and their checker. Only the beginning has been read.
-    pub(crate) fn open_unchecked(path: &Path, options: &CsvOptions) -> Result<(Self, CsvChecker)> {
-        let Beginning { text, format, .. } = Beginning::of(&Files::local(), path, options, &MemoryBudget::unlimited())?;
+    pub(crate) fn open_unchecked(files: &Files, path: &Path, options: &CsvOptions) -> Result<(Self, CsvChecker)> {
+        let Beginning { text, format, .. } = Beginning::of(files, path, options, &MemoryBudget::unlimited())?;
         let scan = format.records(text.read()?, path, options)?;
         let stream = Self { text, header: format.header, names: hash_texts(&format.names), scan, index: 0 };
         let tensors = [TensorSpec::new("fields", Role::Feature, DType::U32, &[])];

@@ -7,6 +7,7 @@ use serde::{Serialize, Serializer};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::FieldSummary;
 use crate::read::summary::{Figure, Tally};
+use crate::storage::Files;
 use crate::tree::no_faults;
 
 use super::fields::Fields;
@@ -53,18 +54,18 @@ impl CsvSummary {
     /// [`ErrorKind::Data`] with a record of another length or text that is not UTF-8, and those of
     /// [`CsvReader::open`](crate::csv::CsvReader::open).
     pub fn of(path: impl AsRef<Path>, options: &CsvOptions) -> Result<Self> {
-        Self::of_files(&[path.as_ref().to_owned()], options)
+        Self::of_files(&Files::local(), &[path.as_ref().to_owned()], options)
     }
 
-    /// The same for files that are read as one. Everything except statistics and records comes from the first file.
+    /// The same for some of these files, which are read as one. Everything except statistics and records comes from the first file.
     ///
     /// # Errors
     ///
     /// As [`of`](Self::of), and [`ErrorKind::Schema`] for files with other columns than the first one.
-    pub(crate) fn of_files(paths: &[PathBuf], options: &CsvOptions) -> Result<Self> {
+    pub(crate) fn of_files(files: &Files, paths: &[PathBuf], options: &CsvOptions) -> Result<Self> {
         no_faults(options.faults())?;
         let missings = Missings::new(&options.missing_tokens);
-        let open = |path: &Path| Text::open(path, options.encoding.as_deref());
+        let open = |path: &Path| Text::open_in(files, path, options.encoding.as_deref());
         let (mut formats, mut encoding): (Vec<Format>, _) = (Vec::new(), String::new());
         for path in paths {
             let text = open(path)?;

@@ -27,17 +27,12 @@ pub(crate) struct Text {
 }
 
 impl Text {
-    /// Looks at the first bytes of the file at `path`.
+    /// Looks at the first bytes of one of these files.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`] with an unknown encoding, [`ErrorKind::Format`] if the file begins as UTF-16, marked or
     /// not, but no encoding is given, and those of reading.
-    pub(crate) fn open(path: &Path, encoding: Option<&str>) -> Result<Self> {
-        Self::open_in(&Files::local(), path, encoding)
-    }
-
-    /// Like [`open`](Self::open), for one of these files.
     pub(crate) fn open_in(files: &Files, path: &Path, encoding: Option<&str>) -> Result<Self> {
         let given = encoding.map(Encoding::named).transpose()?;
         let packing = files.packing(path)?;

@@ -17,7 +17,7 @@ use crate::storage::Files;
 
 use super::options::FolderOptions;
 use super::values::ImageValues;
-use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summarise_image};
+use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summary::summarise_one};
 
 /// The format of folders of images, with one subfolder per class or without classes, and of single images.
 #[derive(Clone, Copy, Debug)]
@@ -224,7 +224,7 @@ impl Format for Images {
 
     fn inspect(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Inspection> {
         if !is_folder(at) {
-            let summary = summarise_image(at.path)?;
+            let summary = summarise_one(at.files, at.path)?;
             let inspected = || Some(InspectedRecord::Image { path: text_of(at.path), label: None });
             return Ok(Inspection {
                 fields: vec![summary.field],

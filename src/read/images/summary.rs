@@ -11,7 +11,7 @@ use crate::dtype::DType;
 use crate::error::Result;
 use crate::read::summary::{Figure, Tally};
 use crate::read::{FieldSummary, RecordReader};
-use crate::storage::read_file;
+use crate::storage::Files;
 
 /// What `inspect` reports about one image file.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -39,11 +39,16 @@ pub struct ImageSummary {
 ///
 /// Those of reading it as a record: missing, too large, not an image, damaged.
 pub fn summarise_image(path: impl AsRef<Path>) -> Result<ImageSummary> {
-    let path = path.as_ref();
+    summarise_one(&Files::local(), path.as_ref())
+}
+
+/// The same for one of these files.
+pub(super) fn summarise_one(files: &Files, path: &Path) -> Result<ImageSummary> {
     let options = ImageOptions::default();
     let mut bytes = Vec::new();
     let mut work = ImageWork::default();
-    read_file(path, &mut bytes, options.max_file_bytes, u64::MAX)
+    files
+        .read_file(files.number_files(1), path, &mut bytes, options.max_file_bytes, u64::MAX)
         .and_then(|_| {
             let (header, pixels) = work.decode(&bytes, &options)?;
             let (width, height) = header.upright_size();

@@ -63,7 +63,10 @@ impl Format for Npy {
     }
 
     fn inspect(&self, options: &NpyOptions, at: &Open<'_>) -> Result<Inspection> {
-        Ok(Inspection::of_array(Self::NAME, NpyReader::open(at.path, options)?.summarise()?))
+        Ok(Inspection::of_array(
+            Self::NAME,
+            NpyReader::open_within(at.files, at.path, options, at.budget)?.summarise()?,
+        ))
     }
 }
 

@@ -122,7 +122,7 @@ impl Format for Tar {
     }
 
     fn inspect(&self, _: &TarOptions, at: &Open<'_>) -> Result<Inspection> {
-        let summary = TarSummary::of(at.path)?;
+        let summary = TarSummary::of_these(at.files, at.path)?;
         let inspected = |record: TarRecord| {
             let path = record.path.to_string_lossy().into_owned();
             Some(InspectedRecord::Member { path, key: record.key, label: record.label })

@@ -9,7 +9,7 @@ use crate::read::images::ClassCount;
 use crate::read::summary::Tally;
 use crate::read::{FieldSummary, RecordReader, parallel};
 use crate::schema::{Dim, Role};
-use crate::storage::{Access, Files, Input};
+use crate::storage::{Access, Files};
 
 use super::fields::{any_fields, split as split_fields, usual_fields};
 use super::index::split;
@@ -71,13 +71,18 @@ impl TarSummary {
     ///
     /// As [`TarReader::open`], but samples need not have an image.
     pub fn of(path: impl AsRef<Path>) -> Result<Self> {
-        let paths = paths::archives(&Files::local(), path.as_ref())?;
+        Self::of_these(&Files::local(), path.as_ref())
+    }
+
+    /// The same, for archives among these files.
+    pub(super) fn of_these(files: &Files, path: &Path) -> Result<Self> {
+        let paths = paths::archives(files, path)?;
         let options = TarOptions::default();
         let mut sums: BTreeMap<String, (u64, u64)> = BTreeMap::new();
         parallel::in_order(
             parallel::thread_count(None),
             paths.len() as u64,
-            |(): &mut (), nth| members_of(&paths[nth as usize]),
+            |(): &mut (), nth| members_of(files, &paths[nth as usize]),
             |members| {
                 for (extension, (count, bytes)) in members {
                     let sum = sums.entry(extension).or_default();
@@ -86,13 +91,12 @@ impl TarSummary {
                 Ok(())
             },
         )?;
-        let extensions = super::first_extensions(&Files::local(), &paths)?;
+        let extensions = super::first_extensions(files, &paths)?;
         let usual = usual_fields(&extensions).and_then(|usual| split_fields(&usual, &[]));
         let (is_usual, archives) = (usual.is_ok(), paths.len() as u64);
         // Any member is enough to count samples.
         let fields = usual.map_or_else(|_| any_fields(&extensions[..extensions.len().min(1)]), |(own, _)| own);
-        let (files, budget) = (Files::local(), MemoryBudget::unlimited());
-        let reader = TarReader::open_all(&files, path.as_ref(), paths, fields, &options, &budget)?;
+        let reader = TarReader::open_all(files, path, paths, fields, &options, &MemoryBudget::unlimited())?;
         let members = sums.into_iter().map(|(extension, (count, bytes))| MemberCount { extension, count, bytes });
         Ok(Self {
             records: reader.len(),
@@ -108,8 +112,8 @@ impl TarSummary {
 }
 
 /// Number and bytes of an archive's members, by extension.
-fn members_of(path: &Path) -> Result<BTreeMap<String, (u64, u64)>> {
-    let input = Input::open(path, Access::Read, None)?;
+fn members_of(files: &Files, path: &Path) -> Result<BTreeMap<String, (u64, u64)>> {
+    let input = files.open(path, Access::Read)?;
     let mut walk = Walk::new(&input)?;
     let mut members: BTreeMap<String, (u64, u64)> = BTreeMap::new();
     while let Some(member) = walk.next()? {

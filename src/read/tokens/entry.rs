@@ -57,7 +57,7 @@ impl Format for TokenFiles {
     }
 
     fn foretell(&self, options: &TokenOptions, at: &Open<'_>) -> Result<Foretold> {
-        Ok(match TokenReader::foretold(at.path, at.fields, options)? {
+        Ok(match TokenReader::foretold(at.files, at.path, at.fields, options)? {
             (Some(records), tensors) => Foretold::numbered(records, tensors, 0),
             (None, tensors) => {
                 Foretold::unknown(Some(tensors), format!("samples: found only by reading all of {}", at.path.display()))

@@ -179,11 +179,12 @@ impl TokenReader {
 
     /// The number of samples, if the file's length tells it, and their tensors.
     fn foretold(
+        files: &Files,
         path: &Path,
         fields: &[(String, Field)],
         options: &TokenOptions,
     ) -> Result<(Option<u64>, Vec<TensorSpec>)> {
-        let (_, tensors, samples) = Self::outline(&Files::local(), path, fields, options)?;
+        let (_, tensors, samples) = Self::outline(files, path, fields, options)?;
         Ok((samples, tensors.specs))
     }
 
