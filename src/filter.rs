@@ -198,7 +198,7 @@ impl Parser {
         }
         if self.is_word("not") {
             if !self.is_word("in") {
-                return Err(fault(self.at(), "`in` is missing behind `not`"));
+                return Err(fault(self.at(), "`in` is missing after `not`"));
             }
             let values = self.list()?;
             return self.compare(subject, Comparison::IsNot, values);
@@ -263,7 +263,7 @@ impl Parser {
 
     fn list(&mut self) -> Result<Vec<Literal>> {
         if !self.is_mark("[") {
-            return Err(fault(self.at(), "a list in [ ] is missing behind `in`"));
+            return Err(fault(self.at(), "a list in [ ] is missing after `in`"));
         }
         let mut values = vec![self.literal()?];
         while self.is_mark(",") {

@@ -179,7 +179,7 @@ impl Affine {
         let wanted = match self.axis.map(|axis| shape.get(axis)) {
             None => 1,
             Some(Some(Dim::Fixed(len))) => *len,
-            Some(_) => return Some(format!("its transformation goes by axis {:?} of {shape:?}", self.axis)),
+            Some(_) => return Some(format!("its transformation is along axis {:?} of {shape:?}", self.axis)),
         };
         (found != [wanted; 3] || wanted == 0).then(|| {
             let [factors, summands, steps] = found;
@@ -215,6 +215,7 @@ pub struct TensorSpec {
 
 /// How the data of a tensor are told from padding: by a tensor with [`Role::Mask`], which is not 0 where there is data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Masked {
     /// Its mask is the tensor of its name with `_mask`; without one, it is `features_mask`, or for a label `labels_mask`,
     /// if their lengths vary together. If there is none of these, all are data.
@@ -378,9 +379,9 @@ impl Schema {
             let fault = if tensors[..index].iter().any(|other| other.name == tensor.name) {
                 "two tensors have this name; give one of them another in the `fields` of its source".to_owned()
             } else if tensor.shape.len() > MAX_RANK {
-                format!("{} dimensions; there may be {MAX_RANK}", tensor.shape.len())
+                format!("{} dimensions; at most {MAX_RANK} are allowed", tensor.shape.len())
             } else if tensor.shape.iter().any(|dim| matches!(dim, Dim::Extent(e) if *e >= MAX_EXTENTS)) {
-                format!("extent index out of range; there may be {MAX_EXTENTS} extents")
+                format!("extent index out of range; at most {MAX_EXTENTS} extents are allowed")
             } else if tensor.rows != Rows::Even && tensor.ragged_extent().is_none() {
                 "ragged samples have one dimension, which varies".to_owned()
             } else if tensor.rows == Rows::Offsets && (tensor.dtype != DType::I64 || tensor.affine.is_some()) {

@@ -45,11 +45,11 @@ pub(crate) fn fit(args: &FitArgs, formats: &Formats) -> Result<Fitted> {
     let mut config = LoaderConfig::load_with(&args.config, formats)?;
     let refused = |message: &str| Error::new(ErrorKind::Config, message.to_owned()).at_path(&args.config);
     let Some(recipe) = config.prepare.clone() else {
-        return Err(refused("prepare: there is no recipe; say in [prepare.columns] how each column is prepared"));
+        return Err(refused("prepare: there is no recipe; describe in [prepare.columns] how each column is prepared"));
     };
     let path: PathBuf = match config.prepared.take() {
         Some(PreparedConfig::File(path)) => path,
-        _ => return Err(refused("prepared: say in which file it is to be saved")),
+        _ => return Err(refused("prepared: name the file to save it in")),
     };
     let read = LoaderConfig { prepare: config.prepare.take(), ..config.clone().resolved_with(formats)? };
     written::check(&path, &[], &read, Some(&args.config))?;

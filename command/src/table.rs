@@ -192,8 +192,11 @@ mod tests {
         let shown = [(0, "sample"), (1, "sample"), (1, "batch"), (2, "batch"), (3, "class"), (1_234_567, "epoch")];
         let expected = ["0 samples", "1 sample", "1 batch", "2 batches", "3 classes", "1,234,567 epochs"];
         assert_eq!(shown.map(|(number, name)| things(number, name)), expected);
-        let kinds =
-            [("surplus data", 1), ("wrong scan headers", 1000)].map(|(kind, images)| DamageStats { kind, images });
+        let kinds = [("surplus data", 1), ("wrong scan headers", 1000)].map(|(kind, images)| {
+            let mut damage = DamageStats::default();
+            (damage.kind, damage.images) = (kind, images);
+            damage
+        });
         assert_eq!(damages(1000, &kinds), "1,000 images (1 surplus data, 1,000 wrong scan headers)");
     }
 

@@ -54,7 +54,7 @@ impl State {
     /// The error of a source that is shorter than the state.
     #[cold]
     pub(super) fn is_beyond(&self, len: u64) -> Error {
-        let message = format!("the state stands at position {}, but the epoch has {len} samples", self.position);
+        let message = format!("the state is at position {}, but the epoch has {len} samples", self.position);
         Error::new(ErrorKind::Config, message)
     }
 

@@ -331,7 +331,7 @@ impl Normaliser {
             return fault("with parameters that are not finite numbers");
         }
         if self.steps().any(|steps| [steps.shift, steps.unit, steps.factor].iter().any(|value| !value.is_finite())) {
-            return fault("whose parameters are further apart than f64 reaches");
+            return fault("whose parameters differ by more than f64 can hold");
         }
         Vec::new()
     }

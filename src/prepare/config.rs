@@ -13,6 +13,7 @@ use super::prepared::Prepared;
 /// Where a fitted recipe comes from.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(untagged)]
+#[non_exhaustive]
 pub enum PreparedConfig {
     /// A file that [`Prepared::save`] wrote.
     File(PathBuf),
@@ -62,7 +63,7 @@ impl<'de> Deserialize<'de> for PreparedConfig {
             type Value = PreparedConfig;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("the file of a fitted recipe, or what stands in it")
+                f.write_str("the file of a fitted recipe, or its contents")
             }
 
             fn visit_str<E>(self, path: &str) -> Result<PreparedConfig, E> {

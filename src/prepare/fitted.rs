@@ -136,7 +136,7 @@ impl FittedScale {
             Self::Quantile { quantiles } => !quantiles.is_empty() && is_finite(quantiles) && quantiles.is_sorted(),
             Self::Bins { edges } => is_finite(edges) && edges.is_sorted_by(|one, next| one < next),
         };
-        (!is_right).then_some("a scale whose numbers are out of order, or further apart than f64 reaches")
+        (!is_right).then_some("a scale whose numbers are out of order, or differ by more than f64 can hold")
     }
 }
 
@@ -275,7 +275,7 @@ impl Fitted {
             }
             Self::Category(category) => {
                 let names: std::collections::HashSet<&String> = category.names.iter().collect();
-                (names.len() < category.names.len()).then(|| "a name that stands twice".to_owned())
+                (names.len() < category.names.len()).then(|| "a name that occurs twice".to_owned())
             }
             Self::Hash(hash) => {
                 (hash.buckets == 0 || hash.buckets > 1 << 32).then(|| "no such number of buckets".to_owned())

@@ -122,7 +122,7 @@ impl Stats {
         match fitted.fault() {
             None => Ok(fitted),
             Some(_) => {
-                let message = "its numbers are further apart than f64 reaches; clip them";
+                let message = "its numbers differ by more than f64 can hold; clip them";
                 Err(Error::new(ErrorKind::Data, message))
             }
         }

@@ -342,6 +342,7 @@ fn header_in(path: &Path, mut bytes: impl Read) -> Result<(ArrayHeader, u64)> {
 
 /// The header of an IDX file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct IdxFile {
     /// The file.
     pub path: PathBuf,

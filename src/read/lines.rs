@@ -39,6 +39,7 @@ pub struct LineOptions {
 /// What an empty line is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum BlankLines {
     /// No record.
     #[default]

@@ -349,7 +349,7 @@ impl Container for LitDataChunks {
             }
             match rest {
                 [] => Ok(()),
-                rest => Err(Error::new(ErrorKind::Data, format!("{} bytes behind the last value", rest.len()))),
+                rest => Err(Error::new(ErrorKind::Data, format!("{} bytes after the last value", rest.len()))),
             }
         };
         read().map_err(|error| error.at(self.chunks.place(record)))

@@ -213,7 +213,7 @@ fn tensors(input: &Input, budget: &MemoryBudget) -> Result<Vec<Listed>> {
         listed.push(Listed { name, header });
     }
     if end != input.len() - start {
-        return fault(format!("{} bytes lie behind the last tensor", input.len() - start - end), start + end);
+        return fault(format!("{} bytes follow the last tensor", input.len() - start - end), start + end);
     }
     listed.sort_by(|one, other| one.name.cmp(&other.name));
     if let Some(twice) = listed.windows(2).find(|pair| pair[0].name == pair[1].name) {

@@ -66,7 +66,7 @@ impl WideMemory {
                 continue;
             }
             if spec.rows != Rows::Even {
-                let message = "a ragged tensor can't be transformed, or left out behind transforms";
+                let message = "a ragged tensor can't be transformed, or left out after transforms";
                 return Err(Error::new(ErrorKind::Unsupported, message).at_column(&spec.name));
             }
             let row_shape = spec.row_shape(&extents);

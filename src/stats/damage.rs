@@ -4,6 +4,7 @@ use crate::counters::Damage;
 
 /// How many images had one kind of damage.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[non_exhaustive]
 pub struct DamageStats {
     /// The kind, in words: `stray bytes before a marker`, `data that ends early`, `surplus data`, `bits that are no
     /// code`, `wrong restart markers`, `wrong scan headers` or `no end-of-image marker`.

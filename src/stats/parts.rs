@@ -25,6 +25,7 @@ pub enum Planning {
 
 /// The statistics of one stage, summed over its threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[non_exhaustive]
 pub struct StageStats {
     /// `plan` (choosing the next samples; for a stream, also reading them), `read`, `decode`, `resize` (for images:
     /// resizing, augmenting and converting pixels to the tensor's type), `transform` (built-in and your own transforms,

@@ -73,7 +73,7 @@ impl Read for ZlibInflater {
     fn read(&mut self, into: &mut [u8]) -> std::io::Result<usize> {
         let count = self.0.read(into)?;
         if count == 0 && !into.is_empty() && !self.0.get_mut().fill_buf()?.is_empty() {
-            let message = "there are bytes behind the end of the compressed data";
+            let message = "there are bytes after the end of the compressed data";
             return Err(std::io::Error::new(std::io::ErrorKind::InvalidData, message));
         }
         Ok(count)

@@ -25,7 +25,7 @@ impl Lengths {
                 Length::AsItIs => *length,
                 Length::Exactly(exactly) if *length <= exactly => exactly,
                 Length::Exactly(exactly) => {
-                    let message = format!("has length {length}, but is to be padded to {exactly}");
+                    let message = format!("has length {length}, but must be padded to {exactly}");
                     return Err(Error::new(ErrorKind::Data, message));
                 }
                 Length::MultipleOf(multiple) => length.checked_next_multiple_of(multiple).ok_or_else(|| {

@@ -173,7 +173,7 @@ fn headers_of_safetensors_files_are_lies_until_checked() {
         ("[0,6]", "[0,7]", 10, "a shape of [2, 3] of u8, and 7 bytes"),
         ("[6,10]", "[5,9]", 10, "but the tensors before it end at 6"),
         ("[6,10]", "[7,11]", 11, "but the tensors before it end at 6"),
-        ("[6,10]", "[6,10]", 11, "1 bytes lie behind the last tensor"),
+        ("[6,10]", "[6,10]", 11, "1 bytes follow the last tensor"),
         ("[6,10]", "[6,10]", 9, "but the tensors before it end at 6"),
         ("[6,10]", "[6,5]", 10, "but the tensors before it end at 6"),
         ("[2,3]", "[18446744073709551615,18446744073709551615]", 10, "a shape of"),

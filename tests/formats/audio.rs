@@ -258,6 +258,12 @@ fn a_class_that_sounds_do_not_have_is_an_error_that_names_the_field() {
     let error = first(sound(folder.path()).field("word", Class.from("kind"))).unwrap_err().to_string();
     assert!(error.contains("word: from: a folder of files has no field \"kind\""), "{error}");
     assert!(first(sound(folder.path()).field("word", Class.from("label"))).is_ok());
+    // Any codec takes the class.
+    let batch = first(sound(folder.path()).field("word", Class.one_hot().dtype(DType::U8)).field("code", Class));
+    let batch = batch.unwrap();
+    let words = batch.tensor("word").unwrap().as_slice::<u8>().unwrap();
+    let codes = batch.tensor("code").unwrap().as_slice::<i64>().unwrap();
+    assert!(words.chunks(2).zip(codes).all(|(word, code)| word == [u8::from(*code == 0), u8::from(*code == 1)]));
 }
 
 #[test]

@@ -296,7 +296,7 @@ fn a_type_that_is_not_read_is_refused_by_name_where_it_is_asked_for() {
     let error = types.find(&"image".into()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Config);
     assert!(
-        error.to_string().contains(r#"a struct; name one of its fields behind a point: ["bytes", "path"]"#),
+        error.to_string().contains(r#"a struct; name one of its fields after a dot: ["bytes", "path"]"#),
         "{error}"
     );
     let error = types.find(&"image.byte".into()).unwrap_err();

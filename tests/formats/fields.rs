@@ -344,15 +344,62 @@ fn categories_and_arrays_are_fields_too() -> Result<()> {
 }
 
 #[test]
+fn fields_of_folders_become_tensors_through_any_codec() -> Result<()> {
+    let folder = photos();
+    let train = || Loader::open(folder.path().join("train"));
+    let usual = train()?.field("photo", Image::rgb(8, 8)).field("class", Class).build()?.next().unwrap()?;
+    let loader = train()?
+        .field("photo", Image::rgb(8, 8))
+        .field("class", Class)
+        .field("again", Class.one_hot().dtype(DType::U8))
+        .field("number", Numbers::f32().from("label"))
+        .field("name", Text::new(40).from("image.path"));
+    let batch = loader.build()?.next().unwrap()?;
+    let photo = |batch: &ringfeed::DataSet| batch.tensor("photo").map(|tensor| tensor.bytes().to_vec());
+    assert_eq!(photo(&batch)?, photo(&usual)?);
+    let classes = usual.tensor("class")?.as_slice::<i64>()?.to_vec();
+    assert_eq!(batch.tensor("class")?.as_slice::<i64>()?, classes);
+    let numbers = batch.tensor("number")?;
+    assert!(numbers.as_slice::<f32>()?.iter().zip(&classes).all(|(number, class)| *number == *class as f32));
+    let again = batch.tensor("again")?.as_slice::<u8>()?;
+    let width = again.len() / classes.len();
+    assert!(
+        width >= 2
+            && again
+                .chunks(width)
+                .zip(&classes)
+                .all(|(row, class)| { row.iter().enumerate().all(|(at, one)| *one == u8::from(at as i64 == *class)) })
+    );
+    let names: Vec<String> = batch.tensor("name")?.as_slice::<u8>()?.chunks(40).map(text_of).collect();
+    assert_eq!(names.len(), classes.len());
+    assert!(names.iter().all(|name| folder.path().join("train").join(name).is_file()), "{names:?}");
+    // The class and the name alone do not read the files.
+    let mut alone =
+        train()?.field("class", Class.one_hot()).field("name", Text::new(40).from("image.path")).shield().build()?;
+    alone.next().unwrap()?;
+    assert_eq!(alone.stats().stage("read").unwrap().bytes_read, 0);
+    Ok(())
+}
+
+fn text_of(row: &[u8]) -> String {
+    String::from_utf8_lossy(row).trim_end_matches('\0').to_owned()
+}
+
+#[test]
 fn what_a_source_does_not_have_is_said() {
     let folder = photos();
     let error = |loader: Loader| loader.build().err().unwrap().to_string();
     let train = || Loader::open(folder.path().join("train")).unwrap();
     let table = || Loader::open(folder.path().join("table.csv")).unwrap();
     let found = error(train().field("x", Numbers::f32()));
-    assert!(found.contains("fields.x: a folder of images has two fields"), "{found}");
+    assert!(
+        found.contains(
+            "fields.x: from: a folder of files has no field \"x\"; name \"image\", \"image.path\" or \"label\""
+        ),
+        "{found}"
+    );
     let found = error(table().field("photo", Image::rgb(8, 8).from("path")));
-    assert!(found.contains("fields.photo: a column holds no image; if it names files, say `file`"), "{found}");
+    assert!(found.contains("fields.photo: a column holds no image; if it names files, set `file`"), "{found}");
     let found = error(table().field("photo", Image::rgb(8, 8).from("paht").file()));
     assert!(found.contains("did you mean \"path\"?"), "{found}");
     let found = error(table().field("x", Numbers::f32()).field("x", Numbers::f32()));

@@ -151,7 +151,7 @@ fn what_is_wrong_names_record_line_byte_and_key() {
         (2, 5, None, at(b"NaN"), "write null"),
         (3, 6, None, at(b"\xff"), "0xff: the line is not UTF-8"),
         (4, 7, Some("x"), at(b"{\"y"), "found an object"),
-        (5, 9, None, at(b"{}"), "each record stands on a line of its own"),
+        (5, 9, None, at(b"{}"), "each record is on a line of its own"),
         (6, 10, Some("x"), at(b"\"\\ud800"), "half of a surrogate pair"),
         (7, 11, None, Some(text.len() as u64), "expected a comma or }, found the end"),
     ] {

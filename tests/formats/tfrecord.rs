@@ -294,7 +294,7 @@ fn files_compressed_by_zlib_are_told_by_what_they_unpack_to() {
     }
     std::fs::write(&path, [&whole[..], b"more"].concat()).unwrap();
     let error = open(&path).unwrap_err();
-    assert!(error.message().contains("behind the end of the compressed data"), "{error}");
+    assert!(error.message().contains("after the end of the compressed data"), "{error}");
 }
 
 #[test]

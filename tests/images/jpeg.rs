@@ -14,7 +14,6 @@ use ringfeed::order::RandomKey;
 use ringfeed::read::{Concat, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{ReaderSource, Source, Transformed};
-use ringfeed::stats::DamageStats;
 use ringfeed::tensor::{Extents, Layout, Schema, TensorSpec};
 use ringfeed::transform::Transforms;
 use ringfeed::workspace::{shield, wrap};
@@ -144,7 +143,8 @@ fn damage_is_counted_and_named() {
             ("wrong restart markers", 1),
             ("no end-of-image marker", 1),
         ];
-        assert_eq!(stats.damage, kinds.map(|(kind, images)| DamageStats { kind, images }));
+        let damage: Vec<_> = stats.damage.iter().map(|damage| (damage.kind, damage.images)).collect();
+        assert_eq!(damage, kinds);
     }
 }
 

@@ -375,7 +375,7 @@ fn lengths_are_padded_to_a_number_or_a_multiple() {
     let long: Vec<u64> = (0..60).filter(|id| lengths.length(*id) > 20).collect();
     assert!(!long.is_empty() && padded.iter().all(|(_, steps)| *steps == 20));
     assert_eq!(bad.iter().map(|bad| bad.sample).collect::<Vec<_>>(), long);
-    assert!(bad[0].error.contains("is to be padded to 20"), "{}", bad[0].error);
+    assert!(bad[0].error.contains("must be padded to 20"), "{}", bad[0].error);
 }
 
 /// Ones in boxes of their own size.

@@ -260,15 +260,12 @@ mod tests {
             times
         };
         let (short, long) = (times(111.1e-6, 222.2e-6, 999.8e-6), times(444.4e-6, 100.25, 200.25));
-        let stage = |name| StageStats {
-            name,
-            threads: 16,
-            thread_seconds: 100.0,
-            busy_seconds: 100.0,
-            cpu_seconds: Some(100.0),
-            samples_per_second: 1_234_567_890.0,
-            times: long.clone(),
-            ..StageStats::default()
+        let stage = |name| {
+            let mut stage = StageStats::default();
+            (stage.name, stage.threads, stage.samples_per_second) = (name, 16, 1_234_567_890.0);
+            (stage.thread_seconds, stage.busy_seconds, stage.cpu_seconds) = (100.0, 100.0, Some(100.0));
+            stage.times = long.clone();
+            stage
         };
         stats.stages = ["plan", "read", "decode", "resize", "transform", "settle"].map(stage).to_vec();
         (stats.workers.threads, stats.cores, stats.planning) = (256, 256, Planning::Stream);

@@ -50,7 +50,7 @@ fn mpeg_frame_len(header: [u8; 4]) -> Option<usize> {
 #[cold]
 pub(super) fn not_read(bytes: &[u8]) -> Error {
     if !is_audio(bytes) {
-        let message = "these bytes are not WAV, FLAC, MP3 or Ogg Vorbis sound (if the field names a file, say `file`)";
+        let message = "these bytes are not WAV, FLAC, MP3 or Ogg Vorbis sound (if the field names a file, set `file`)";
         return Error::new(ErrorKind::Data, message).at_byte(0);
     }
     Error::new(ErrorKind::Unsupported, "FLAC, MP3 and Ogg Vorbis need a build with the feature `audio`; WAV does not")

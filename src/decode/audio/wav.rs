@@ -100,7 +100,7 @@ pub(crate) fn parse<R: ReadAt + ?Sized>(file: &R) -> Result<Wav> {
             b"ds64" if is_long && size >= 16 => long_size = Some(u64::from_le_bytes(head.get(start + 8)?)),
             b"data" => {
                 let Some(Format { encoding, channels, rate }) = format else {
-                    return Err(bad("samples before the format that says what they are").at_byte(at));
+                    return Err(bad("the samples come before the fmt chunk that describes them").at_byte(at));
                 };
                 let size = match long_size.filter(|_| size == u64::from(u32::MAX)) {
                     Some(size) => size,

@@ -90,7 +90,9 @@ fn of_the_whole<T: DeserializeOwned>(path: &[Step], fault: &Fault) -> Option<Str
         }
         _ => key.clone(),
     };
-    Some(format!("; {known} is a setting of the whole and stands outside of tables, in TOML before the first [table]"))
+    Some(format!(
+        "; {known} belongs to all of the settings: write it outside of tables, in TOML before the first [table]"
+    ))
 }
 
 /// Turns faults of the settings in `text` into one error, with the line of each; nothing if there are none.
@@ -381,12 +383,12 @@ mod tests {
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\nbatchsize = 4",
                 4,
-                &["sources[0].batchsize: ", "; batch_size is a setting of the whole and stands outside of tables"],
+                &["sources[0].batchsize: ", "; batch_size belongs to all of the settings: write it outside of tables"],
             ),
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\nshuffle = 4",
                 4,
-                &["sources[0].shuffle: ", "; shuffle is a setting of the whole"],
+                &["sources[0].shuffle: ", "; shuffle belongs to all of the settings"],
             ),
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\ndelimeter = \";\"",
@@ -404,7 +406,7 @@ mod tests {
             (
                 "[source]\npath = \"x\"\n[fields]\nx = { numbers = \"f32\" }\nbatch_size = 64",
                 5,
-                &["fields.batch_size: expected ", "; batch_size is a setting of the whole"],
+                &["fields.batch_size: expected ", "; batch_size belongs to all of the settings"],
             ),
             (
                 "[[sources]]\nformat = \"csv\"\npath = \"x\"\nweight = 0.7",

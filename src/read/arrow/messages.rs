@@ -211,7 +211,7 @@ fn end_of_stream(
     let rest = input.len() - at;
     let padding = bytes_at(input, at, rest.min(8))?;
     if rest > 8 || padding.iter().any(|byte| *byte != 0) {
-        return Err(broken(format!("{rest} bytes behind the stream's end marker")).at_byte(at));
+        return Err(broken(format!("{rest} bytes after the stream's end marker")).at_byte(at));
     }
     schema.ok_or_else(|| broken("a stream without a schema"))
 }

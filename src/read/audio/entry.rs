@@ -6,14 +6,14 @@ use std::sync::Arc;
 use crate::decode::AudioOptions;
 use crate::decode::audio::{is_audio, is_audio_name};
 use crate::dtype::DType;
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::read::fields::{Codec, Field, fault_of};
-use crate::read::folder::{is_by_class, no_classes};
+use crate::read::folder::{NamedFields, is_by_class, no_classes, of_class, of_item};
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
     open_parts,
 };
-use crate::read::{ClassCount, FieldSummary, FormatCount, RecordReader, named_geometries};
+use crate::read::{ClassCount, FieldReader, FieldSummary, FormatCount, RecordReader, named_geometries};
 use crate::schema::Role;
 use crate::storage::Files;
 use crate::tree::no_faults;
@@ -30,34 +30,38 @@ struct Asked<'a> {
     tensors: Tensors<'a>,
 }
 
-fn of_fields(fields: &[(String, Field)]) -> Result<Vec<Asked<'_>>> {
-    let fault = |name: &str, message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
+/// Splits the fields into sounds with the class as an i64, which are decoded here, and the others, which go through
+/// values.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`](crate::ErrorKind::Config) for a field that sounds do not have.
+fn split(fields: &[(String, Field)]) -> Result<(NamedFields, NamedFields)> {
+    let fields = fields.iter().map(|field| of_item(field, "audio")).collect::<Result<NamedFields>>()?;
+    let is_sound = |field: &Field| matches!(field.codec, Codec::Audio(_)) && !field.is_file && !field.is_several();
+    let mut has_class = !fields.iter().any(|(_, field)| is_sound(field));
+    Ok(fields.into_iter().partition(|(_, field)| match &field.codec {
+        Codec::Audio(_) => is_sound(field),
+        Codec::Class { one_hot: false, dtype: None | Some(DType::I64), .. } => !std::mem::replace(&mut has_class, true),
+        _ => false,
+    }))
+}
+
+fn of_fields(own: &[(String, Field)]) -> Result<Vec<Asked<'_>>> {
     let (mut asked, mut class) = (Vec::new(), None);
-    for (name, field) in fields {
+    for (name, field) in own {
         match &field.codec {
             Codec::Audio(audio) => {
-                field.check_from(&["audio", "audio.bytes"]).map_err(|error| error.at_column(name))?;
                 let (role, options) = (field.role_or_default(), audio.options().clone());
                 no_faults(options.faults()).map_err(|error| error.at_column(name))?;
                 asked.push(Asked { options, tensors: Tensors { sound: name, role, label: None } });
             }
-            Codec::Class { names, one_hot: false, dtype: None | Some(DType::I64) } if class.is_none() => {
-                field.check_from(&["label"]).map_err(|error| error.at_column(name))?;
-                class = Some(Label { name, listed: names.as_deref() });
-            }
-            Codec::Class { .. } if class.is_none() => {
-                return fault(name, "the class of a sound is an i64; the transforms one_hot and cast convert it");
-            }
-            Codec::Class { .. } => return fault(name, "a folder of sounds has one class for each"),
-            _ => return fault(name, "a folder of sounds has two fields: the sound, and its class"),
+            Codec::Class { names, .. } => class = Some(Label { name, listed: names.as_deref() }),
+            _ => {}
         }
     }
-    match asked.first_mut() {
-        Some(first) => first.tensors.label = class,
-        None => {
-            let name = fields.first().map_or("", |(name, _)| name);
-            return fault(name, "no field is a sound, but this is a folder of sounds");
-        }
+    if let Some(first) = asked.first_mut() {
+        first.tensors.label = class;
     }
     Ok(asked)
 }
@@ -99,26 +103,25 @@ impl Format for AudioFolder {
     }
 
     fn field_faults(&self, _: &AudioFolderOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(of_fields(fields))
+        fault_of(split(fields).and_then(|(own, _)| of_fields(&own).map(drop)))
     }
 
     format_has!(saved_index);
 
     fn open(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        sounds(None, options, at).map(opened)
+        open_all(None, options, at).map(|(readers, _)| Opened::Readers(readers))
     }
 
     fn foretell(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Foretold> {
-        let sounds = sounds(None, options, at)?;
-        let ignored = sounds.first().map_or(0, AudioFiles::ignored);
-        Ok(Foretold { ignored, ..Foretold::of_opened(opened(sounds), at)? })
+        let (readers, ignored) = open_all(None, options, at)?;
+        Ok(Foretold { ignored, ..Foretold::of_opened(Opened::Readers(readers), at)? })
     }
 
     /// Without fields, all sounds at the rate of the first one, as those of a folder.
     fn open_many(&self, options: &AudioFolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         let first = paths.first().filter(|_| at.fields.is_empty());
         let rate = first.map(|path| AudioFiles::first_rate(at.files, path, &options.saved_index)).transpose()?;
-        open_parts(&|at| sounds(rate, options, at).map(opened), paths, at)
+        open_parts(&|at| open_all(rate, options, at).map(|(readers, _)| Opened::Readers(readers)), paths, at)
     }
 
     /// Whole sounds, each at its own rate.
@@ -166,26 +169,41 @@ impl Format for AudioFolder {
     }
 }
 
-/// The sounds of a path; without fields, at this rate, or at that of the first file.
-fn sounds(rate: Option<u32>, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Vec<AudioFiles>> {
+/// The readers that together give all fields, and the number of files that were left out; without fields, all sounds at
+/// this rate, or at that of the first file.
+fn open_all(
+    rate: Option<u32>,
+    options: &AudioFolderOptions,
+    at: &Open<'_>,
+) -> Result<(Vec<Arc<dyn RecordReader>>, u64)> {
+    let located = |error: Error| error.at_path(at.path);
     if at.fields.is_empty() {
-        return usual(rate, options, at).map(|reader| vec![reader]);
+        let sounds = usual(rate, options, at)?;
+        let ignored = sounds.ignored();
+        return Ok((vec![Arc::new(sounds)], ignored));
     }
-    let fields = named_geometries(at.fields).map_err(|error| error.at_path(at.path))?;
-    let asked = of_fields(&fields).map_err(|error| error.at_path(at.path))?;
-    let open = |Asked { options: audio, tensors }| {
+    let (own, others) = named_geometries(at.fields).and_then(|fields| split(&fields)).map_err(located)?;
+    let without_classes = |name: &str| no_classes(name, at.path, is_folder(at.files, at.path));
+    let (mut readers, mut ignored) = (Vec::<Arc<dyn RecordReader>>::new(), 0);
+    for Asked { options: audio, tensors } in of_fields(&own).map_err(located)? {
         let label = tensors.label;
         let reader = AudioFiles::open_as(at.files, at.path, &options.saved_index, audio, tensors, at.budget)?;
         if let Some(label) = label.filter(|_| reader.classes().is_empty()) {
-            return Err(no_classes(label.name, at.path, is_folder(at.files, at.path)));
+            return Err(without_classes(label.name));
         }
-        Ok(reader)
-    };
-    asked.into_iter().map(open).collect()
-}
-
-fn opened(sounds: Vec<AudioFiles>) -> Opened {
-    Opened::Readers(sounds.into_iter().map(|reader| Arc::new(reader) as Arc<dyn RecordReader>).collect())
+        ignored = reader.ignored();
+        readers.push(Arc::new(reader));
+    }
+    if !others.is_empty() {
+        let folder = AudioFiles::unchanged(at.files, at.path, None, at.budget)?;
+        ignored = folder.ignored();
+        if let Some(name) = of_class(&others).filter(|_| folder.classes().is_empty()) {
+            return Err(without_classes(name));
+        }
+        let values = folder.into_values().only(&others);
+        readers.extend(FieldReader::with_files(Box::new(values), &others, at.files, at.budget)?);
+    }
+    Ok((readers, ignored))
 }
 
 /// The reader as it is opened without fields.

@@ -17,7 +17,7 @@ use crate::decode::audio::{
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::read::folder::{Found, Members, PathList, Wanted, Way, has_class_folders, list_stored};
+use crate::read::folder::{FileValues, Found, Members, PathList, Wanted, Way, has_class_folders, list_stored};
 use crate::read::{Fingerprint, Job, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
@@ -65,7 +65,7 @@ pub struct AudioFiles {
     tensors: Vec<TensorSpec>,
     /// The number of frames of each file once it is known, `u32::MAX` before; empty if all sounds have one length.
     lengths: Box<[AtomicU32]>,
-    #[expect(dead_code, reason = "held until the reader drops")]
+    /// Held until the reader drops.
     reservation: Reservation,
     /// The budget that decoders use.
     budget: MemoryBudget,
@@ -212,6 +212,11 @@ impl AudioFiles {
             reservation,
             budget: budget.clone(),
         })
+    }
+
+    /// The files as values.
+    fn into_values(self) -> FileValues {
+        FileValues::new(self.files, "audio", MAX_FILE_BYTES, self.reservation)
     }
 
     /// The class names, in index order; none without labels.

@@ -25,7 +25,7 @@ pub(super) fn make(name: &str, role: Role, audio: &Audio, varying: &mut Varying)
 fn file_of<'a>(value: &Value<'a>) -> Result<&'a [u8]> {
     match value {
         Value::Bytes(bytes) => Ok(bytes),
-        value => Err(unexpected("the bytes of a sound file (if it names a file, say `file`)", value)),
+        value => Err(unexpected("the bytes of a sound file (if it names a file, set `file`)", value)),
     }
 }
 

@@ -42,7 +42,7 @@ pub(super) fn make(name: &str, role: Role, image: &Image, varying: &mut Varying)
 fn file_of<'a>(value: &Value<'a>) -> Result<&'a [u8]> {
     match value {
         Value::Bytes(bytes) => Ok(bytes),
-        value => Err(unexpected("the bytes of an image (if it names a file, say `file`)", value)),
+        value => Err(unexpected("the bytes of an image (if it names a file, set `file`)", value)),
     }
 }
 

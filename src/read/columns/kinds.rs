@@ -25,9 +25,9 @@ pub(super) fn refusal(kind: &DataType) -> Option<String> {
     match kind {
         DataType::Struct(fields) => {
             let names: Vec<&str> = fields.iter().take(20).map(|field| field.name().as_str()).collect();
-            Some(format!("a struct; name one of its fields behind a point: {names:?}"))
+            Some(format!("a struct; name one of its fields after a dot: {names:?}"))
         }
-        DataType::Map(..) => Some("a map; name its `key` or `value` behind a point".to_owned()),
+        DataType::Map(..) => Some("a map; name its `key` or `value` after a dot".to_owned()),
         DataType::List(field)
         | DataType::LargeList(field)
         | DataType::ListView(field)

@@ -178,7 +178,7 @@ impl Plan {
                 values.push(RunValues::Numbers(missing));
                 match missing {
                     Missing::Value(value) if !holds(dtype, value) => {
-                        return config(format!("missing values are to become {value}, which {dtype} does not hold"));
+                        return config(format!("missing values become {value}, which {dtype} does not hold"));
                     }
                     _ => (dtype, vec![columns.len()], 1),
                 }

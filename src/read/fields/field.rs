@@ -1,6 +1,5 @@
 use std::path::PathBuf;
 
-use crate::error::{Error, ErrorKind, Result};
 use crate::read::ColumnRef;
 use crate::read::outside::OutsideCodec;
 use crate::schema::Role;
@@ -163,18 +162,5 @@ impl Field {
     /// The same as a default field.
     pub(crate) fn usual(self) -> Self {
         Self { is_usual: true, ..self }
-    }
-
-    /// Refuses a field that a folder of files does not have. Its own fields are called `names`.
-    pub(crate) fn check_from(&self, names: &[&str]) -> Result<()> {
-        let is_known = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if names.contains(&name.as_str()));
-        match self.from.iter().find(|from| !is_known(from)) {
-            None => Ok(()),
-            Some(other) => {
-                let message =
-                    format!("from: a folder of files has no field {other}; leave `from` out, or say {:?}", names[0]);
-                Err(Error::new(ErrorKind::Config, message))
-            }
-        }
     }
 }

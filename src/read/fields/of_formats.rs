@@ -83,8 +83,8 @@ impl Codec {
 /// Why a column of a table can't become this, unless it names files.
 pub(in crate::read) fn no_column(codec: &Codec) -> Option<&'static str> {
     match codec {
-        Codec::Image(_) => Some("a column holds no image; if it names files, say `file`"),
-        Codec::Array(_) => Some("a column holds no array; if it names files, say `file`"),
+        Codec::Image(_) => Some("a column holds no image; if it names files, set `file`"),
+        Codec::Array(_) => Some("a column holds no array; if it names files, set `file`"),
         _ => None,
     }
 }

@@ -55,7 +55,7 @@ pub enum PointFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(
     untagged,
-    expecting = "expected xyxy, xywh or cxcywh for boxes, xy for key points, or one of them behind relative_"
+    expecting = "expected xyxy, xywh or cxcywh for boxes, xy for key points, or one of these with relative_ before it"
 )]
 pub(crate) enum TargetFormat {
     Boxes(BoxFormat),

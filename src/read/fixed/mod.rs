@@ -92,7 +92,7 @@ impl ArrayHeader {
     pub(crate) fn sizes(&self) -> Result<(usize, u64)> {
         let format = |message: String| Error::new(ErrorKind::Format, message);
         if self.shape.len() > MAX_RANK {
-            let message = format!("records of {} dimensions; there may be {MAX_RANK}", self.shape.len());
+            let message = format!("records of {} dimensions; at most {MAX_RANK} are allowed", self.shape.len());
             return Err(format(message));
         }
         if let Some(index) = self.shape.iter().position(|dim| *dim == 0) {

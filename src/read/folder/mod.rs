@@ -5,6 +5,7 @@ mod listing;
 mod members;
 mod saved;
 mod stored;
+mod values;
 
 use std::path::Path;
 
@@ -14,6 +15,7 @@ pub(super) use listing::{Found, PathList, has_class_folders, parent_name};
 pub(super) use members::Members;
 pub(super) use saved::Way;
 pub(super) use stored::{is_by_class, list as list_stored};
+pub(super) use values::{FileValues, NamedFields, of_class, of_item};
 
 /// Which files are listed.
 #[derive(Clone, Copy)]

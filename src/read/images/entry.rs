@@ -8,63 +8,67 @@ use crate::decode::{ImageOptions, LabelFormat};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Class, Codec, Field, Image, fault_of};
-use crate::read::folder::{has_class_folders, is_by_class, no_classes};
+use crate::read::folder::{NamedFields, has_class_folders, is_by_class, no_classes, of_class, of_item};
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
 };
-use crate::read::{Container, RecordReader, SavedIndex, named_geometries};
+use crate::read::{Container, FieldReader, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
+use crate::tree::no_faults;
 
 use super::options::FolderOptions;
-use super::values::ImageValues;
 use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summary::summarise_one};
 
 /// The format of folders of images, with one subfolder per class or without classes, and of single images.
 #[derive(Clone, Copy, Debug)]
 pub struct Images;
 
-/// The options of each field that is an image, at least one; the first one also gives the class.
-fn of_fields(folder: &FolderOptions, fields: &[(String, Field)]) -> Result<Vec<ImageOptions>> {
-    let fault = |name: &str, message: &'static str| Err(Error::new(ErrorKind::Config, message).at_column(name));
+/// Splits the fields into images with the class of the usual types, which are decoded here, and the others, which go
+/// through values.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for a field that images do not have.
+fn split(fields: &[(String, Field)]) -> Result<(NamedFields, NamedFields)> {
+    let fields = fields.iter().map(|field| of_item(field, "image")).collect::<Result<NamedFields>>()?;
+    let is_image = |field: &Field| matches!(field.codec, Codec::Image(_)) && !field.is_file && !field.is_several();
+    let has_image = fields.iter().any(|(_, field)| is_image(field));
+    let mut has_class = !has_image;
+    Ok(fields.into_iter().partition(|(_, field)| match &field.codec {
+        Codec::Image(_) => is_image(field),
+        Codec::Class { one_hot, dtype, .. } if !has_class => {
+            has_class = label_format(*one_hot, *dtype).is_some();
+            has_class
+        }
+        _ => false,
+    }))
+}
+
+fn label_format(one_hot: bool, dtype: Option<DType>) -> Option<LabelFormat> {
+    match (one_hot, dtype) {
+        (true, None | Some(DType::F32)) => Some(LabelFormat::OneHot),
+        (false, None | Some(DType::I64)) => Some(LabelFormat::I64),
+        (false, Some(DType::U32)) => Some(LabelFormat::U32),
+        _ => None,
+    }
+}
+
+/// The options of each image; the first one also gives the class.
+fn of_fields(folder: &FolderOptions, own: &[(String, Field)]) -> Result<Vec<ImageOptions>> {
     let (mut images, mut class) = (Vec::new(), None);
-    for (name, field) in fields {
+    for (name, field) in own {
         match &field.codec {
             Codec::Image(image) => {
-                field.check_from(&["image", "image.bytes"]).map_err(|error| error.at_column(name))?;
                 let options = own_options(name, image, folder);
-                if let faults @ [_, ..] = options.faults().as_slice() {
-                    return Err(Error::new(ErrorKind::Config, faults.join("; ")).at_column(name));
-                }
+                no_faults(options.faults()).map_err(|error| error.at_column(name))?;
                 images.push(options);
             }
-            Codec::Class { names, one_hot, dtype } if class.is_none() => {
-                field.check_from(&["label"]).map_err(|error| error.at_column(name))?;
-                let format = match (one_hot, dtype) {
-                    (true, None | Some(DType::F32)) => LabelFormat::OneHot,
-                    (false, None | Some(DType::I64)) => LabelFormat::I64,
-                    (false, Some(DType::U32)) => LabelFormat::U32,
-                    _ => {
-                        return fault(
-                            name,
-                            "classes of images are i64 or u32, or one-hot f32; the transform cast converts them",
-                        );
-                    }
-                };
-                class = Some((name.clone(), names.clone(), format));
-            }
-            Codec::Class { .. } => return fault(name, "a folder of images has one class for each image"),
-            _ => return fault(name, "a folder of images has two fields: the image, and its class"),
+            Codec::Class { names, one_hot, dtype } => class = Some((name, names, label_format(*one_hot, *dtype))),
+            _ => {}
         }
     }
-    let Some(first) = images.first_mut() else {
-        return fault(
-            fields.first().map_or("", |(name, _)| name),
-            "no field is an image, but this is a folder of \
-                                                                   images",
-        );
-    };
-    if let Some((name, names, format)) = class {
-        (first.label_name, first.classes, first.labels) = (name, names, format);
+    if let (Some(first), Some((name, names, Some(format)))) = (images.first_mut(), class) {
+        (first.label_name, first.classes, first.labels) = (name.clone(), names.clone(), format);
     }
     Ok(images)
 }
@@ -81,8 +85,8 @@ pub(crate) fn usual_fields() -> Vec<(String, Field)> {
     vec![("image".to_owned(), image.into()), ("label".to_owned(), Into::<Field>::into(Class).usual())]
 }
 
-/// How to read the pictures that `at` requests: all of them, and the first one with the class.
-fn wanted(options: &FolderOptions, at: &Open<'_>) -> Result<Vec<ImageOptions>> {
+/// The requested fields, or the default ones, as [`split`].
+fn wanted(at: &Open<'_>) -> Result<(NamedFields, NamedFields)> {
     let usual;
     let fields = match at.fields.is_empty() {
         true => {
@@ -91,12 +95,16 @@ fn wanted(options: &FolderOptions, at: &Open<'_>) -> Result<Vec<ImageOptions>> {
         }
         false => at.fields,
     };
-    named_geometries(fields).and_then(|fields| of_fields(options, &fields)).map_err(|error| error.at_path(at.path))
+    named_geometries(fields).and_then(|fields| split(&fields)).map_err(|error| error.at_path(at.path))
 }
 
-/// How to read them if it does not matter, such as for a listing.
-fn first(options: &FolderOptions, at: &Open<'_>) -> Result<ImageOptions> {
-    Ok(wanted(options, at)?.swap_remove(0))
+/// How to read the images if only the first field counts, or none of them, such as for a listing; and which fields are
+/// decoded here.
+fn first(options: &FolderOptions, at: &Open<'_>) -> Result<(ImageOptions, NamedFields)> {
+    let (own, _) = wanted(at)?;
+    let own = if own.is_empty() { usual_fields() } else { own };
+    let images = of_fields(options, &own).map_err(|error| error.at_path(at.path))?;
+    Ok((images.into_iter().next().unwrap_or_default(), own))
 }
 
 /// In a storage, the name decides: the reason why it can't be listed is a better error than that it is not a folder.
@@ -113,11 +121,36 @@ fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<Ima
     Ok(images)
 }
 
-/// The images of all fields.
+/// The images of all fields that are decoded here.
 fn open_views(options: &FolderOptions, at: &Open<'_>) -> Result<ImageFolder> {
-    let mut own = wanted(options, at)?.into_iter();
+    let mut own = of_fields(options, at.fields).map_err(|error| error.at_path(at.path))?.into_iter();
     let first = own.next().unwrap_or_default();
     open(&first, &options.saved_index, at)?.with_views(own)
+}
+
+/// The readers that together give all fields, and the number of files that were left out.
+fn open_all(options: &FolderOptions, at: &Open<'_>) -> Result<(Vec<Arc<dyn RecordReader>>, u64)> {
+    let (own, others) = wanted(at)?;
+    let (mut readers, mut ignored) = (Vec::<Arc<dyn RecordReader>>::new(), 0);
+    if !own.is_empty() {
+        let views = open_views(options, &Open { fields: &own, ..*at })?;
+        ignored = views.ignored();
+        readers.push(Arc::new(views));
+    }
+    if !others.is_empty() {
+        let folder = open(
+            &own_options("image", &Image::of_any_size(), options),
+            &options.saved_index,
+            &Open { fields: &[], ..*at },
+        )?;
+        ignored = folder.ignored();
+        if let Some(name) = of_class(&others).filter(|_| folder.classes().is_empty()) {
+            return Err(no_classes(name, at.path, is_folder(at)));
+        }
+        let values = folder.into_values().only(&others);
+        readers.extend(FieldReader::with_files(Box::new(values), &others, at.files, at.budget)?);
+    }
+    Ok((readers, ignored))
 }
 
 /// Refuses a class that is requested by name if the images do not have it.
@@ -173,7 +206,7 @@ impl Format for Images {
     }
 
     fn field_faults(&self, options: &FolderOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(of_fields(options, fields))
+        fault_of(split(fields).and_then(|(own, _)| of_fields(options, &own)))
     }
 
     fn usual_fields(&self, _: &FolderOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
@@ -184,28 +217,28 @@ impl Format for Images {
     format_has!(saved_index);
 
     fn open(&self, options: &FolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        Ok(Opened::Readers(vec![Arc::new(open_views(options, at)?) as Arc<dyn RecordReader>]))
+        open_all(options, at).map(|(readers, _)| Opened::Readers(readers))
     }
 
     fn foretell(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Foretold> {
-        let views = open_views(options, at)?;
-        let ignored = views.ignored();
-        Ok(Foretold { ignored, ..Foretold::of_reader(Arc::new(views), at.budget.used()) })
+        let (readers, ignored) = open_all(options, at)?;
+        Ok(Foretold { ignored, ..Foretold::of_opened(Opened::Readers(readers), at)? })
     }
 
     fn open_values(&self, options: &FolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
-        let images = first(options, &Open { fields: &[], ..*at })?;
+        let (images, _) = first(options, &Open { fields: &[], ..*at })?;
         let folder = match paths {
             [folder] if is_folder(&Open { path: folder, ..*at }) => {
                 ImageFolder::detect_in(at.files, folder, &images, &options.saved_index, at.budget)?
             }
             paths => ImageFolder::from_paths_within(paths, ImageLabels::None, &images, at.budget)?.among(at.files),
         };
-        Ok(Box::new(ImageValues::new(folder)))
+        Ok(Box::new(folder.into_values()))
     }
 
     fn checks(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Checks> {
-        let images = first(options, at)?;
+        let (images, own) = first(options, at)?;
+        let at = &Open { fields: &own, ..*at };
         if !is_folder(at) {
             let image =
                 ImageFolder::from_paths_within([at.path], ImageLabels::None, &images, at.budget)?.among(at.files);
@@ -240,8 +273,8 @@ impl Format for Images {
                 ..Inspection::new(at.path, summary.format, 1)
             });
         }
-        let summary =
-            ImageFolder::detect_in(at.files, at.path, &first(options, at)?, &SavedIndex::Off, at.budget)?.summarise();
+        let (images, _) = first(options, at)?;
+        let summary = ImageFolder::detect_in(at.files, at.path, &images, &SavedIndex::Off, at.budget)?.summarise();
         let inspected =
             |record: ImageRecord| Some(InspectedRecord::Image { path: text_of(&record.path), label: record.label });
         let first = summary.ignored_files.iter().map(|path| text_of(path)).collect();

@@ -5,7 +5,6 @@ pub(in crate::read) mod old;
 mod options;
 mod summary;
 mod tensors;
-mod values;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,7 +15,7 @@ use crate::decode::image::{ImageFormat, Shared, write_image};
 use crate::decode::{ImageColour, ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::read::folder::{Found, Members, Wanted, Way, has_class_folders, list_stored, parent_name};
+use crate::read::folder::{FileValues, Found, Members, Wanted, Way, has_class_folders, list_stored, parent_name};
 use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch, check_record};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
@@ -387,6 +386,12 @@ impl ImageFolder {
             self.views.push(options);
         }
         Ok(self)
+    }
+
+    /// The files as values.
+    fn into_values(self) -> FileValues {
+        let most = self.options().max_file_bytes;
+        FileValues::new(self.files, "image", most, self.reservation)
     }
 
     /// The class names, in index order; none without labels.

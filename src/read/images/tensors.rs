@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::decode::image::header;
-use crate::decode::{ImageColour, ImageOptions, LabelFormat, PixelOrder};
+use crate::decode::{ImageColour, ImageOptions, LabelFormat, PixelOrder, one_hot};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::csv::{FieldElement, with_element};
@@ -67,15 +67,13 @@ pub(in crate::read) fn write_label(row: &mut RowMut<'_>, index: usize, label: u3
         let is_one_hot = !shape.is_empty();
         let elements = tensor.as_mut_slice::<T>()?;
         let (at, number) = if is_one_hot { (label as usize, 1) } else { (0, i64::from(label)) };
-        elements.fill(T::default());
-        match (elements.get_mut(at), T::from_i64(number)) {
-            (Some(element), Some(number)) => *element = number,
-            _ => {
+        match T::from_i64(number).is_some_and(|number| one_hot(elements, Some(at), [T::default(), number])) {
+            true => Ok(()),
+            false => {
                 let message = format!("class {label} does not fit {} {shape:?}", T::DTYPE);
-                return Err(Error::new(ErrorKind::Data, message));
+                Err(Error::new(ErrorKind::Data, message))
             }
         }
-        Ok(())
     }
     let mut tensor = row.tensor(index);
     with_element!(tensor.dtype(), T => write::<T>(&mut tensor, label))

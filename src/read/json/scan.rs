@@ -75,7 +75,7 @@ impl<'a> Cursor<'a> {
     pub(super) fn end(&mut self) -> Result<(), Fault> {
         match self.next() {
             None => Ok(()),
-            Some(_) => Err(Fault::expected(self.at, "nothing more (each record stands on a line of its own)")),
+            Some(_) => Err(Fault::expected(self.at, "nothing more (each record is on a line of its own)")),
         }
     }
 
@@ -121,7 +121,7 @@ impl<'a> Cursor<'a> {
         let is_plain = self.text()?;
         let key = start..self.at - 1;
         if self.next() != Some(b':') {
-            return Err(Fault::expected(self.at, "a colon behind the key"));
+            return Err(Fault::expected(self.at, "a colon after the key"));
         }
         self.at += 1;
         Ok((key, is_plain))
@@ -358,7 +358,7 @@ mod tests {
             ("  ", 2, "expected a value, found the end"),
             ("{", 1, "expected a key in double quotes, found the end"),
             ("{'a': 1}", 1, "expected a key in double quotes, found '\\''"),
-            ("{\"a\" 1}", 5, "expected a colon behind the key, found '1'"),
+            ("{\"a\" 1}", 5, "expected a colon after the key, found '1'"),
             ("{\"a\": 1,}", 8, "expected a key in double quotes, found '}'"),
             ("{\"a\": 1]", 7, "expected a comma or }, found ']'"),
             ("[1 2]", 3, "expected a comma or ], found '2'"),
@@ -376,7 +376,7 @@ mod tests {
             ("+1", 0, "expected a value, found '+'"),
             ("1e", 2, "expected a digit"),
             ("tru", 0, "expected a value, found 't'"),
-            ("{} {}", 3, "each record stands on a line of its own"),
+            ("{} {}", 3, "each record is on a line of its own"),
             ("[NaN]", 1, "write null"),
             ("Infinity", 0, "write null"),
             ("[1, -Infinity]", 4, "write null"),

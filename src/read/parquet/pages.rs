@@ -222,7 +222,7 @@ impl Pages {
                 return Err(self.fault("a dictionary of more values than its page has room for"));
             }
             if self.values > 0 {
-                return Err(self.fault("a dictionary behind values"));
+                return Err(self.fault("a dictionary after values"));
             }
         } else {
             if self.values + header.values as u64 > self.chunk.values {

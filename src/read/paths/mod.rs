@@ -266,7 +266,7 @@ fn matching(files: &Files, pattern: &Path) -> Result<Found> {
             Component::Normal(name) => steps.push(Step::of(&name.to_string_lossy())?),
             other if steps.is_empty() => root.push(other),
             _ => {
-                let message = "`..` behind a wildcard; write the pattern without it";
+                let message = "`..` after a wildcard; write the pattern without it";
                 return Err(Error::new(ErrorKind::Config, message));
             }
         }

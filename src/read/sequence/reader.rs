@@ -261,7 +261,8 @@ impl CsvSequenceReader {
             if step == 0 {
                 label.extend_from_slice(bytes);
             } else if label[at..at + bytes.len()] != *bytes {
-                let message = "the label differs from that of the steps before, but is to be the same in a sequence";
+                let message =
+                    "the label differs from that of the steps before, but must be the same for a whole sequence";
                 return Err(Fault { error: Error::new(ErrorKind::Data, message).at_column(&spec.name), at: 0 });
             }
             at += bytes.len();

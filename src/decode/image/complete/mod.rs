@@ -167,7 +167,10 @@ impl Scan {
             scan.tables.push(tables);
         }
         if scan.units.len() > MAX_BLOCKS && !alone {
-            return Err(damaged(at, format!("{} blocks in an MCU; there may be {MAX_BLOCKS}", scan.units.len())));
+            return Err(damaged(
+                at,
+                format!("{} blocks in an MCU; at most {MAX_BLOCKS} are allowed", scan.units.len()),
+            ));
         }
         Ok(scan)
     }
@@ -326,7 +329,7 @@ impl Decoder {
                         return Err(damaged(at, "two headers disagree on the image's size"));
                     }
                     if layout.as_ref().is_some_and(|layout: &Layout| layout.is_row) {
-                        return Err(damaged(at, "a second scan behind one of all components"));
+                        return Err(damaged(at, "a second scan after one of all components"));
                     }
                     let scan = Scan::new(&mut headers, &header, at, &mut damages)?;
                     let layout = match layout {
@@ -475,7 +478,7 @@ impl Decoder {
             damages.add(Damage::NoCode);
         }
         if state.overflowed && scan.coding != Coding::Sequential {
-            return Err(Error::new(ErrorKind::Format, "damaged JPEG: mean values that are no numbers of 32 bits"));
+            return Err(Error::new(ErrorKind::Format, "damaged JPEG: mean values that do not fit 32 bits"));
         }
         Ok(())
     }
