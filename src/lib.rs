@@ -166,6 +166,9 @@ pub mod guide {
     #[doc = include_str!("guide/bottleneck.md")]
     pub mod bottleneck {}
 
+    #[doc = include_str!("guide/features.md")]
+    pub mod features {}
+
     #[cfg_attr(any(feature = "images", not(doctest)), doc = include_str!("guide/fields.md"))]
     pub mod fields {}
 

@@ -109,7 +109,7 @@ impl Engine {
             let (loader, hold, target) = (self.loader.clone(), self.hold.batches, self.target.clone());
             let _awaited = Awaited::by(self.place.owner);
             turn = patiently(py, move || {
-                turn.running = Some(Running::open(&loader, hold, target.as_ref(), shared)?);
+                turn.set(Running::open(&loader, hold, target.as_ref(), shared)?);
                 Ok(turn)
             })?;
         }
@@ -418,9 +418,19 @@ impl Engine {
 
     /// The statistics since the loader was opened.
     fn stats(&self, py: Python<'_>) -> PyResult<Snapshot> {
-        let mut turn = self.turn(py)?;
-        let running = turn.running().map_err(|error| exception(py, &error))?;
-        let stats = py.detach(|| running.batches.stats());
+        self.place.check_caller(py)?;
+        let here = self.place.here();
+        let taken = here.is_out().then(|| here.stats.clone());
+        drop(here);
+        // Another thread may wait for a batch for as long as its data take.
+        let stats = match taken.and_then(|handle| py.detach(|| handle.stats())) {
+            Some(stats) => stats,
+            None => {
+                let mut turn = self.turn(py)?;
+                let handle = turn.running().map_err(|error| exception(py, &error))?.batches.stats_handle();
+                py.detach(|| handle.stats()).unwrap_or_default()
+            }
+        };
         Ok(Snapshot { stats, held: self.hold().held(), copied: self.hold().copied() })
     }
 

@@ -8,7 +8,7 @@ use ringfeed::inspect::BadRecord;
 use ringfeed::order::State;
 use ringfeed::report::Report;
 use ringfeed::settings::MemoryKind;
-use ringfeed::stats::Stats;
+use ringfeed::stats::StatsHandle;
 use ringfeed::tensor::Schema;
 use ringfeed::{DataSet, DataSetIterator, Error, ErrorKind, Loader, Result, Workspace};
 
@@ -82,7 +82,7 @@ pub(crate) trait Batches: Send {
     fn schema(&self) -> &Arc<Schema>;
     fn state(&self) -> State;
     fn batches_per_epoch(&self) -> Option<u64>;
-    fn stats(&mut self) -> Stats;
+    fn stats_handle(&self) -> StatsHandle;
     fn bad_records(&mut self) -> Vec<BadRecord>;
     fn report(&self) -> Report;
 }
@@ -113,8 +113,8 @@ macro_rules! batches {
             self.0.batches_per_epoch()
         }
 
-        fn stats(&mut self) -> Stats {
-            self.0.stats()
+        fn stats_handle(&self) -> StatsHandle {
+            self.0.stats_handle()
         }
 
         fn bad_records(&mut self) -> Vec<BadRecord> {

@@ -3,6 +3,7 @@
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use pyo3::prelude::*;
+use ringfeed::stats::StatsHandle;
 use ringfeed::{Error, ErrorKind, Result};
 
 use crate::calling::{Awaited, Owner};
@@ -29,6 +30,8 @@ pub(crate) struct Here {
     waiting: usize,
     pub(crate) is_closed: bool,
     pub(crate) course: Course,
+    /// The statistics of the iterator, which can be read while a thread has it.
+    pub(crate) stats: StatsHandle,
 }
 
 impl Here {
@@ -141,6 +144,12 @@ impl Drop for Turn {
 }
 
 impl Turn {
+    /// Puts the iterator that was opened in its place.
+    pub(crate) fn set(&mut self, running: Running) {
+        self.place.here().stats = running.batches.stats_handle();
+        self.running = Some(running);
+    }
+
     pub(crate) fn running(&mut self) -> Result<&mut Running> {
         self.running.as_mut().ok_or_else(|| Error::new(ErrorKind::Ended, "the loader is closed"))
     }

@@ -6,10 +6,12 @@ import html
 import io
 import json
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from browser import measured
 from helpers import FIXTURES
@@ -46,6 +48,33 @@ def test_a_notebook_shows_which_samples_are_bad(tmp_path: Path) -> None:
     good = ringfeed.open(tmp_path / "t.csv", fields={"x": ringfeed.Numbers("f32")}).verify()
     assert good._repr_html_() == "<p>60 samples, 0 of them bad</p>"
     assert "60 samples, 30 of them bad" in page and "&lt;i&gt;" in page and "<i>" not in page and "10 more" in page
+
+
+def test_statistics_do_not_wait_for_a_batch() -> None:
+    reached, gate = threading.Event(), threading.Event()
+
+    class Slow:
+        def __len__(self) -> int:
+            return 8
+
+        def __getitem__(self, index: int) -> dict[str, np.float32]:
+            if index == 4:
+                reached.set()
+                assert gate.wait(60)
+            return {"x": np.float32(index)}
+
+    loader = ringfeed.Loader(reader=Slow(), batch_size=4, workers=1, prefetch=1)
+    found: list[int] = []
+    thread = threading.Thread(target=lambda: found.extend(batch.size for batch in loader))
+    thread.start()
+    assert reached.wait(60)
+    # The first batch is taken, and the thread waits for the second.
+    while loader.stats()["batches"] < 1:
+        time.sleep(0.01)
+    assert loader.verdict() is not None and not gate.is_set()
+    gate.set()
+    thread.join(60)
+    assert found == [4, 4] and loader.stats()["batches"] == 2
 
 
 def test_a_bar_counts_batches(numbers: Make, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -118,7 +118,13 @@ impl Loader {
             true => self.lengths(sides, &subject.field),
             false => self.values(sides, &subject.field, subject.is_text),
         });
-        let values = values.collect::<Result<Vec<_>>>()?;
+        let values = values.collect::<Result<Vec<_>>>().map_err(|error| match error.kind() {
+            ErrorKind::NotFound => {
+                let message = format!("filter: {}", error.message());
+                error.with_message(message)
+            }
+            _ => error,
+        })?;
         let kept = Subset::all(shortest).filter(|sample| filter.keeps(&|field| values[field].at(sample)));
         tracing::info!(filter = text, kept = kept.len(), of = shortest, "samples are filtered");
         Ok(Some(kept))
@@ -153,7 +159,11 @@ impl Loader {
             Ok(groups)
         };
         let series = series.map(of_series).transpose()?;
-        let placed = Arc::new(windows.placed(shortest, series.as_deref())?);
+        let placed = windows.placed(shortest, series.as_deref()).map_err(|error| match error.location().record {
+            Some(record) => error.at(first.place(record)),
+            None => error,
+        })?;
+        let placed = Arc::new(placed);
         let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone(), budget)?) as Arc<dyn RecordReader>);
         readers.into_iter().map(windowed).collect()
     }

@@ -143,6 +143,7 @@ fn tiff_files_in_parts_that_are_not_decoded_say_what_they_are() {
         ("planar-8-tiles", "a TIFF of RGB: 3 samples of 8 bits a pixel, each in a plane of its own, not compressed"),
         ("planar-16-tiles", "a TIFF of RGB: 3 samples of 16 bits a pixel, each in a plane of its own, not compressed"),
         ("jpeg-planes", "a TIFF of YCbCr: 3 samples of 8 bits a pixel, each in a plane of its own, compressed by JPEG"),
+        ("planar-cmyk", "a TIFF of CMYK: 4 samples of 8 bits a pixel, each in a plane of its own, not compressed"),
         ("jpeg-subsampled", "a TIFF of RGB: 3 samples of 8 bits a pixel, compressed by JPEG"),
     ] {
         let message = &messages[&format!("refused-{name}")];

@@ -27,8 +27,8 @@ pub enum ImageColour {
     Rgb,
     /// One channel: luma by ITU-R BT.601, `(19595 R + 38470 G + 7471 B + 32768) >> 16`, as Pillow computes it.
     Grey,
-    /// A segmentation map: the palette index or grey value of each pixel as the file stores it, a label of
-    /// `[height, width]`. See [`ImageOptions`].
+    /// A segmentation map: the palette index or grey value of each pixel, a label of `[height, width]`. Grey of 2 and 4
+    /// bits, and of a PGM with another maximum, has Pillow's values; see [`ImageOptions`].
     Index,
 }
 

@@ -197,6 +197,9 @@ pub(super) fn decode_inks(bytes: &[u8], into: &mut [u8]) -> Result<()> {
             print(&inks, into);
             Ok(())
         }
+        Ok(_) if Tags::read(bytes).is_some_and(|tags| tags.is_planar()) => {
+            Err(Error::new(ErrorKind::Format, unsupported(bytes)))
+        }
         Ok(_) => Err(damaged("its pixels are not those that its tags promise")),
         Err(error) => Err(not_decoded(bytes, error)),
     }

@@ -89,6 +89,25 @@ pub(super) fn hint(root: &Node, path: &[Step], text: &str) -> Option<String> {
     {
         return Some("; write mix = [0.7, 0.3] above the sources, a weight for each".to_owned());
     }
+    match path {
+        [Step::Key(key)] if key == "worker_cores" && text.starts_with("expected a list") => {
+            return Some("; write worker_cores = [0, 1], the numbers of the cores".to_owned());
+        }
+        [Step::Key(records), Step::Key(policy)] if records == "bad_records" && text.starts_with("expected a table") => {
+            return Some(format!(
+                "; write bad_records = {policy:?}, or bad_records = {{ {policy} = {{ share = 0.01 }} }}"
+            ));
+        }
+        [Step::Key(list), Step::Index(_)]
+            if list == "transforms" && text.starts_with("expected a table with its kind") =>
+        {
+            return Some("; write { kind = \"normalise\", tensor = \"features\", ... }, as the guide shows".to_owned());
+        }
+        [.., Step::Key(key)] if key == "missing" && text.starts_with("expected \"error\", \"nan\"") => {
+            return Some("; write missing = { value = 0 } for a number".to_owned());
+        }
+        _ => {}
+    }
     let [Step::Key(key)] = path else { return None };
     let named = |names: &[(&str, &'static str)]| names.iter().find(|(name, _)| name == key).map(|(_, hint)| *hint);
     if text.starts_with("there is no setting ") {

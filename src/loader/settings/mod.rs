@@ -316,7 +316,7 @@ mod tests {
     /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 65] = [
+        let cases: [(&str, u64, &[&str]); 69] = [
             ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
             ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
             ("normalise = 3", 1, &["found 3; write normalise = { image = { kind = \"channels\""]),
@@ -378,6 +378,22 @@ mod tests {
             ("last_batch = \"kepp\"", 1, &["last_batch: \"kepp\"", "did you mean \"keep\"?", "\"drop\" or \"pad\""]),
             ("bad_records = 3", 1, &["bad_records: expected \"fail\", \"skip\" or \"replace\", found 3"]),
             ("bad_records = { skip = { shares = 1 } }", 1, &["bad_records.skip.shares", "\"share\"", "consecutive"]),
+            (
+                "bad_records = { skip = true }",
+                1,
+                &["found true; write bad_records = \"skip\", or bad_records = { skip = {"],
+            ),
+            (
+                "worker_cores = \"0-1\"",
+                1,
+                &["worker_cores: expected a list, found \"0-1\"; write worker_cores = [0, 1]"],
+            ),
+            ("transforms = [\"mixup\"]", 1, &["transforms[0]: expected a table with its kind", "; write { kind = "]),
+            (
+                "[source]\nformat = \"csv\"\npath = \"x\"\noptions = { missing = 0 }",
+                4,
+                &["source.options.missing: expected \"error\", \"nan\"", "; write missing = { value = 0 }"],
+            ),
             ("split = { train = 0.8 }", 1, &["split: \"part\" is missing; write split = { train = 0.8, "]),
             ("[folds]", 1, &["folds: \"fold\" is missing; write folds = { fold = 0, count = 5 }"]),
             (
