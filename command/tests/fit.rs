@@ -68,7 +68,7 @@ fn a_recipe_is_fitted_and_saved_and_then_read_by_loaders() {
     assert_eq!(error["kind"], json!("config"), "{error}");
     std::fs::write(&settings, text.replace("prepared = ", "# ")).unwrap();
     let error = object(&["fit", path, "--json"], 1)["error"].clone();
-    assert!(error["message"].as_str().unwrap().contains("say in which file"), "{error}");
+    assert!(error["message"].as_str().unwrap().contains("name the file to save it in"), "{error}");
     std::fs::write(&settings, text.replace("bill_length_mm =", "bill_lengthmm =")).unwrap();
     let error = object(&["fit", path, "--json"], 1)["error"].clone();
     assert!(error["message"].as_str().unwrap().contains("did you mean \"bill_length_mm\"?"), "{error}");
