@@ -478,7 +478,10 @@ fn other_chunks_are_passed_over_and_odd_ones_are_padded() {
         assert_eq!(ints(&riff(&chunks)).unwrap(), [1, 2, 3]);
     }
     let error = ints(&riff(&[data.clone(), format(1, 1, 8000, 16)])).unwrap_err();
-    assert!(error.message().contains("the samples come before the fmt chunk") && error.location().byte == Some(12), "{error}");
+    assert!(
+        error.message().contains("the samples come before the fmt chunk") && error.location().byte == Some(12),
+        "{error}"
+    );
     let error = ints(&riff(&[format(0x11, 1, 8000, 16), data])).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Unsupported);
     assert!(error.message().contains("0x0011 (ADPCM)"), "{error}");
