@@ -119,7 +119,7 @@ impl Loader {
             false => self.values(sides, &subject.field, subject.is_text),
         });
         let values = values.collect::<Result<Vec<_>>>().map_err(|error| match error.kind() {
-            ErrorKind::NotFound => {
+            ErrorKind::NotFound | ErrorKind::Config => {
                 let message = format!("filter: {}", error.message());
                 error.with_message(message)
             }

@@ -140,6 +140,7 @@ fn expected_words(expected: &dyn Expected) -> String {
     }
     match words.as_str() {
         "usize" | "u64" => "a whole number, 0 or more",
+        "unit" => "the name alone",
         "u32" => "a whole number from 0 to 4294967295",
         "u16" => "a whole number from 0 to 65535",
         "u8" => "a whole number from 0 to 255",

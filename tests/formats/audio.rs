@@ -258,6 +258,11 @@ fn a_class_that_sounds_do_not_have_is_an_error_that_names_the_field() {
     let error = first(sound(folder.path()).field("word", Class.from("kind"))).unwrap_err().to_string();
     assert!(error.contains("word: from: a folder of files has no field \"kind\""), "{error}");
     assert!(first(sound(folder.path()).field("word", Class.from("label"))).is_ok());
+    let listed = Class::of(["yes", "no"]).dtype(DType::F32);
+    let batch = first(sound(folder.path()).field("word", listed).field("code", Class)).unwrap();
+    let words = batch.tensor("word").unwrap().as_slice::<f32>().unwrap();
+    let codes = batch.tensor("code").unwrap().as_slice::<i64>().unwrap();
+    assert!(words.iter().zip(codes).all(|(word, code)| f64::from(*word) == *code as f64) && codes[0] == 1, "{codes:?}");
     // Any codec takes the class.
     let batch = first(sound(folder.path()).field("word", Class.one_hot().dtype(DType::U8)).field("code", Class));
     let batch = batch.unwrap();

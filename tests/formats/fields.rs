@@ -378,6 +378,30 @@ fn fields_of_folders_become_tensors_through_any_codec() -> Result<()> {
         train()?.field("class", Class.one_hot()).field("name", Text::new(40).from("image.path")).shield().build()?;
     alone.next().unwrap()?;
     assert_eq!(alone.stats().stage("read").unwrap().bytes_read, 0);
+
+    // Listed names are those of every field of the class, also of a class without a file.
+    std::fs::create_dir(folder.path().join("train/empty")).unwrap();
+    let names = ["space", "empty", "food", "person"];
+    let listed = || train().map(|loader| loader.field("again", Class.one_hot().dtype(DType::U8)));
+    let loader = listed()?.field("photo", Image::rgb(8, 8)).field("class", Class::of(names));
+    let batch = loader.field("name", Text::new(9).from("label.name")).build()?.next().unwrap()?;
+    let codes = batch.tensor("class")?.as_slice::<i64>()?;
+    let given: Vec<String> = batch.tensor("name")?.as_slice::<u8>()?.chunks(9).map(text_of).collect();
+    assert!(codes.iter().zip(&given).all(|(code, name)| names[*code as usize] == name), "{codes:?} {given:?}");
+    let again = batch.tensor("again")?.as_slice::<u8>()?;
+    assert!(again.chunks(4).zip(codes).all(|(row, code)| row.iter().position(|one| *one == 1) == Some(*code as usize)));
+    // Without a list, every folder is a class, also here.
+    assert_eq!(listed()?.build()?.next().unwrap()?.tensor("again")?.shape(), [classes.len(), 4]);
+    let error = |loader: Result<Loader>| loader.unwrap().build().err().unwrap().to_string();
+    let unlisted = error(train().map(|loader| loader.field("a", Class::of(["food", "space"]).dtype(DType::F32))));
+    assert!(unlisted.contains("\"empty\" is not among the 2 listed ones"), "{unlisted}");
+    let other = error(listed().map(|loader| loader.field("a", Class::of(["x"])).field("b", Class::of(["y"]))));
+    assert!(other.contains("fields.b: its classes are those of the folder"), "{other}");
+    // What is decoded comes from the file, and nothing else does.
+    let from = error(train().map(|loader| loader.field("photo", Image::rgb(8, 8).from("label"))));
+    assert!(from.contains("fields.photo: from: \"label\" is not decoded as image"), "{from}");
+    let filtered = error(train().map(|loader| loader.field("class", Class).filter("zz == 1")));
+    assert!(filtered.contains("filter: "), "{filtered}");
     Ok(())
 }
 

@@ -2,6 +2,7 @@
 
 use std::borrow::Borrow;
 use std::io::{self, Cursor, Read, Seek, SeekFrom};
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use memchr::memmem;
 use symphonia::core::checksum::Crc32;
@@ -286,7 +287,9 @@ impl Compressed {
             let count = frames_in(packing, packet);
             // The reader skips what is damaged.
             let place = packet.pts.get().saturating_add_unsigned(packet.trim_start.get());
-            if packing != Packing::Mpeg && place > 0 && place as u64 != at {
+            // A page of Ogg may have no place.
+            let is_placed = packing == Packing::Flac || packing == Packing::Vorbis && place > 0;
+            if is_placed && place as u64 != at {
                 return Err(missing(at, place as u64));
             }
             if packing != Packing::Flac && at + count + RUN_UP <= wanted.start {
@@ -331,19 +334,16 @@ impl Packets {
     ///
     /// As for decoding the whole file, and those of reading; [`ErrorKind::Limit`] for more than `most` bytes.
     pub(crate) fn read<F: ReadAt + Sync>(file: &F, writer: &Writer, key: RandomKey, most: u64) -> Result<Option<Self>> {
-        let Some(mut open) = open_flac(file)? else { return Ok(None) };
+        let left = AtomicU64::new(MOST_BEFORE_SOUND);
+        let Some(mut open) = open_flac(file, &left)? else { return Ok(None) };
+        left.store(most, Ordering::Relaxed);
         let cut = writer.cut(&open.sound, key)?;
         let from = open.go_to(cut.input.start)?;
-        let (mut at, mut bytes, mut packets) = (from, 0, Vec::new());
+        let (mut at, mut packets) = (from, Vec::new());
         while at < cut.input.end
             && let Some(packet) = open.next()?
         {
             at = at.saturating_add(frames_in(Packing::Flac, &packet));
-            bytes += packet.data.len() as u64;
-            if bytes > most {
-                let message = format!("more than {most} bytes of FLAC are wanted at once; take a shorter part");
-                return Err(Error::new(ErrorKind::Limit, message));
-            }
             packets.push(packet);
         }
         let Open { packing, sound, parameters, .. } = open;
@@ -363,11 +363,12 @@ impl Packets {
 
 /// The properties of the sound in a FLAC file, of which little is read. `None` as for [`Packets::read`].
 pub(crate) fn flac_sound<F: ReadAt + Sync>(file: &F) -> Result<Option<Sound>> {
-    Ok(open_flac(file)?.map(|open| open.sound))
+    let left = AtomicU64::new(MOST_BEFORE_SOUND);
+    Ok(open_flac(file, &left)?.map(|open| open.sound))
 }
 
 /// A FLAC file that says how long it is.
-fn open_flac<F: ReadAt + Sync>(file: &F) -> Result<Option<Open<'_>>> {
+fn open_flac<'a, F: ReadAt + Sync>(file: &'a F, left: &'a AtomicU64) -> Result<Option<Open<'a>>> {
     let mut begin = [0; 4];
     if file.len() < begin.len() as u64 {
         return Ok(None);
@@ -376,19 +377,28 @@ fn open_flac<F: ReadAt + Sync>(file: &F) -> Result<Option<Open<'_>>> {
     if begin != *b"fLaC" {
         return Ok(None);
     }
-    let open = Open::of(Packing::Flac, Box::new(Reading { file, at: 0 }))?;
+    let open = Open::of(Packing::Flac, Box::new(Reading { file, at: 0, left }))?;
     Ok(Some(open).filter(|open| open.sound.frames < u64::MAX))
 }
 
-/// A file from `at` on.
+/// Most bytes that are read before the sound itself: descriptions and pictures.
+const MOST_BEFORE_SOUND: u64 = 1 << 26;
+
+/// A file from `at` on, of which so many more bytes may be read.
 struct Reading<'a, F> {
     file: &'a F,
     at: u64,
+    left: &'a AtomicU64,
 }
 
 impl<F: ReadAt> Read for Reading<'_, F> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         let len = self.file.len().saturating_sub(self.at).min(into.len() as u64) as usize;
+        let left = self.left.load(Ordering::Relaxed).checked_sub(len as u64).ok_or_else(|| {
+            let message = "FLAC: too many bytes before or in the wanted part of the sound; take a shorter part, or the file is damaged";
+            io::Error::other(Error::new(ErrorKind::Limit, message))
+        })?;
+        self.left.store(left, Ordering::Relaxed);
         self.file.read_at(self.at, &mut into[..len]).map_err(io::Error::other)?;
         self.at += len as u64;
         Ok(len)

@@ -98,10 +98,15 @@ pub(super) fn hint(root: &Node, path: &[Step], text: &str) -> Option<String> {
                 "; write bad_records = {policy:?}, or bad_records = {{ {policy} = {{ share = 0.01 }} }}"
             ));
         }
+        [Step::Key(records), Step::Key(policy)] if records == "bad_records" && policy == "fail" => {
+            return Some("; write bad_records = \"fail\"".to_owned());
+        }
         [Step::Key(list), Step::Index(_)]
             if list == "transforms" && text.starts_with("expected a table with its kind") =>
         {
-            return Some("; write { kind = \"normalise\", tensor = \"features\", ... }, as the guide shows".to_owned());
+            return Some(
+                "; write { kind = \"...\", tensor = \"...\", ... }, as the guide to transforms shows".to_owned(),
+            );
         }
         [.., Step::Key(key)] if key == "missing" && text.starts_with("expected \"error\", \"nan\"") => {
             return Some("; write missing = { value = 0 } for a number".to_owned());

@@ -8,17 +8,17 @@ use crate::decode::audio::{is_audio, is_audio_name};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::read::fields::{Codec, Field, fault_of};
-use crate::read::folder::{NamedFields, is_by_class, no_classes, of_class, of_item};
+use crate::read::folder::{FileValues, NamedFields, class_of, is_by_class, no_classes, of_class, split, with_classes};
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
     open_parts,
 };
-use crate::read::{ClassCount, FieldReader, FieldSummary, FormatCount, RecordReader, named_geometries};
+use crate::read::{ClassCount, FieldReader, FieldSummary, FormatCount, RecordReader, SavedIndex, named_geometries};
 use crate::schema::Role;
 use crate::storage::Files;
 use crate::tree::no_faults;
 
-use super::{AudioFiles, AudioFolderOptions, Label, SOUNDS, Tensors, is_folder, look_at};
+use super::{AudioFiles, AudioFolderOptions, Label, MAX_FILE_BYTES, SOUNDS, Tensors, is_folder, look_at};
 
 /// The format of folders of sounds, with one subfolder per class or without classes, and of single sounds.
 #[derive(Clone, Copy, Debug)]
@@ -30,21 +30,11 @@ struct Asked<'a> {
     tensors: Tensors<'a>,
 }
 
-/// Splits the fields into sounds with the class as an i64, which are decoded here, and the others, which go through
-/// values.
-///
-/// # Errors
-///
-/// [`ErrorKind::Config`](crate::ErrorKind::Config) for a field that sounds do not have.
-fn split(fields: &[(String, Field)]) -> Result<(NamedFields, NamedFields)> {
-    let fields = fields.iter().map(|field| of_item(field, "audio")).collect::<Result<NamedFields>>()?;
-    let is_sound = |field: &Field| matches!(field.codec, Codec::Audio(_)) && !field.is_file && !field.is_several();
-    let mut has_class = !fields.iter().any(|(_, field)| is_sound(field));
-    Ok(fields.into_iter().partition(|(_, field)| match &field.codec {
-        Codec::Audio(_) => is_sound(field),
-        Codec::Class { one_hot: false, dtype: None | Some(DType::I64), .. } => !std::mem::replace(&mut has_class, true),
-        _ => false,
-    }))
+/// Splits the fields into sounds with the class as an i64, which are decoded here, and the others.
+fn split_fields(fields: &[(String, Field)]) -> Result<(NamedFields, NamedFields)> {
+    let is_own =
+        |field: &Field| matches!(field.codec, Codec::Class { one_hot: false, dtype: None | Some(DType::I64), .. });
+    split(fields, "audio", is_own)
 }
 
 fn of_fields(own: &[(String, Field)]) -> Result<Vec<Asked<'_>>> {
@@ -103,7 +93,7 @@ impl Format for AudioFolder {
     }
 
     fn field_faults(&self, _: &AudioFolderOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(split(fields).and_then(|(own, _)| of_fields(&own).map(drop)))
+        fault_of(split_fields(fields).and_then(|(own, _)| of_fields(&own).map(drop)))
     }
 
     format_has!(saved_index);
@@ -130,7 +120,8 @@ impl Format for AudioFolder {
             Codec::Class { names, .. } => names.as_deref(),
             _ => None,
         });
-        AudioFiles::unchanged(at.files, at.path, classes, at.budget).map(|reader| Check::reader(reader, false).into())
+        AudioFiles::unchanged(at.files, at.path, &SavedIndex::Off, classes, at.budget)
+            .map(|reader| Check::reader(reader, false).into())
     }
 
     fn inspect(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Inspection> {
@@ -182,25 +173,36 @@ fn open_all(
         let ignored = sounds.ignored();
         return Ok((vec![Arc::new(sounds)], ignored));
     }
-    let (own, others) = named_geometries(at.fields).and_then(|fields| split(&fields)).map_err(located)?;
+    let (own, others) = named_geometries(at.fields).and_then(|fields| split_fields(&fields)).map_err(located)?;
     let without_classes = |name: &str| no_classes(name, at.path, is_folder(at.files, at.path));
-    let (mut readers, mut ignored) = (Vec::<Arc<dyn RecordReader>>::new(), 0);
+    let mut sounds: Vec<Arc<AudioFiles>> = Vec::new();
     for Asked { options: audio, tensors } in of_fields(&own).map_err(located)? {
         let label = tensors.label;
         let reader = AudioFiles::open_as(at.files, at.path, &options.saved_index, audio, tensors, at.budget)?;
         if let Some(label) = label.filter(|_| reader.classes().is_empty()) {
             return Err(without_classes(label.name));
         }
-        ignored = reader.ignored();
-        readers.push(Arc::new(reader));
+        sounds.push(Arc::new(reader));
     }
+    let mut ignored = sounds.first().map_or(0, |first| first.ignored());
+    let mut readers: Vec<Arc<dyn RecordReader>> = sounds.iter().map(|reader| reader.clone() as _).collect();
     if !others.is_empty() {
-        let folder = AudioFiles::unchanged(at.files, at.path, None, at.budget)?;
+        // A reader without a class has forgotten the classes.
+        let needs_class = of_class(&others).is_some();
+        let folder = match sounds.first().filter(|first| !needs_class || !first.classes().is_empty()) {
+            Some(first) => first.clone(),
+            None => {
+                let names = others.iter().find_map(|(_, field)| class_of(field)).flatten();
+                let names = names.map(Vec::as_slice);
+                Arc::new(AudioFiles::unchanged(at.files, at.path, &options.saved_index, names, at.budget)?)
+            }
+        };
         ignored = folder.ignored();
         if let Some(name) = of_class(&others).filter(|_| folder.classes().is_empty()) {
             return Err(without_classes(name));
         }
-        let values = folder.into_values().only(&others);
+        let others = with_classes(others, folder.classes());
+        let values = FileValues::new(folder, "audio", MAX_FILE_BYTES).only(&others);
         readers.extend(FieldReader::with_files(Box::new(values), &others, at.files, at.budget)?);
     }
     Ok((readers, ignored))

@@ -17,7 +17,7 @@ use crate::decode::audio::{
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::read::folder::{FileValues, Found, Members, PathList, Wanted, Way, has_class_folders, list_stored};
+use crate::read::folder::{Found, Lists, Members, PathList, Wanted, Way, has_class_folders, list_stored};
 use crate::read::{Fingerprint, Job, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
@@ -65,7 +65,7 @@ pub struct AudioFiles {
     tensors: Vec<TensorSpec>,
     /// The number of frames of each file once it is known, `u32::MAX` before; empty if all sounds have one length.
     lengths: Box<[AtomicU32]>,
-    /// Held until the reader drops.
+    #[expect(dead_code, reason = "held until the reader drops")]
     reservation: Reservation,
     /// The budget that decoders use.
     budget: MemoryBudget,
@@ -129,10 +129,16 @@ impl AudioFiles {
     }
 
     /// The same, with each sound as a whole and at its own rate.
-    fn unchanged(files: &Files, path: &Path, classes: Option<&[String]>, budget: &MemoryBudget) -> Result<Self> {
+    fn unchanged(
+        files: &Files,
+        path: &Path,
+        saved: &SavedIndex,
+        classes: Option<&[String]>,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let label = Some(Label { name: "label", listed: classes });
         let tensors = Tensors { sound: "audio", role: Role::Feature, label };
-        Self::listed(files, path, &SavedIndex::Off, tensors, |_| Ok(AudioOptions::default()), budget)
+        Self::listed(files, path, saved, tensors, |_| Ok(AudioOptions::default()), budget)
     }
 
     fn open_as(
@@ -212,11 +218,6 @@ impl AudioFiles {
             reservation,
             budget: budget.clone(),
         })
-    }
-
-    /// The files as values.
-    fn into_values(self) -> FileValues {
-        FileValues::new(self.files, "audio", MAX_FILE_BYTES, self.reservation)
     }
 
     /// The class names, in index order; none without labels.
@@ -358,6 +359,12 @@ fn look_at_local(path: &Path, bytes: &mut Vec<u8>) -> Result<Sound> {
     bytes.resize(ReadAt::len(&file) as usize, 0);
     file.read_at(0, bytes)?;
     describe(bytes)
+}
+
+impl Lists for AudioFiles {
+    fn members(&self) -> &Members {
+        &self.files
+    }
 }
 
 impl ReadAt for LocalFile {

@@ -1,10 +1,10 @@
 //! The files of a folder as values: their bytes, their names, and their classes by index.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::memory::Reservation;
 use crate::read::ColumnRef;
 use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
 use crate::read::fields::{Codec, Field};
@@ -17,75 +17,160 @@ use super::Members;
 /// Fields by their names.
 pub(in crate::read) type NamedFields = Vec<(String, Field)>;
 
-/// The field of the class.
+/// The index of the class, and its name.
 const LABEL: &str = "label";
+const LABEL_NAME: &str = "label.name";
+
+/// What has listed the files of a folder.
+pub(in crate::read) trait Lists: Send + Sync {
+    fn members(&self) -> &Members;
+}
 
 /// The files of a folder of `images`, say, with the fields of Hugging Face data sets: `image.bytes`, `image.path` below
-/// the folder, and `label`.
+/// the folder, and `label`; also `label.name`, the name of the class.
 pub(in crate::read) struct FileValues {
-    files: Members,
+    listed: Arc<dyn Lists>,
     fields: Vec<FieldInfo>,
     most: u64,
     /// Whether the bytes are wanted.
     reads: bool,
-    #[expect(dead_code, reason = "held until the container drops")]
-    reservation: Reservation,
 }
 
 impl FileValues {
     /// Files of at most so many bytes, each an `item`.
-    pub(in crate::read) fn new(files: Members, item: &str, most: u64, reservation: Reservation) -> Self {
+    pub(in crate::read) fn new(listed: Arc<dyn Lists>, item: &str, most: u64) -> Self {
         let mut fields = vec![
             FieldInfo::new(format!("{item}.bytes"), FieldKind::Bytes),
             FieldInfo::new(format!("{item}.path"), FieldKind::Text),
         ];
-        if !files.classes.is_empty() {
+        if !listed.members().classes.is_empty() {
             fields.push(FieldInfo::new(LABEL, FieldKind::Numbers(DType::I64)));
+            fields.push(FieldInfo::new(LABEL_NAME, FieldKind::Text));
         }
-        Self { files, fields, most, reads: true, reservation }
+        Self { listed, fields, most, reads: true }
     }
 
     /// The same for these fields alone: files are not read if nobody wants their bytes.
     pub(in crate::read) fn only(self, fields: &[(String, Field)]) -> Self {
-        let is_bytes = |from: &ColumnRef| match from {
-            ColumnRef::Name(name) => name != LABEL && *name != self.fields[1].name,
-            ColumnRef::Position(_) => true,
-        };
-        let reads = fields.iter().any(|(name, field)| field.columns(name).iter().any(is_bytes));
+        let bytes = ColumnRef::Name(self.fields[0].name.clone());
+        let reads = fields.iter().any(|(name, field)| field.columns(name).contains(&bytes));
         Self { reads, ..self }
     }
 }
 
-/// The same field, with the name of what it comes from: an `item`, its bytes or its path, or the class.
+/// Splits the fields of a folder of an `item` a file into those that its reader decodes itself (the items, and with them
+/// one class of which `is_own` holds), and the others, which go through values. All classes get the names that one of
+/// them lists.
 ///
 /// # Errors
 ///
-/// [`ErrorKind::Config`] for anything else.
-pub(in crate::read) fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field)> {
-    let mut field = field.clone();
+/// [`ErrorKind::Config`] for a field that such a folder does not have, and for classes that list different names.
+pub(in crate::read) fn split(
+    fields: &[(String, Field)],
+    item: &str,
+    is_own: impl Fn(&Field) -> bool,
+) -> Result<(NamedFields, NamedFields)> {
+    let mut fields = fields.iter().map(|field| of_item(field, item)).collect::<Result<NamedFields>>()?;
+    let mut listed: Option<Vec<String>> = None;
+    for (name, field) in &fields {
+        let Some(Some(names)) = class_of(field) else { continue };
+        match &listed {
+            Some(first) if first != names => {
+                let message = "its classes are those of the folder, for which another field lists other names";
+                return Err(Error::new(ErrorKind::Config, message).at_column(name));
+            }
+            _ => listed = Some(names.clone()),
+        }
+    }
+    for (_, field) in fields.iter_mut().filter(|(_, field)| class_of(field).is_some()) {
+        if let Codec::Class { names, .. } = &mut field.codec {
+            names.clone_from(&listed);
+        }
+    }
+    let is_item = |field: &Field| matches!(field.codec, Codec::Image(_) | Codec::Audio(_));
+    let mut has_class = !fields.iter().any(|(_, field)| is_item(field));
+    Ok(fields.into_iter().partition(|(_, field)| {
+        let is_class = !has_class && class_of(field).is_some() && is_own(field);
+        has_class |= is_class;
+        is_class || is_item(field)
+    }))
+}
+
+/// The names that the class of a folder has in a field, if it is one and if they are listed.
+pub(in crate::read) fn class_of(field: &Field) -> Option<Option<&Vec<String>>> {
+    match &field.codec {
+        Codec::Class { names, .. } if field.from == [LABEL.into()] => Some(names.as_ref()),
+        _ => None,
+    }
+}
+
+/// The same field, with the name of what it comes from.
+fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field)> {
+    let fault = |message: String| Err(Error::new(ErrorKind::Config, message).at_column(name));
+    let (bytes, path) = (format!("{item}.bytes"), format!("{item}.path"));
+    let is_decoded = match field.codec {
+        Codec::Image(_) => Some("image"),
+        Codec::Audio(_) => Some("audio"),
+        _ => None,
+    };
+    let mut from = field.columns(name);
     if field.from.is_empty() {
-        field.from = match field.codec {
-            Codec::Class { .. } => vec![LABEL.into()],
-            Codec::Image(_) | Codec::Audio(_) => vec![item.into()],
-            _ => field.columns(name),
-        };
+        match field.codec {
+            Codec::Class { .. } => from = vec![LABEL.into()],
+            Codec::Image(_) | Codec::Audio(_) => from = vec![item.into()],
+            _ => {}
+        }
     }
-    let known = [item, &format!("{item}.bytes"), &format!("{item}.path"), LABEL];
-    let is_known = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if known.contains(&name.as_str()));
-    if let Some(other) = field.from.iter().find(|from| !is_known(from)) {
-        let message = format!(
-            "from: a folder of files has no field {other}; name {item:?}, \"{item}.path\" or \"label\", or leave `from` \
-             out for the {item} and its class"
-        );
-        return Err(Error::new(ErrorKind::Config, message).at_column(name));
+    let known = [item, &bytes, &path, LABEL, LABEL_NAME];
+    let is_one_of = |from: &ColumnRef, names: &[&str]| match from {
+        ColumnRef::Name(name) => names.contains(&name.as_str()),
+        ColumnRef::Position(_) => false,
+    };
+    if let Some(other) = from.iter().find(|from| !is_one_of(from, &known)) {
+        return fault(format!(
+            "from: a folder of files has no field {other}; name {item:?}, {path:?} or \"label\", or leave `from` out for \
+             the {item} and its class"
+        ));
     }
+    let mut field = field.clone();
+    if let Some(kind) = is_decoded {
+        if kind != item {
+            return fault(format!("a folder of {item} files has no field of the kind {kind:?}"));
+        }
+        if let Some(other) = from.iter().find(|from| !is_one_of(from, &[item, &bytes])) {
+            return fault(format!("from: {other} is not decoded as {kind}; leave `from` out, or name {item:?}"));
+        }
+        field = field.from(item);
+        field.is_file = false;
+        return Ok((name.clone(), field));
+    }
+    if field.is_file {
+        return fault(format!("file: the files of this folder are its fields already; name {item:?} in `from`"));
+    }
+    for from in &mut from {
+        if is_one_of(from, &[item]) {
+            *from = bytes.as_str().into();
+        }
+    }
+    field.from = from;
     Ok((name.clone(), field))
+}
+
+/// The fields with the names of these classes, by which they are looked up.
+pub(in crate::read) fn with_classes(mut fields: NamedFields, classes: &[String]) -> NamedFields {
+    for (_, field) in fields.iter_mut().filter(|(_, field)| class_of(field).is_some()) {
+        field.from = vec![LABEL_NAME.into()];
+        if let Codec::Class { names, .. } = &mut field.codec {
+            *names = Some(classes.to_vec());
+        }
+    }
+    fields
 }
 
 /// The first of these fields that comes from the class.
 pub(in crate::read) fn of_class(fields: &[(String, Field)]) -> Option<&str> {
-    let is_class = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if name == LABEL);
-    fields.iter().find(|(name, field)| field.columns(name).iter().any(is_class)).map(|(name, _)| name.as_str())
+    let is_class = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if name == LABEL || name == LABEL_NAME);
+    fields.iter().find(|(_, field)| field.from.iter().any(is_class)).map(|(name, _)| name.as_str())
 }
 
 /// A worker's buffers.
@@ -98,7 +183,7 @@ struct Worker {
 
 impl Container for FileValues {
     fn len(&self) -> u64 {
-        self.files.len()
+        self.listed.members().len()
     }
 
     fn fields(&self) -> &[FieldInfo] {
@@ -106,7 +191,7 @@ impl Container for FileValues {
     }
 
     fn classes(&self) -> Option<(&str, &[String])> {
-        Some((LABEL, &*self.files.classes)).filter(|(_, classes)| !classes.is_empty())
+        Some((LABEL, &*self.listed.members().classes)).filter(|(_, classes)| !classes.is_empty())
     }
 
     fn steps(&self, number: usize) -> Option<Vec<String>> {
@@ -116,7 +201,7 @@ impl Container for FileValues {
 
     fn need(&self, records: &[u64], needs: &mut Needs) {
         if self.reads {
-            self.files.need(records, needs);
+            self.listed.members().need(records, needs);
         }
     }
 
@@ -128,33 +213,34 @@ impl Container for FileValues {
             files.resize_with(nth + 1, Vec::new);
         }
         if self.reads {
-            self.files.write_path(record, path);
-            let read = self.files.read(record, path, &mut files[nth], self.most, u64::MAX);
-            read.map_err(|error| self.files.located(error, record))?;
+            let members = self.listed.members();
+            members.write_path(record, path);
+            let read = members.read(record, path, &mut files[nth], self.most, u64::MAX);
+            read.map_err(|error| members.located(error, record))?;
         }
         Ok(())
     }
 
     fn read(&self, record: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+        let members = self.listed.members();
         if self.reads {
             visit(0, Value::Bytes(&scratch.of::<Worker>().files[nth]))?;
         }
-        visit(1, Value::Text(&self.files.relative(record).to_string_lossy()))?;
-        match self.files.label(record) {
-            Some(label) => visit(2, Value::I64(label.into())),
-            None => Ok(()),
-        }
+        visit(1, Value::Text(&members.relative(record).to_string_lossy()))?;
+        let Some(label) = members.label(record) else { return Ok(()) };
+        visit(2, Value::I64(label.into()))?;
+        visit(3, Value::Text(&members.classes[label as usize]))
     }
 
     fn place(&self, record: u64) -> Location {
-        self.files.place(record)
+        self.listed.members().place(record)
     }
 
     fn name(&self, record: u64, name: &mut Vec<u8>) {
-        self.files.name(record, name);
+        self.listed.members().name(record, name);
     }
 
     fn fingerprint(&self) -> Fingerprint {
-        self.files.fingerprint()
+        self.listed.members().fingerprint()
     }
 }

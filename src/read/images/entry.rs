@@ -8,7 +8,9 @@ use crate::decode::{ImageOptions, LabelFormat};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Class, Codec, Field, Image, fault_of};
-use crate::read::folder::{NamedFields, has_class_folders, is_by_class, no_classes, of_class, of_item};
+use crate::read::folder::{
+    FileValues, NamedFields, class_of, has_class_folders, is_by_class, no_classes, of_class, split, with_classes,
+};
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
 };
@@ -23,25 +25,12 @@ use super::{IMAGES, ImageFolder, ImageLabels, ImageRecord, is_image_name, summar
 #[derive(Clone, Copy, Debug)]
 pub struct Images;
 
-/// Splits the fields into images with the class of the usual types, which are decoded here, and the others, which go
-/// through values.
-///
-/// # Errors
-///
-/// [`ErrorKind::Config`] for a field that images do not have.
-fn split(fields: &[(String, Field)]) -> Result<(NamedFields, NamedFields)> {
-    let fields = fields.iter().map(|field| of_item(field, "image")).collect::<Result<NamedFields>>()?;
-    let is_image = |field: &Field| matches!(field.codec, Codec::Image(_)) && !field.is_file && !field.is_several();
-    let has_image = fields.iter().any(|(_, field)| is_image(field));
-    let mut has_class = !has_image;
-    Ok(fields.into_iter().partition(|(_, field)| match &field.codec {
-        Codec::Image(_) => is_image(field),
-        Codec::Class { one_hot, dtype, .. } if !has_class => {
-            has_class = label_format(*one_hot, *dtype).is_some();
-            has_class
-        }
+/// Splits the fields into images with a class of the usual types, which are decoded here, and the others.
+fn split_fields(fields: &[(String, Field)]) -> Result<(NamedFields, NamedFields)> {
+    split(fields, "image", |field| match field.codec {
+        Codec::Class { one_hot, dtype, .. } => label_format(one_hot, dtype).is_some(),
         _ => false,
-    }))
+    })
 }
 
 fn label_format(one_hot: bool, dtype: Option<DType>) -> Option<LabelFormat> {
@@ -85,7 +74,7 @@ pub(crate) fn usual_fields() -> Vec<(String, Field)> {
     vec![("image".to_owned(), image.into()), ("label".to_owned(), Into::<Field>::into(Class).usual())]
 }
 
-/// The requested fields, or the default ones, as [`split`].
+/// The requested fields, or the default ones, as [`split_fields`].
 fn wanted(at: &Open<'_>) -> Result<(NamedFields, NamedFields)> {
     let usual;
     let fields = match at.fields.is_empty() {
@@ -95,7 +84,7 @@ fn wanted(at: &Open<'_>) -> Result<(NamedFields, NamedFields)> {
         }
         false => at.fields,
     };
-    named_geometries(fields).and_then(|fields| split(&fields)).map_err(|error| error.at_path(at.path))
+    named_geometries(fields).and_then(|fields| split_fields(&fields)).map_err(|error| error.at_path(at.path))
 }
 
 /// How to read the images if only the first field counts, or none of them, such as for a listing; and which fields are
@@ -121,36 +110,35 @@ fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<Ima
     Ok(images)
 }
 
-/// The images of all fields that are decoded here.
-fn open_views(options: &FolderOptions, at: &Open<'_>) -> Result<ImageFolder> {
-    let mut own = of_fields(options, at.fields).map_err(|error| error.at_path(at.path))?.into_iter();
-    let first = own.next().unwrap_or_default();
-    open(&first, &options.saved_index, at)?.with_views(own)
-}
-
 /// The readers that together give all fields, and the number of files that were left out.
 fn open_all(options: &FolderOptions, at: &Open<'_>) -> Result<(Vec<Arc<dyn RecordReader>>, u64)> {
     let (own, others) = wanted(at)?;
-    let (mut readers, mut ignored) = (Vec::<Arc<dyn RecordReader>>::new(), 0);
+    let mut views = of_fields(options, &own).map_err(|error| error.at_path(at.path))?.into_iter();
+    let mut first = views.next().unwrap_or_else(|| own_options("image", &Image::of_any_size(), options));
+    if let Some(names) = others.iter().find_map(|(_, field)| class_of(field)) {
+        first.classes = names.cloned();
+    }
+    let folder = open(&first, &options.saved_index, &Open { fields: &own, ..*at })?.with_views(views)?;
+    let ignored = folder.ignored();
+    let folder = Arc::new(folder);
+    let mut readers: Vec<Arc<dyn RecordReader>> = Vec::new();
     if !own.is_empty() {
-        let views = open_views(options, &Open { fields: &own, ..*at })?;
-        ignored = views.ignored();
-        readers.push(Arc::new(views));
+        readers.push(folder.clone());
     }
     if !others.is_empty() {
-        let folder = open(
-            &own_options("image", &Image::of_any_size(), options),
-            &options.saved_index,
-            &Open { fields: &[], ..*at },
-        )?;
-        ignored = folder.ignored();
         if let Some(name) = of_class(&others).filter(|_| folder.classes().is_empty()) {
             return Err(no_classes(name, at.path, is_folder(at)));
         }
-        let values = folder.into_values().only(&others);
+        let others = with_classes(others, folder.classes());
+        let values = values_of(folder).only(&others);
         readers.extend(FieldReader::with_files(Box::new(values), &others, at.files, at.budget)?);
     }
     Ok((readers, ignored))
+}
+
+fn values_of(folder: Arc<ImageFolder>) -> FileValues {
+    let most = folder.options().max_file_bytes;
+    FileValues::new(folder, "image", most)
 }
 
 /// Refuses a class that is requested by name if the images do not have it.
@@ -206,7 +194,7 @@ impl Format for Images {
     }
 
     fn field_faults(&self, options: &FolderOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(split(fields).and_then(|(own, _)| of_fields(options, &own)))
+        fault_of(split_fields(fields).and_then(|(own, _)| of_fields(options, &own)))
     }
 
     fn usual_fields(&self, _: &FolderOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
@@ -233,7 +221,7 @@ impl Format for Images {
             }
             paths => ImageFolder::from_paths_within(paths, ImageLabels::None, &images, at.budget)?.among(at.files),
         };
-        Ok(Box::new(folder.into_values()))
+        Ok(Box::new(values_of(Arc::new(folder))))
     }
 
     fn checks(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Checks> {

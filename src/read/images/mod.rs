@@ -15,7 +15,7 @@ use crate::decode::image::{ImageFormat, Shared, write_image};
 use crate::decode::{ImageColour, ImageOptions, LabelFormat};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
-use crate::read::folder::{FileValues, Found, Members, Wanted, Way, has_class_folders, list_stored, parent_name};
+use crate::read::folder::{Found, Lists, Members, Wanted, Way, has_class_folders, list_stored, parent_name};
 use crate::read::{Fingerprint, RecordReader, Sample, SavedIndex, Scratch, check_record};
 use crate::row::RowMut;
 use crate::schema::{Extents, TensorSpec};
@@ -388,12 +388,6 @@ impl ImageFolder {
         Ok(self)
     }
 
-    /// The files as values.
-    fn into_values(self) -> FileValues {
-        let most = self.options().max_file_bytes;
-        FileValues::new(self.files, "image", most, self.reservation)
-    }
-
     /// The class names, in index order; none without labels.
     pub fn classes(&self) -> &[String] {
         &self.files.classes
@@ -435,6 +429,12 @@ impl ImageFolder {
 
     fn located<T>(&self, sample: u64, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.files.located(error, sample))
+    }
+}
+
+impl Lists for ImageFolder {
+    fn members(&self) -> &Members {
+        &self.files
     }
 }
 
