@@ -37,6 +37,7 @@ pub use contract::{BatchPlan, Filler, LastBatch, OpenedSource, Planner, Position
 pub(crate) use fill::{PlanTerms, at_largest, fill_rows, measure_plan, measure_rows, most_rows, plan_batch};
 pub use iterator::{AsDyn, ByEpoch, DataSetIterator, Epoch, Epochs};
 pub use labels::read_labels;
+pub(crate) use policy::DEFAULT_BATCH_SIZE;
 pub use policy::{BadLimits, BadRecords};
 pub use reader_source::ReaderSource;
 pub(crate) use replace::settle_batch;

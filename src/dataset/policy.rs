@@ -1,5 +1,8 @@
 use serde::{Deserialize, Serialize};
 
+/// Number of samples per batch, unless another one is set.
+pub(crate) const DEFAULT_BATCH_SIZE: usize = 32;
+
 /// What to do with records that can't be read or decoded.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

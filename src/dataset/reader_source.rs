@@ -11,7 +11,7 @@ use crate::tree::no_faults;
 
 use super::buckets::{BucketLength, BucketPlanner, Buckets};
 use super::contract::{BatchPlan, LastBatch, OpenedSource, Planner, Positions, Source, batches};
-use super::policy::BadRecords;
+use super::policy::{BadRecords, DEFAULT_BATCH_SIZE};
 use super::reader_filler::{Component, Part, ReaderFiller};
 use super::sampling::Sampling;
 use super::state::State;
@@ -69,14 +69,14 @@ impl ReaderSource {
     pub fn new(reader: impl RecordReader + 'static) -> Self {
         Self {
             readers: vec![Arc::new(reader)],
-            batch_size: 32,
+            batch_size: DEFAULT_BATCH_SIZE,
             shuffled: false,
             seed: 0,
-            last_batch: LastBatch::Keep,
-            bad_records: BadRecords::Fail,
+            last_batch: LastBatch::default(),
+            bad_records: BadRecords::default(),
             shorter: false,
             shard: Shard::default(),
-            remainder: Remainder::Pad,
+            remainder: Remainder::default(),
             sampling: Sampling::default(),
             buckets: None,
             names: Vec::new(),

@@ -11,7 +11,7 @@ use crate::stats::Planning;
 use crate::storage::{Limited, OwnedRead, ReadLimit};
 
 use super::contract::{BatchPlan, Filler, LastBatch, OpenedSource, Planner, Source};
-use super::policy::BadRecords;
+use super::policy::{BadRecords, DEFAULT_BATCH_SIZE};
 use super::state::State;
 
 /// Batches from records that can only be read one after another: pipes, compressed text, an iterator of your own.
@@ -47,10 +47,10 @@ impl StreamSource {
             stream: Box::new(stream),
             decoder: Arc::new(decoder),
             planning: Planning::Stream,
-            batch_size: 32,
+            batch_size: DEFAULT_BATCH_SIZE,
             seed: 0,
-            last_batch: LastBatch::Keep,
-            bad_records: BadRecords::Fail,
+            last_batch: LastBatch::default(),
+            bad_records: BadRecords::default(),
         }
     }
 

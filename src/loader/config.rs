@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 
-use crate::dataset::{BadRecords, Buckets, Folds, LastBatch, Split};
+use crate::dataset::{BadRecords, Buckets, DEFAULT_BATCH_SIZE, Folds, LastBatch, Split};
 use crate::device::DeviceName;
 use crate::error::Result;
 use crate::normalise::NormaliserConfig;
@@ -188,7 +188,7 @@ pub struct LoaderConfig {
 }
 
 fn default_batch_size() -> usize {
-    32
+    DEFAULT_BATCH_SIZE
 }
 
 fn default_across_epochs() -> bool {

@@ -6,12 +6,15 @@ use std::fs;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
+#[cfg(feature = "parquet")]
+use ringfeed::DType;
+#[cfg(feature = "parquet")]
 use ringfeed::csv::Missing;
 use ringfeed::field::{Class, Field, Image, Numbers, Text, Tokens};
 use ringfeed::formats::{Csv, Formats, Libsvm, Raw};
 use ringfeed::pack::{Manifest, Pack, PackInto};
 use ringfeed::settings::{SavedIndex, SourceConfig};
-use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, Result};
+use ringfeed::{DataSetIterator, ErrorKind, Loader, Result};
 use serde_json::json;
 
 fn fixture(name: &str) -> PathBuf {
