@@ -384,7 +384,7 @@ fn fields_of_folders_become_tensors_through_any_codec() -> Result<()> {
     let names = ["space", "empty", "food", "person"];
     let listed = || train().map(|loader| loader.field("again", Class.one_hot().dtype(DType::U8)));
     let loader = listed()?.field("photo", Image::rgb(8, 8)).field("class", Class::of(names));
-    let batch = loader.field("name", Text::new(9).from("label.name")).build()?.next().unwrap()?;
+    let batch = loader.field("name", Text::new(9).from("class")).build()?.next().unwrap()?;
     let codes = batch.tensor("class")?.as_slice::<i64>()?;
     let given: Vec<String> = batch.tensor("name")?.as_slice::<u8>()?.chunks(9).map(text_of).collect();
     assert!(codes.iter().zip(&given).all(|(code, name)| names[*code as usize] == name), "{codes:?} {given:?}");

@@ -19,7 +19,7 @@ pub(in crate::read) type NamedFields = Vec<(String, Field)>;
 
 /// The index of the class, and its name.
 const LABEL: &str = "label";
-const LABEL_NAME: &str = "label.name";
+const CLASS: &str = "class";
 
 /// What has listed the files of a folder.
 pub(in crate::read) trait Lists: Send + Sync {
@@ -27,7 +27,7 @@ pub(in crate::read) trait Lists: Send + Sync {
 }
 
 /// The files of a folder of `images`, say, with the fields of Hugging Face data sets: `image.bytes`, `image.path` below
-/// the folder, and `label`; also `label.name`, the name of the class.
+/// the folder, and `label`.
 pub(in crate::read) struct FileValues {
     listed: Arc<dyn Lists>,
     fields: Vec<FieldInfo>,
@@ -45,13 +45,16 @@ impl FileValues {
         ];
         if !listed.members().classes.is_empty() {
             fields.push(FieldInfo::new(LABEL, FieldKind::Numbers(DType::I64)));
-            fields.push(FieldInfo::new(LABEL_NAME, FieldKind::Text));
         }
         Self { listed, fields, most, reads: true }
     }
 
-    /// The same for these fields alone: files are not read if nobody wants their bytes.
-    pub(in crate::read) fn only(self, fields: &[(String, Field)]) -> Self {
+    /// The same for these fields alone, which may also take `class`, the name of the class: files are not read if nobody
+    /// wants their bytes.
+    pub(in crate::read) fn only(mut self, fields: &[(String, Field)]) -> Self {
+        if self.fields.len() > 2 {
+            self.fields.push(FieldInfo::new(CLASS, FieldKind::Text));
+        }
         let bytes = ColumnRef::Name(self.fields[0].name.clone());
         let reads = fields.iter().any(|(name, field)| field.columns(name).contains(&bytes));
         Self { reads, ..self }
@@ -121,7 +124,7 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
             _ => {}
         }
     }
-    let known = [item, &bytes, &path, LABEL, LABEL_NAME];
+    let known = [item, &bytes, &path, LABEL, CLASS];
     let is_one_of = |from: &ColumnRef, names: &[&str]| match from {
         ColumnRef::Name(name) => names.contains(&name.as_str()),
         ColumnRef::Position(_) => false,
@@ -147,10 +150,8 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
     if field.is_file {
         return fault(format!("file: the files of this folder are its fields already; name {item:?} in `from`"));
     }
-    for from in &mut from {
-        if is_one_of(from, &[item]) {
-            *from = bytes.as_str().into();
-        }
+    if from.iter().any(|from| is_one_of(from, &[item])) {
+        return fault(format!("from: {item:?} is decoded as {item}; name {bytes:?} for the bytes of the file"));
     }
     field.from = from;
     Ok((name.clone(), field))
@@ -159,7 +160,7 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
 /// The fields with the names of these classes, by which they are looked up.
 pub(in crate::read) fn with_classes(mut fields: NamedFields, classes: &[String]) -> NamedFields {
     for (_, field) in fields.iter_mut().filter(|(_, field)| class_of(field).is_some()) {
-        field.from = vec![LABEL_NAME.into()];
+        field.from = vec![CLASS.into()];
         if let Codec::Class { names, .. } = &mut field.codec {
             *names = Some(classes.to_vec());
         }
@@ -169,7 +170,7 @@ pub(in crate::read) fn with_classes(mut fields: NamedFields, classes: &[String])
 
 /// The first of these fields that comes from the class.
 pub(in crate::read) fn of_class(fields: &[(String, Field)]) -> Option<&str> {
-    let is_class = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if name == LABEL || name == LABEL_NAME);
+    let is_class = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if name == LABEL || name == CLASS);
     fields.iter().find(|(_, field)| field.from.iter().any(is_class)).map(|(name, _)| name.as_str())
 }
 
@@ -229,6 +230,9 @@ impl Container for FileValues {
         visit(1, Value::Text(&members.relative(record).to_string_lossy()))?;
         let Some(label) = members.label(record) else { return Ok(()) };
         visit(2, Value::I64(label.into()))?;
+        if self.fields.len() == 3 {
+            return Ok(());
+        }
         visit(3, Value::Text(&members.classes[label as usize]))
     }
 
