@@ -1,14 +1,16 @@
 #!/usr/bin/env bash
-# Runs the suites that touch memory and threads under AddressSanitizer (with leaks), ThreadSanitizer and valgrind.
+# Runs the suites that touch memory and threads under AddressSanitizer (with leaks), ThreadSanitizer, valgrind and Miri.
 #
-#     tests/sanitize.sh [address|thread|valgrind]...     # all of them without an argument
+#     tests/sanitize.sh [address|thread|valgrind|miri]...     # the first three without an argument
 #
 # Sanitizers are no part of the stable compiler's interface, so that it is told to be another one (RUSTC_BOOTSTRAP).
 # AddressSanitizer instruments Ringfeed and its tests, not dependencies and the standard library: what those do wrongly with
 # Ringfeed's memory is seen where they allocate and free. Tests are left out that leak by design: those that forget a batch,
 # and that of a broken device, which abandons its memory. ThreadSanitizer takes whatever a lock orders for a race unless the
 # standard library is instrumented, too, which needs its source; RUSTUP_TOOLCHAIN chooses a compiler that has it. Valgrind runs
-# plain test binaries, with whatever they are linked to, and sees uses of memory that was never written as well.
+# plain test binaries, with whatever they are linked to, and sees uses of memory that was never written as well. Miri interprets the
+# layouts, rows and views of batches; memory of the system (mmap, limits of the process) and other libraries it cannot. It needs a
+# nightly compiler: RUSTUP_TOOLCHAIN=nightly, rustup component add miri.
 set -euo pipefail
 
 # Cargo calls this script as the compiler of Ringfeed and its tests.
@@ -48,6 +50,11 @@ valgrind() {
     local runner="valgrind --quiet --error-exitcode=99 --leak-check=no --fair-sched=yes"
     CARGO_TARGET_X86_64_UNKNOWN_LINUX_GNU_RUNNER="$runner" cargo test --features "$features" --no-fail-fast \
         --test device_contract --test dlpack --test leases
+}
+
+miri() {
+    MIRIFLAGS="-Zmiri-disable-isolation" cargo miri test -p ringfeed --no-default-features --lib --target-dir target/miri \
+        -- layout:: row:: view::
 }
 
 for tool in "${@:-address thread valgrind}"; do
