@@ -580,6 +580,31 @@ fn opening_a_wide_table_allocates_a_few_times_for_each_column_and_hardly_where_t
     assert!(unlike < 1000, "{unlike}");
 }
 
+#[cfg(feature = "images")]
+#[test]
+fn operations_on_images_that_are_tensors_allocate_nothing_per_batch() {
+    use ringfeed::images::{AugmentRecipe, horizontal_flip, random_crop, random_erasing};
+    let _turn = turn();
+    let workspace = || Workspace::builder().workers(2).build().unwrap();
+    let source = |operations: Vec<_>| {
+        let image = MemoryReader::new("image", Role::Feature, &[3, 16, 16], vec![9u8; 768 * 200]).unwrap();
+        let map = MemoryReader::new("map", Role::Label, &[16, 16], vec![1u8; 256 * 200]).unwrap();
+        let maps = vec!["map".to_owned()];
+        let augment = ringfeed::transform::Operation::Augment { tensor: "image".into(), operations, maps, order: None };
+        Transformed::new(ReaderSource::new(image).and(map).batch_size(2).shuffle(1), Transforms::new().with(augment))
+    };
+    let moved = || vec![horizontal_flip(), random_crop(2), random_erasing()];
+    let mut ahead = AsyncDataSetIterator::new(source(moved()), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut ahead), "asynchronous");
+    drop(ahead);
+    let mut shielded = AsyncShieldDataSetIterator::new(source(moved()), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut shielded), "shielded");
+    // The crop before these is resized by a library, which allocates its factors.
+    let changed = AugmentRecipe::Simclr.operations().split_off(1);
+    let mut changed = AsyncDataSetIterator::new(source(changed), &workspace()).unwrap();
+    assert!(comes_to_rest(&mut changed), "changed colours");
+}
+
 #[test]
 fn transforms_allocate_nothing_per_batch() {
     let _turn = turn();

@@ -51,6 +51,7 @@ MEMBERS: dict[str, dict[str, Any]] = {
     "bins": {"tensor": "x", "edges": [1, 2]},
     "layout": {"tensor": "image", "order": "nhwc"},
     "flip": {"tensor": "image", "by": "turned"},
+    "augment": {"tensor": "pixels", "operations": [{"kind": "horizontal_flip", "probability": 1}, "solarise"]},
     "dense": {"tensor": "x", "indices": "at", "columns": 9},
     "noise": {"tensor": "x", "deviation": 0.5},
     "masking": {"tensor": "x", "probability": 0.5, "value": -1},
@@ -80,7 +81,8 @@ def pictures(augment: Any) -> np.ndarray[Any, Any]:
 def lines(path: Path, transforms: list[dict[str, Any]]) -> dict[str, Any]:
     rows = [
         f'{{"x": [{row}, 0.5, 2, {row}.5, 1], "at": [0, 2, 4, 6, 8], "class": "{"abc"[row % 3]}", "turned": {row % 2}, '
-        f'"ids": {[1] * (row + 1)}, "image": {list(range(row, 3 * 4 * 5 + row))}}}'
+        f'"ids": {[1] * (row + 1)}, "image": {list(range(row, 3 * 4 * 5 + row))}, '
+        f'"pixels": {list(range(row, 3 * 4 * 5 + row))}}}'
         for row in range(6)
     ]
     path.write_text("\n".join(rows))
@@ -91,6 +93,7 @@ def lines(path: Path, transforms: list[dict[str, Any]]) -> dict[str, Any]:
         "turned": Numbers("u8"),
         "ids": Numbers("i64"),
         "image": Numbers("f32", shape=[3, 4, 5]),
+        "pixels": Numbers("u8", shape=[3, 4, 5]),
     }
     batch = next(iter(ringfeed.open(path, fields=fields, transforms=transforms, shuffle=1)))
     return {name: (batch[name].shape, str(batch[name].numpy().dtype), batch[name].numpy().tobytes()) for name in batch}

@@ -13,9 +13,11 @@ mod tokenizer;
 pub(crate) use decimal::{LONG, compare as compare_decimals, integer as integer_of_decimal, number as number_of_text};
 pub(crate) use fused::{map_in_place, scale_all};
 pub(crate) use halves::{FromF32, odd_beside, odd_f32, odd_f32_of_text};
-#[cfg(feature = "formats")]
-pub(crate) use image::named_operations;
+#[cfg(feature = "images")]
+pub(crate) use image::Redraw;
 pub(crate) use image::{Rows, write_rounded};
+#[cfg(feature = "formats")]
+pub(crate) use image::{is_operation, list_faults, named_operations};
 
 #[cfg(feature = "formats")]
 pub use audio::{AudioCrop, AudioOptions};

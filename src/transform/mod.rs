@@ -16,6 +16,8 @@ mod tensors;
 pub use batch::{BatchMut, BatchTransform};
 pub(crate) use chain::{Chain, ChainMemory, NOT_DONE};
 pub use list::Transforms;
+#[cfg(feature = "formats")]
+pub use members::augment;
 pub(crate) use members::{
     Entries, INDEX_TYPES, MAX_CHANNELS, UNMASKED, expect, expect_type, has_padding, pixel_order, relaid, relaid_mask,
 };

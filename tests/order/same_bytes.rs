@@ -6,17 +6,17 @@ use std::collections::BTreeMap;
 
 use crate::common::{Seen, Waves, fixture, see, see_all, workspace};
 use ringfeed::images::{
-    ImageAugment, ImageFolder, ImageLabels, ImageOptions, LearnedPolicy, PixelOrder, aug_mix, auto_augment,
-    colour_jitter, horizontal_flip, rand_augment, random_crop, random_erasing, random_resized_crop, scale_jitter,
-    trivial_augment, vertical_flip,
+    AugmentRecipe, ImageAugment, ImageFolder, ImageLabels, ImageOptions, LearnedPolicy, PixelOrder, aug_mix,
+    auto_augment, colour_jitter, horizontal_flip, rand_augment, random_crop, random_erasing, random_resized_crop,
+    scale_jitter, trivial_augment, vertical_flip,
 };
 use ringfeed::order::Shard;
 use ringfeed::read::MemoryReader;
 use ringfeed::source::{ReaderSource, Transformed};
 use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::transform::{
-    LogMel, Operation, Transforms, bins, cast, clip, cutmix, dense, flip, layout, log1p, masking, mixup, noise,
-    normalise, one_hot, pad_to, pad_to_multiple, quantile, remove, scale,
+    LogMel, Operation, Transforms, augment, bins, cast, clip, cutmix, dense, flip, layout, log1p, masking, mixup,
+    noise, normalise, one_hot, pad_to, pad_to_multiple, quantile, remove, scale,
 };
 use ringfeed::{AsyncDataSetIterator, AsyncShieldDataSetIterator, DType, DataSetIterator, Normaliser};
 use serde::de::DeserializeOwned;
@@ -110,6 +110,8 @@ fn tensors(shard: Shard, list: Transforms) -> Transformed<ReaderSource> {
     let turned: Vec<u8> = (0..SAMPLES).map(|n| u8::from(n % 3 == 0)).collect();
     let turned = MemoryReader::new("turned", Role::Feature, &[], turned).unwrap();
     let source = source.and(classes.classes((0..7).map(|n| n.to_string()))).and(columns).and(turned);
+    let pixels: Vec<u8> = (0..96 * count).map(|n| (n * 37 % 251) as u8).collect();
+    let source = source.and(MemoryReader::new("pixels", Role::Feature, &[3, 4, 8], pixels).unwrap());
     Transformed::new(source.batch_size(BATCH).shuffle(3).shard(shard), list)
 }
 
@@ -133,6 +135,7 @@ fn every_transform_gives_the_same_bytes_however_it_is_run() {
         layout("picture", PixelOrder::Nhwc),
         flip("picture", "turned"),
         dense("x", "columns", 9),
+        augment("pixels", AugmentRecipe::Cifar),
         noise("x", 0.5),
         masking("x", 0.3),
         scale("x", 0.5, 2.0),
@@ -148,7 +151,12 @@ fn every_transform_gives_the_same_bytes_however_it_is_run() {
         let own: Vec<_> = members.iter().filter(|member| kind_of(*member) == kind).collect();
         assert!(!own.is_empty(), "{kind} is in no test of its bytes; add it to the members above");
         for member in own {
-            if matches!(member, Operation::LogMel(_)) && !cfg!(feature = "audio") {
+            let is_left_out = match member {
+                Operation::LogMel(_) => !cfg!(feature = "audio"),
+                Operation::Augment { .. } => !cfg!(feature = "images"),
+                _ => false,
+            };
+            if is_left_out {
                 continue;
             }
             let by_batch = matches!(member, Operation::Mixup { .. } | Operation::Cutmix { .. });

@@ -6,6 +6,8 @@ mod common;
 mod numbered;
 
 mod composing;
+#[cfg(feature = "images")]
+mod images;
 #[cfg(feature = "audio")]
 mod log_mel;
 mod normalise;

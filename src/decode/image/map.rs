@@ -87,6 +87,58 @@ impl Map {
         jitter: Option<Jitter>,
         tensor: &mut TensorMut<'_>,
     ) -> Result<(usize, usize)> {
+        let size = self.draw(header, options, key, jitter);
+        self.write_values(size, tensor)?;
+        Ok(size)
+    }
+
+    /// The same for the values of `tensor`, which has integers and the size of the result.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a value that is not of 16 bits.
+    pub(super) fn change(
+        &mut self,
+        header: &Header,
+        options: &ImageOptions,
+        key: RandomKey,
+        jitter: Option<Jitter>,
+        tensor: &mut TensorMut<'_>,
+    ) -> Result<()> {
+        let is_signed = tensor.dtype().int_range().is_some_and(|(least, _)| least < 0);
+        let (least, most) = if is_signed { (i16::MIN.into(), i16::MAX.into()) } else { (0.0, u16::MAX.into()) };
+        let numbers = tensor.numbers();
+        for (at, value) in self.stored_mut(header).iter_mut().enumerate() {
+            let number = numbers.at(at);
+            if !(least..=most).contains(&number) {
+                let message = format!("the class {number} of a segmentation map; classes are {least} to {most}");
+                return Err(Error::new(ErrorKind::Data, message).at_column(&tensor.spec().name));
+            }
+            // Those of signed types are moved as their 16 bits.
+            *value = number as i32 as u16;
+        }
+        self.draw(header, options, key, jitter);
+        let (width, most) = (tensor.dtype().bytes(), tensor.dtype().int_range().map_or(0, |(_, most)| most));
+        for (into, value) in tensor.bytes_mut().chunks_exact_mut(width).zip(&self.values) {
+            let class = if is_signed { i64::from(*value as i16) } else { i64::from(*value) };
+            if i128::from(class) > most {
+                let message =
+                    format!("scale_jitter: the class {class} around a segmentation map does not fit its type");
+                return Err(Error::new(ErrorKind::Data, message).at_column(&tensor.spec().name));
+            }
+            into.copy_from_slice(&class.to_le_bytes()[..width]);
+        }
+        Ok(())
+    }
+
+    /// Resizes the stored values, and applies the operations that move pixels. Returns width and height.
+    fn draw(
+        &mut self,
+        header: &Header,
+        options: &ImageOptions,
+        key: RandomKey,
+        jitter: Option<Jitter>,
+    ) -> (usize, usize) {
         let (width, height) = match jitter {
             None => self.resize(header, options, key),
             Some(jitter) => self.resize_jittered(header, &jitter),
@@ -94,8 +146,7 @@ impl Map {
         for (operation, key) in keyed(&options.augment, key) {
             operation.draw(key, (width as u32, height as u32), &mut |change| self.apply(change, (width, height)));
         }
-        self.write_values((width, height), tensor)?;
-        Ok((width, height))
+        (width, height)
     }
 
     /// Applies a change if it moves pixels; pixels from outside are zeros.

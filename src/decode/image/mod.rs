@@ -5,9 +5,9 @@
 //! (with [`tiff`] and [`tiff_jpeg`]) decode 8-bit RGB pixels behind [`decoder::DecodeImage`]. [`resize`] and [`pixels`]
 //! bring them to the wanted size and order. [`augment`] names the random operations, [`draw`] turns each into a list of
 //! changes, and [`picture`] and [`map`] apply these by [`colour`], [`tone`], [`filter`], [`rotate`] and [`warp`].
-//! [`ImageWork`] calls all of them in order, and [`Shared`] does so for several views of one image. Without the feature
-//! `images`, there are only the settings and the recognition of image files; everything else is an error. Without
-//! `formats`, there is none of this.
+//! [`ImageWork`] calls all of them in order, [`Shared`] does so for several views of one image, and [`Redraw`] for
+//! images that are tensors already. Without the feature `images`, there are only the settings and the recognition of
+//! image files; everything else is an error. Without `formats`, there is none of this.
 
 #[cfg(all(feature = "formats", not(feature = "images")))]
 mod absent;
@@ -72,6 +72,8 @@ mod pnm;
 #[cfg(feature = "images")]
 mod policy;
 #[cfg(feature = "images")]
+mod redraw;
+#[cfg(feature = "images")]
 mod resize;
 #[cfg(feature = "images")]
 mod rotate;
@@ -109,7 +111,7 @@ pub use augment::{
     trivial_augment, vertical_flip,
 };
 #[cfg(feature = "formats")]
-pub(crate) use augment::{Moves, named as named_operations};
+pub(crate) use augment::{Moves, is_operation, named as named_operations};
 #[cfg(feature = "images")]
 pub(crate) use container::header;
 #[cfg(feature = "images")]
@@ -117,8 +119,12 @@ pub(crate) use follow::follow;
 #[cfg(not(feature = "formats"))]
 pub(crate) use left_out::{ImageOptions, Shared};
 #[cfg(feature = "formats")]
+pub(crate) use options::list_faults;
+#[cfg(feature = "formats")]
 pub use options::{CropFit, ImageColour, ImageOptions, JpegDecoder, LabelFormat, ResizeFilter};
 pub use order::PixelOrder;
+#[cfg(feature = "images")]
+pub(crate) use redraw::Redraw;
 pub(crate) use rows::{Rows, write_rounded};
 #[cfg(feature = "formats")]
 pub(crate) use step::Step;

@@ -324,19 +324,14 @@ impl ImageOptions {
 
 /// Everything that is wrong with the operations of `options`.
 fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
+    faults.extend(list_faults("augment", &options.augment));
     for (index, operation) in options.augment.iter().enumerate() {
         let mut fault = |fault: String| faults.push(format!("augment[{index}]: {fault}"));
-        operation.faults(&mut fault);
         if options.colour == ImageColour::Index && matches!(operation, ImageAugment::AugMix { .. }) {
             fault("aug_mix: a map of indices can't be mixed; leave it out".to_owned());
         }
         if matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. }) {
             let name = operation.name();
-            if index > 0 {
-                let message = "it must be the first operation, and only once: the box is cut before anything else is \
-                     done";
-                fault(format!("{name}: {message}"));
-            }
             if options.size.is_none() {
                 fault(format!("{name} needs a size to resize to"));
             }
@@ -345,4 +340,19 @@ fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
             }
         }
     }
+}
+
+/// Everything that is wrong with a list of operations, whatever images they change.
+pub(crate) fn list_faults(key: &str, operations: &[ImageAugment]) -> Vec<String> {
+    let mut faults = Vec::new();
+    for (index, operation) in operations.iter().enumerate() {
+        let mut fault = |fault: String| faults.push(format!("{key}[{index}]: {fault}"));
+        operation.faults(&mut fault);
+        let is_place = matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. });
+        if is_place && index > 0 {
+            let message = "it must be the first operation, and only once: the box is cut before anything else is done";
+            fault(format!("{}: {message}", operation.name()));
+        }
+    }
+    faults
 }

@@ -75,6 +75,7 @@ fn write(
     let (out_height, out_width, out_channels) = match (order, tensor.shape()) {
         (PixelOrder::Nchw, [channels, height, width]) => (*height, *width, *channels),
         (PixelOrder::Nhwc, [height, width, channels]) => (*height, *width, *channels),
+        (_, [height, width]) => (*height, *width, 1),
         _ => (0, 0, 0),
     };
     if out_channels != channels || out_height < height || out_width < width {

@@ -180,6 +180,22 @@ impl ImageWork {
         decode(decoders, shared, bytes, header, (Scale::FULL, region), jpeg).map(|(_, damages)| damages)
     }
 
+    /// Room for the pixels of an image that is decoded already, as the part from which views are cut.
+    pub(super) fn shared_mut(&mut self, bytes: usize) -> &mut [u8] {
+        resize_buffer(&mut self.shared, bytes)
+    }
+
+    /// Moves the values of a segmentation map that is decoded already.
+    pub(super) fn change_map(
+        &mut self,
+        wanted: &Wanted,
+        options: &ImageOptions,
+        key: RandomKey,
+        tensor: &mut TensorMut<'_>,
+    ) -> Result<()> {
+        self.map.change(&wanted.stored, options, key, wanted.jitter, tensor)
+    }
+
     /// With a `part`, the pixels are cut from that box, which was [decoded](Self::decode_shared) last.
     pub(super) fn write(
         &mut self,

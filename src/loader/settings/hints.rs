@@ -108,6 +108,15 @@ pub(super) fn hint(root: &Node, path: &[Step], text: &str) -> Option<String> {
                 "; write { kind = \"...\", tensor = \"...\", ... }, as the guide to transforms shows".to_owned(),
             );
         }
+        #[cfg(feature = "formats")]
+        [Step::Key(list), Step::Index(_), Step::Key(key)] if list == "transforms" && key == "kind" => {
+            // The text begins with the name in quotes.
+            let name = text.split('"').nth(1).filter(|name| crate::decode::is_operation(name))?;
+            return Some(format!(
+                "; an operation on images stands in their field, or, if the image is a tensor: \
+                 {{ kind = \"augment\", tensor = \"...\", operations = [{name:?}] }}"
+            ));
+        }
         [.., Step::Key(key)] if key == "missing" && text.starts_with("expected \"error\", \"nan\"") => {
             return Some("; write missing = { value = 0 } for a number".to_owned());
         }

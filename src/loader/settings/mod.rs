@@ -171,18 +171,27 @@ fn name(path: &[Step]) -> String {
     if name.is_empty() { name } else { name + ": " }
 }
 
-/// Replaces the short form of an operation of `augment`, which is only a name, by the long one.
+/// Replaces the short form of an operation, which is only a name, by the long one.
 fn lengthen(node: &mut Node) {
     if let Node::Table(entries) = node {
         split_shuffle(entries);
         for (key, value) in &mut *entries {
-            // By tensor name.
-            if let ("augment", Node::Table(tensors)) = (key.as_str(), value) {
-                tensors.iter_mut().for_each(|(_, list)| lengthen_operations(list));
+            match (key.as_str(), value) {
+                // By tensor name.
+                ("augment", Node::Table(tensors)) => tensors.iter_mut().for_each(|(_, list)| lengthen_operations(list)),
+                ("transforms", Node::List(members)) => members.iter_mut().for_each(lengthen_member),
+                _ => {}
             }
         }
     }
     lengthen_inside(node);
+}
+
+/// The same for the operations of a member of the list of transforms.
+fn lengthen_member(member: &mut Node) {
+    if let Node::Table(entries) = member {
+        entries.iter_mut().filter(|(key, _)| key == "operations").for_each(|(_, list)| lengthen_operations(list));
+    }
 }
 
 /// Replaces an operation that is only a name by a table, so that it has its defaults.
@@ -316,7 +325,7 @@ mod tests {
     /// Each fault, with its line and the text that its message must contain.
     #[test]
     fn every_fault_names_its_key_and_line_and_what_is_allowed() {
-        let cases: [(&str, u64, &[&str]); 69] = [
+        let cases: [(&str, u64, &[&str]); 71] = [
             ("fields = { x = { numbers = \"float32\" } }", 1, &["\"float32\" is not allowed; did you mean \"f32\"?"]),
             ("augment = [1]", 1, &["augment: expected a table, found a list; write augment = { features = [{ kind"]),
             ("normalise = 3", 1, &["found 3; write normalise = { image = { kind = \"channels\""]),
@@ -333,6 +342,19 @@ mod tests {
                     "augment: ",
                     "write fields.image = { image = [224, 224], augment = [\"horizontal_flip\"] }, and fields.label",
                 ],
+            ),
+            (
+                "transforms = [{ kind = \"horizontal_flip\", tensor = \"x\" }]",
+                1,
+                &[
+                    "transforms[0].kind: ",
+                    "{ kind = \"augment\", tensor = \"...\", operations = [\"horizontal_flip\"] }",
+                ],
+            ),
+            (
+                "transforms = [\n{ kind = \"augment\", tensor = \"x\", operations = [\"horizontal_flop\"] }]",
+                2,
+                &["transforms[0].operations[0]", "\"horizontal_flop\"", "did you mean \"horizontal_flip\"?"],
             ),
             (
                 "augment = [\"horizontal_flip\"]\n[fields]\nphoto = { image = [8, 8] }\nlabel = \"class\"",

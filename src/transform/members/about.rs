@@ -34,6 +34,10 @@ impl Operation {
     /// Whether it is only for training.
     pub(crate) fn is_augmentation(&self) -> bool {
         use Operation::{Cutmix, Masking, Mixup, Noise, Scale};
+        #[cfg(feature = "formats")]
+        if let Self::Augment { .. } = self {
+            return true;
+        }
         matches!(self, Noise { .. } | Masking { .. } | Scale { .. } | Mixup { .. } | Cutmix { .. })
     }
 
@@ -54,18 +58,25 @@ impl Operation {
             | Self::Masking { tensor, .. }
             | Self::Scale { tensor, .. }
             | Self::Remove { tensor } => Some(tensor),
+            #[cfg(feature = "formats")]
+            Self::Augment { tensor, .. } => Some(tensor),
             Self::Pad { .. } | Self::LogMel(_) | Self::Mixup { .. } | Self::Cutmix { .. } => None,
         }
     }
 
     /// Other tensors that it names.
     pub(crate) fn beside(&self) -> impl Iterator<Item = &str> {
+        let maps: &[String] = match self {
+            #[cfg(feature = "formats")]
+            Self::Augment { maps, .. } => maps,
+            _ => &[],
+        };
         let (first, second) = match self {
             Self::Flip { by, .. } => (Some(by), None),
             Self::Dense { indices, mask, .. } => (Some(indices), mask.as_ref()),
             _ => (None, None),
         };
-        first.into_iter().chain(second).map(String::as_str)
+        first.into_iter().chain(second).chain(maps).map(String::as_str)
     }
 
     /// The check that the host must make if a device runs the operation, because a device can't report bad samples.
@@ -101,6 +112,8 @@ impl Operation {
             (Self::Noise { tensor, .. }, Self::Noise { tensor: other, .. })
             | (Self::Masking { tensor, .. }, Self::Masking { tensor: other, .. })
             | (Self::Scale { tensor, .. }, Self::Scale { tensor: other, .. }) => tensor == other,
+            #[cfg(feature = "formats")]
+            (Self::Augment { tensor, .. }, Self::Augment { tensor: other, .. }) => tensor == other,
             _ => false,
         }
     }

@@ -1,3 +1,5 @@
+#[cfg(feature = "formats")]
+use crate::decode::ImageAugment;
 use crate::decode::PixelOrder;
 use crate::dtype::DType;
 use crate::normalise::{Normaliser, NormaliserConfig};
@@ -52,6 +54,20 @@ pub fn layout(tensor: impl Into<String>, order: PixelOrder) -> Operation {
 /// [`Operation::Flip`], of images; the channels are the dimension with 1 to 4 elements.
 pub fn flip(tensor: impl Into<String>, by: impl Into<String>) -> Operation {
     Operation::Flip { tensor: tensor.into(), by: by.into(), order: None }
+}
+
+/// [`Operation::Augment`], without maps; the channels are the dimension with 1 to 4 elements.
+///
+/// ```
+/// use ringfeed::images::{AugmentRecipe, horizontal_flip, random_crop};
+/// use ringfeed::transform::augment;
+///
+/// assert_eq!(augment("image", AugmentRecipe::Cifar), augment("image", [random_crop(4), horizontal_flip()]));
+/// ```
+#[cfg(feature = "formats")]
+pub fn augment(tensor: impl Into<String>, operations: impl IntoIterator<Item = ImageAugment>) -> Operation {
+    let operations = operations.into_iter().collect();
+    Operation::Augment { tensor: tensor.into(), operations, maps: Vec::new(), order: None }
 }
 
 /// [`Operation::Dense`], of all entries, in `f32`.

@@ -1,3 +1,5 @@
+#[cfg(feature = "formats")]
+use crate::decode::{ImageAugment, list_faults};
 use crate::dtype::DType;
 use crate::normalise::NormaliserConfig;
 use crate::tree::under;
@@ -58,6 +60,18 @@ impl Operation {
             ),
             Self::Mixup { alpha, .. } | Self::Cutmix { alpha, .. } => {
                 check(*alpha > 0.0 && *alpha <= 1e6, format!("alpha: {alpha}; it is above 0, and a million at most"));
+            }
+            #[cfg(feature = "formats")]
+            Self::Augment { operations, maps, tensor, .. } => {
+                check(!operations.is_empty(), "operations: augment does nothing without any".to_owned());
+                let is_twice = |(nth, map): (usize, &String)| map == tensor || maps[..nth].contains(map);
+                let twice = maps.iter().enumerate().find(|map| is_twice(*map));
+                check(twice.is_none(), format!("maps: {:?} is named twice", twice.map_or("", |(_, map)| map)));
+                let mixes = operations.iter().position(|operation| matches!(operation, ImageAugment::AugMix { .. }));
+                if let Some(nth) = mixes.filter(|_| !maps.is_empty()) {
+                    faults.push(format!("operations[{nth}]: aug_mix: segmentation maps can't be mixed; leave it out"));
+                }
+                faults.extend(list_faults("operations", operations));
             }
             Self::LogMel(options) => faults.extend(options.faults()),
             Self::Dense { columns, dtype, .. } => {

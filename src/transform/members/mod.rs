@@ -6,6 +6,8 @@ mod constructors;
 mod dense;
 mod elements;
 mod faults;
+#[cfg(feature = "images")]
+mod images;
 mod listed;
 mod log_mel;
 mod mix;
@@ -20,9 +22,11 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use crate::decode::PixelOrder;
+#[cfg(feature = "formats")]
+use crate::decode::{ImageAugment, named_operations};
 use crate::dtype::DType;
 use crate::error::Result;
-#[cfg(not(feature = "audio"))]
+#[cfg(not(all(feature = "audio", feature = "images")))]
 use crate::error::{Error, ErrorKind};
 use crate::normalise::NormaliserConfig;
 use crate::schema::{Masked, Role, Schema, TensorSpec};
@@ -31,6 +35,8 @@ use super::lengths::Length;
 use super::{BatchTransform, Tensors, Transform};
 pub(super) use about::Check;
 pub use augment::NumberAugment;
+#[cfg(feature = "formats")]
+pub use constructors::augment;
 pub use constructors::{
     bins, cast, clip, cutmix, dense, flip, layout, log_mel, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
     pad_to_multiple, quantile, remove, scale,
@@ -153,6 +159,27 @@ pub enum Operation {
         /// The tensor that marks the images to mirror: one byte per sample.
         by: String,
         /// The order of the image's dimensions. By default the channels are the dimension with 1 to 4 elements.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        order: Option<PixelOrder>,
+    },
+    /// Random operations on images whose pixels are a tensor, such as those of a NumPy or Parquet file: `u8`, of one
+    /// channel or three, all of one size, which they keep. For training only. The operations of an image *file* belong
+    /// to its field ([`ImageOptions::augment`](crate::images::ImageOptions::augment)): there, only the part that a crop
+    /// needs is decoded.
+    #[cfg(feature = "formats")]
+    Augment {
+        /// The name of the tensor.
+        tensor: String,
+        /// The operations, in this order; in settings a list, or the name of an
+        /// [`AugmentRecipe`](crate::images::AugmentRecipe).
+        #[serde(deserialize_with = "named_operations")]
+        operations: Vec<ImageAugment>,
+        /// Segmentation maps of the image: tensors of integers of 16 bits with its height and width. They get the same
+        /// crops, flips and rotations, by the nearest pixel; new pixels are 0.
+        #[serde(default, skip_serializing_if = "Vec::is_empty")]
+        maps: Vec<String>,
+        /// The order of the image's dimensions. By default the channels are the dimension with 1 to 4 elements; an
+        /// image of two dimensions is grey.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         order: Option<PixelOrder>,
     },
@@ -298,6 +325,15 @@ impl Operation {
                 None => return Ok(Vec::new()),
             },
             Self::Flip { tensor, by, order } => row(Flip::new(tensor, by, *order, tensors)?),
+            #[cfg(feature = "images")]
+            Self::Augment { tensor, operations, maps, order } => {
+                row(images::Augment::new(tensor, nth, operations, *order, maps, tensors)?)
+            }
+            #[cfg(all(feature = "formats", not(feature = "images")))]
+            Self::Augment { tensor, .. } => {
+                let message = "operations on images need a build with the feature `images`";
+                return Err(Error::new(ErrorKind::Unsupported, message).at_column(tensor));
+            }
             Self::Dense { tensor, indices, columns, mask, dtype } => {
                 row(Dense::new(tensor, indices, mask.as_deref(), *columns, *dtype, tensors)?)
             }

@@ -9,6 +9,8 @@ use super::elements::{Elements, Elementwise, Float, InPlace};
 pub(super) const NOISE: u64 = 1001;
 pub(super) const MASKING: u64 = 1002;
 pub(super) const SCALING: u64 = 1003;
+#[cfg(feature = "images")]
+pub(super) const AUGMENT: u64 = 1004;
 
 /// What an operation's random choices depend on: its kind, how many of this kind came before on the same tensor, and
 /// its name.
@@ -23,7 +25,7 @@ impl Draws {
         Self { kind, nth, name: tensor.bytes().fold(0, |hash, byte| mix(hash ^ u64::from(byte))) }
     }
 
-    fn key(&self, row: &Row<'_>) -> RandomKey {
+    pub(super) fn key(&self, row: &Row<'_>) -> RandomKey {
         row.sample_key().operation(self.kind, self.nth).with(self.name)
     }
 }

@@ -11,7 +11,7 @@ pub use constructors::{
     random_resized_crop, scale_jitter, trivial_augment, vertical_flip,
 };
 pub use recipe::AugmentRecipe;
-pub(crate) use recipe::named;
+pub(crate) use recipe::{is_operation, named};
 
 /// One random operation on the pixels of an image, as plain data. Parameters that are left out have torchvision's
 /// defaults.

@@ -94,6 +94,13 @@ impl IntoIterator for AugmentRecipe {
     }
 }
 
+/// Whether settings know an operation on images by this name.
+pub(crate) fn is_operation(name: &str) -> bool {
+    let kind = MapDeserializer::<_, serde::de::value::Error>::new(std::iter::once(("kind", name)));
+    let operation = ImageAugment::deserialize(kind);
+    operation.map_or_else(|error| !error.to_string().starts_with("unknown variant"), |_| true)
+}
+
 /// Reads operations by a recipe's name, or as a list.
 pub(crate) fn named<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Vec<ImageAugment>, D::Error> {
     struct Named;
@@ -106,9 +113,7 @@ pub(crate) fn named<'de, D: serde::Deserializer<'de>>(deserializer: D) -> Result
         }
 
         fn visit_str<E: serde::de::Error>(self, name: &str) -> Result<Self::Value, E> {
-            let kind = MapDeserializer::<_, serde::de::value::Error>::new(std::iter::once(("kind", name)));
-            let operation = ImageAugment::deserialize(kind);
-            if operation.map_or_else(|error| !error.to_string().starts_with("unknown variant"), |_| true) {
+            if is_operation(name) {
                 return Err(E::custom(format!("{name:?} is an operation; write a list of them: [{name:?}]")));
             }
             AugmentRecipe::deserialize(serde::de::value::StrDeserializer::new(name)).map(AugmentRecipe::operations)

@@ -1,0 +1,249 @@
+//! Operations on images that are tensors already.
+
+use super::augment::ImageAugment;
+use super::options::{ImageColour, ImageOptions};
+use super::order::PixelOrder;
+use super::stored::{Header, ImageFormat, MAX_SIDE, Orientation, Region};
+use super::work::{ImageWork, Wanted};
+use crate::error::{Error, ErrorKind, Result};
+use crate::memory::{Lent, MemoryBudget};
+use crate::random::RandomKey;
+use crate::row::TensorMut;
+
+/// Changes images of one size and channels, and moves their segmentation maps in the same way.
+pub(crate) struct Redraw {
+    options: ImageOptions,
+    header: Header,
+    /// Keeps the buffers from image to image.
+    tools: MemoryBudget,
+}
+
+impl Redraw {
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if images have no pixels, more than are ever decoded, or neither one channel nor three.
+    pub(crate) fn new(
+        operations: &[ImageAugment],
+        (height, width): (usize, usize),
+        channels: usize,
+        order: PixelOrder,
+    ) -> Result<Self> {
+        let fault = |message: String| Err(Error::new(ErrorKind::Schema, message));
+        let side = |length: usize| u32::try_from(length).ok().filter(|side| (1..=MAX_SIDE).contains(side));
+        let (Some(height), Some(width)) = (side(height), side(width)) else {
+            return fault(format!("holds images of {width} x {height} pixels; a side has 1 to {MAX_SIDE}"));
+        };
+        let colour = match channels {
+            1 => ImageColour::Grey,
+            3 => ImageColour::Rgb,
+            _ => return fault(format!("holds images of {channels} channels; operations change those of 1 or 3")),
+        };
+        let augment = operations.to_vec();
+        let options = ImageOptions { size: Some((height, width)), order, colour, augment, ..ImageOptions::default() };
+        let header = Header {
+            format: ImageFormat::Pnm,
+            width,
+            height,
+            channels: channels as u8,
+            orientation: Orientation::default(),
+            in_scans: false,
+        };
+        header.check(options.max_pixels)?;
+        Ok(Self { options, header, tools: MemoryBudget::unlimited() })
+    }
+
+    /// Changes an image of `u8`.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] if the system does not give the memory.
+    pub(crate) fn image(&self, key: RandomKey, tensor: &mut TensorMut<'_>) -> Result<()> {
+        let whole = Region::whole(&self.header);
+        let wanted = Wanted::new(self.header, &self.options, key)?;
+        let mut work = self.lend(&wanted, "changing an image")?;
+        let pixels = work.shared_mut(whole.bytes()).as_chunks_mut::<3>().0;
+        let values = tensor.bytes_mut();
+        match (self.options.colour, self.options.order) {
+            (ImageColour::Rgb, PixelOrder::Nhwc) => pixels.as_flattened_mut().copy_from_slice(values),
+            (ImageColour::Rgb, PixelOrder::Nchw) => {
+                for (channel, plane) in values.chunks_exact(pixels.len()).enumerate() {
+                    pixels.iter_mut().zip(plane).for_each(|(pixel, value)| pixel[channel] = *value);
+                }
+            }
+            _ => pixels.iter_mut().zip(values).for_each(|(pixel, value)| *pixel = [*value; 3]),
+        }
+        work.write(&[], wanted, &self.options, key, tensor, Some(whole)).map(|_| ())
+    }
+
+    /// Moves the classes of a segmentation map, a tensor of integers of the images' height and width.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a class that is not of 16 bits; [`ErrorKind::Limit`] as above.
+    pub(crate) fn map(&self, key: RandomKey, tensor: &mut TensorMut<'_>) -> Result<()> {
+        let wanted = Wanted::new(self.header, &self.options, key)?;
+        let mut work = self.lend(&wanted, "changing a segmentation map")?;
+        work.change_map(&wanted, &self.options, key, tensor)
+    }
+
+    fn lend(&self, wanted: &Wanted, what: &str) -> Result<Lent<ImageWork>> {
+        let decoded = Region::whole(&self.header).bytes() as u64;
+        self.tools.lend(decoded + wanted.memory(&self.options, &[]), what)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::augment::{AugmentRecipe, Edge, Interpolation, LearnedPolicy};
+    use super::super::container::header;
+    use super::super::work::write_image;
+    use super::*;
+    use crate::dtype::DType;
+    use crate::layout::Layout;
+    use crate::read::RowMut;
+    use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
+
+    fn lists() -> Vec<Vec<ImageAugment>> {
+        use super::super::augment as of;
+        let turned = ImageAugment::Rotation { degrees: 30.0, interpolation: Interpolation::Bilinear };
+        let reflected = ImageAugment::RandomCrop { padding: 4, edge: Edge::Reflect, fill: [0; 3] };
+        let mut lists: Vec<Vec<ImageAugment>> = [
+            of::random_resized_crop(),
+            of::scale_jitter(),
+            of::horizontal_flip(),
+            of::vertical_flip(),
+            of::colour_jitter(0.4, 0.4, 0.4, 0.1),
+            of::random_erasing(),
+            of::gaussian_blur(),
+            of::rand_augment(),
+            of::trivial_augment(),
+            of::auto_augment(LearnedPolicy::Cifar10),
+            of::aug_mix(),
+            turned,
+            reflected,
+        ]
+        .into_iter()
+        .map(|operation| vec![operation])
+        .collect();
+        lists.extend([AugmentRecipe::Imagenet, AugmentRecipe::Cifar, AugmentRecipe::Simclr].map(|of| of.operations()));
+        lists
+    }
+
+    /// The bytes of a tensor after `write`.
+    fn written(
+        dtype: DType,
+        shape: &[usize],
+        first: &[u8],
+        write: impl FnOnce(&mut TensorMut<'_>) -> Result<()>,
+    ) -> Vec<u8> {
+        let shape = shape.iter().copied().map(Dim::Fixed).collect();
+        let schema = Schema::new(vec![TensorSpec::with_dims("image", Role::Feature, dtype, shape)]).unwrap();
+        let mut layout = Layout::default();
+        layout.compute(&schema, 1, Extents::default()).unwrap();
+        let mut slot = vec![0u64; layout.bytes().div_ceil(8)];
+        let mut row = RowMut::new(bytemuck::cast_slice_mut(&mut slot), schema.tensors(), &layout, 0);
+        let mut tensor = row.tensor(0);
+        tensor.bytes_mut()[..first.len()].copy_from_slice(first);
+        write(&mut tensor).unwrap();
+        tensor.bytes_mut().to_vec()
+    }
+
+    fn fixture(name: &str) -> (Vec<u8>, [usize; 2]) {
+        let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures");
+        let bytes = std::fs::read(root.join(name)).unwrap();
+        let (width, height) = header(&bytes).unwrap().upright_size();
+        (bytes, [height as usize, width as usize])
+    }
+
+    #[test]
+    fn images_of_tensors_become_those_of_files() {
+        let budget = MemoryBudget::unlimited();
+        let mut changed = 0;
+        for (colour, order) in [
+            (ImageColour::Rgb, PixelOrder::Nchw),
+            (ImageColour::Rgb, PixelOrder::Nhwc),
+            (ImageColour::Grey, PixelOrder::Nchw),
+        ] {
+            let (file, [height, width]) = fixture("images/rgb.png");
+            let channels = colour.channels();
+            let shape = match order {
+                PixelOrder::Nchw => [channels, height, width],
+                PixelOrder::Nhwc => [height, width, channels],
+            };
+            let plain = ImageOptions { order, colour, ..ImageOptions::default() };
+            let of_file = |options: &ImageOptions, key| {
+                written(DType::U8, &shape, &[], |tensor| write_image(&file, options, key, tensor, &budget).map(|_| ()))
+            };
+            let pixels = of_file(&plain, RandomKey::new(0));
+            for augment in lists() {
+                let redraw = Redraw::new(&augment, (height, width), channels, order).unwrap();
+                let size = Some((height as u32, width as u32));
+                let options = ImageOptions { augment, size, ..plain.clone() };
+                for key in (0..6).map(RandomKey::new) {
+                    let expected = of_file(&options, key);
+                    let found = written(DType::U8, &shape, &pixels, |tensor| redraw.image(key, tensor));
+                    // Grey pixels of a file are made from those colours that the operations have changed.
+                    if colour == ImageColour::Rgb {
+                        assert!(found == expected, "{order:?}, {:?}, {key:?}", options.augment);
+                    }
+                    changed += usize::from(found != pixels);
+                }
+            }
+        }
+        assert!(changed > 150, "{changed}");
+    }
+
+    #[test]
+    fn grey_images_and_maps_become_those_of_files() {
+        let budget = MemoryBudget::unlimited();
+        for (name, colour) in [("images/grey.png", ImageColour::Grey), ("maps/palette-8.png", ImageColour::Index)] {
+            let (file, [height, width]) = fixture(name);
+            for (augment, dtype) in lists().into_iter().zip([DType::I64, DType::U16, DType::I32, DType::U8].repeat(4)) {
+                let is_map = colour == ImageColour::Index;
+                if is_map && augment == [super::super::augment::aug_mix()] {
+                    continue;
+                }
+                let dtype = if is_map { dtype } else { DType::U8 };
+                let size = Some((height as u32, width as u32));
+                let redraw = Redraw::new(&augment, (height, width), 1, PixelOrder::Nchw).unwrap();
+                let options = ImageOptions { augment, size, colour, ..ImageOptions::default() };
+                let plain = ImageOptions { augment: Vec::new(), ..options.clone() };
+                let shape = if is_map { vec![height, width] } else { vec![1, height, width] };
+                let of_file = |options: &ImageOptions, key| {
+                    written(dtype, &shape, &[], |tensor| write_image(&file, options, key, tensor, &budget).map(|_| ()))
+                };
+                let values = of_file(&plain, RandomKey::new(0));
+                for key in (0..6).map(RandomKey::new) {
+                    let found = written(dtype, &shape, &values, |tensor| {
+                        if is_map { redraw.map(key, tensor) } else { redraw.image(key, tensor) }
+                    });
+                    assert!(found == of_file(&options, key), "{name}, {dtype}, {:?}, {key:?}", options.augment);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn classes_keep_their_signs() {
+        let redraw = Redraw::new(&[super::super::augment::vertical_flip()], (2, 1), 3, PixelOrder::Nchw).unwrap();
+        let classes = [-1i64, 30_000];
+        let moved = |key| {
+            let bytes = written(DType::I64, &[2, 1], bytemuck::bytes_of(&classes), |tensor| redraw.map(key, tensor));
+            bytemuck::pod_collect_to_vec::<u8, i64>(&bytes)
+        };
+        let found: std::collections::BTreeSet<Vec<i64>> = (0..20).map(|key| moved(RandomKey::new(key))).collect();
+        assert_eq!(found, [vec![-1, 30_000], vec![30_000, -1]].into());
+        for (dtype, bytes) in [
+            (DType::I64, bytemuck::bytes_of(&[40_000i64, 0]).to_vec()),
+            (DType::U32, bytemuck::bytes_of(&[70_000u32, 0]).to_vec()),
+        ] {
+            let mut error = None;
+            written(dtype, &[2, 1], &bytes, |tensor| {
+                error = redraw.map(RandomKey::new(0), tensor).err();
+                Ok(())
+            });
+            let message = error.unwrap().to_string();
+            assert!(message.contains("the class 40000") || message.contains("the class 70000"), "{message}");
+        }
+    }
+}
