@@ -47,9 +47,11 @@ fn every_subcommand_knows_the_format() {
 
     let found = object(&["inspect", &path], 0);
     assert_eq!(
-        [&found["format"], &found["records"], &found["fields"][1]["max"]],
-        [&json!("pairs"), &json!(60), &json!(413)]
+        [&found["format"], &found["records"], &found["fields"][1]["max"], &found["base"]],
+        [&json!("pairs"), &json!(60), &json!(413), &json!("10")]
     );
+    let shown = Command::new(std::env::current_exe().unwrap()).args(["inspect", &path]).env(AS_COMMAND, "1").output();
+    assert!(String::from_utf8(shown.unwrap().stdout).unwrap().contains("\nbase: 10\n"));
     for typed in [&["verify", &path][..], &["verify", "--config", &settings]] {
         let found = object(typed, 0);
         assert_eq!([&found["format"], &found["samples"], &found["ok"]], [&json!("pairs"), &json!(60), &json!(true)]);

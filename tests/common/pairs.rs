@@ -5,6 +5,7 @@ use std::path::Path;
 
 use ringfeed::error::Location;
 use ringfeed::formats::{Format, Open, Opened};
+use ringfeed::inspect::{Details, Inspection};
 use ringfeed::read::{Container, FieldInfo, FieldKind, Lines, Scratch, Value, Visit};
 use ringfeed::{Error, ErrorKind, Result};
 use serde::{Deserialize, Serialize};
@@ -54,6 +55,12 @@ impl Format for PairFormat {
             FieldInfo::new("value", FieldKind::Numbers(ringfeed::DType::I64)),
         ];
         Ok(Pairs { lines: Lines::open(at.files, at.path, &Default::default(), at.budget)?, base: options.base, fields })
+    }
+
+    fn inspect(&self, options: &PairOptions, at: &Open<'_>) -> Result<Inspection> {
+        let mut inspection = Inspection::of_opened(Self::NAME, self.open(options, at)?.into(), at)?;
+        inspection.details = Details::Named(vec![("base".to_owned(), options.base.to_string())]);
+        Ok(inspection)
     }
 }
 

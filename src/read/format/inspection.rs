@@ -100,6 +100,8 @@ pub enum Details {
     },
     /// No details.
     Plain {},
+    /// Names and values, in the order in which they are shown: whatever a format of your own has to say.
+    Named(#[serde(serialize_with = "as_map")] Vec<(String, String)>),
     /// Several files of arrays.
     Arrays {
         /// The files and their records.
@@ -248,8 +250,13 @@ impl Inspection {
         }
     }
 
-    /// Describes all fields of all records.
-    pub(crate) fn of_opened(format: &'static str, opened: Opened, at: &Open<'_>) -> Result<Self> {
+    /// Describes all fields of all records that were opened: what [`Format::inspect`](super::Format::inspect) gives by
+    /// default, without details.
+    ///
+    /// # Errors
+    ///
+    /// Those of reading the records.
+    pub fn of_opened(format: &'static str, opened: Opened, at: &Open<'_>) -> Result<Self> {
         match opened {
             Opened::Container(container) => Self::of_container(format, container, at),
             other => {
