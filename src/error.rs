@@ -432,7 +432,10 @@ pub(crate) fn missing_path(path: &Path) -> Error {
             let like = names.iter().map(String::as_str).filter(|name| is_near_file(&wanted, name));
             let hint = match nearest(&wanted, like) {
                 Some(near) => format!("no such file or folder; did you mean {:?}?", folder.join(near)),
-                None => format!("no such file or folder ({} entries in {:?}, none similar)", names.len(), here),
+                None => {
+                    let (count, entries) = (names.len(), if names.len() == 1 { "entry" } else { "entries" });
+                    format!("no such file or folder ({count} {entries} in {here:?}, none similar)")
+                }
             };
             return Error::new(ErrorKind::NotFound, hint).at_path(path);
         }

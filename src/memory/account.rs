@@ -100,11 +100,11 @@ impl Account {
     }
 
     #[cold]
-    pub(super) fn refusal(&self, more: u64, used: u64, what: &str) -> Error {
+    pub(super) fn refusal(&self, more: u64, used: u64, what: &str, advice: &str) -> Error {
         let limit = self.limit;
         let message = format!(
             "{what} needs {more} more bytes, but {used} of the memory budget's {limit} are taken and {} are left; raise \
-             the budget to at least {}, or make batches smaller",
+             the budget to at least {}{advice}",
             limit - used,
             used.saturating_add(more),
         );

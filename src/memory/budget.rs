@@ -73,7 +73,8 @@ impl Reservation {
     ///
     /// [`ErrorKind::Budget`](crate::ErrorKind::Budget); the reservation is then as before.
     pub fn grow_to(&mut self, bytes: u64, what: &str) -> Result<()> {
-        self.try_grow_to(bytes).map_err(|used| self.account.refusal(bytes - self.bytes, used, what))
+        self.try_grow_to(bytes)
+            .map_err(|used| self.account.refusal(bytes - self.bytes, used, what, ", or make batches smaller"))
     }
 
     /// Like [`grow_to`](Self::grow_to), for callers with an alternative: returns the number of bytes in use instead of

@@ -60,7 +60,7 @@ impl MemoryBudget {
         } else {
             drop(tools);
         }
-        let mut tools = account.take_waiting(bytes).map_err(|used| account.refusal(bytes, used, what))?;
+        let mut tools = account.take_waiting(bytes).map_err(|used| account.refusal(bytes, used, what, ""))?;
         tools.lent += 1;
         drop(tools);
         if let Err(error) = check_memory(bytes, what) {

@@ -132,7 +132,30 @@ pub(super) fn by_name(ending: &str) -> Option<Foreign> {
 fn is_json(line: &[u8]) -> bool {
     match line {
         [b'{', rest @ ..] => matches!(rest.trim_ascii_start(), [b'"' | b'}', ..]),
-        [b'[', .., b']' | b','] => true,
+        // Headers of sections in files of settings are in brackets, too.
+        [b'[', rest @ .., b']' | b','] => {
+            let is_outer = |byte: &u8| *byte == b'[' || byte.is_ascii_whitespace();
+            let value = &rest[rest.iter().take_while(|byte| is_outer(byte)).count()..];
+            matches!(value, [b'"' | b'{' | b'-' | b']' | b'0'..=b'9', ..] | [])
+                || ["true", "false", "null"].iter().any(|word| value.starts_with(word.as_bytes()))
+        }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_json_are_told_from_sections_of_settings() {
+        let what = |text: &str| by_content(text.as_bytes(), true).map(|found| found.what);
+        for json in ["[1, 2]\n[3, 4]\n", "[]\n", "[ true ]\n", "[[1],\n[2]]\n", "[\n  {\n", "[\"a\"]\n", "[-1,\n2]\n"] {
+            assert_eq!(what(json), Some("JSON, but not JSON Lines"), "{json:?}");
+        }
+        for settings in ["[train]\nworkers = 2\n[test]\n", "[[sources]]\npath = \"x\"\n", "[a, b]\n"] {
+            assert_eq!(what(settings), None, "{settings:?}");
+        }
+        assert_eq!(by_name("ini").unwrap().what, "a file of settings");
     }
 }
