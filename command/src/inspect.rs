@@ -120,7 +120,7 @@ impl Report for Inspection {
                 members.push(format!("{} ignored", count(*ignored)));
                 line("members", members.join(", "));
             }
-            Details::Named(details) => {
+            Details::Named { details } => {
                 for (name, value) in details {
                     line(&one_line(name), one_line(value));
                 }

@@ -47,7 +47,7 @@ fn every_subcommand_knows_the_format() {
 
     let found = object(&["inspect", &path], 0);
     assert_eq!(
-        [&found["format"], &found["records"], &found["fields"][1]["max"], &found["base"]],
+        [&found["format"], &found["records"], &found["fields"][1]["max"], &found["details"]["base"]],
         [&json!("pairs"), &json!(60), &json!(413), &json!("10")]
     );
     let shown = Command::new(std::env::current_exe().unwrap()).args(["inspect", &path]).env(AS_COMMAND, "1").output();

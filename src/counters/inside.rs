@@ -36,6 +36,15 @@ impl Inside {
     }
 }
 
+/// Runs `work`, whose resizing counts for another stage than that of reading images.
+#[cfg(feature = "images")]
+pub(crate) fn uncounted<R>(work: impl FnOnce() -> R) -> R {
+    let resizing = INSIDE.get().resizing;
+    let done = work();
+    INSIDE.set(Inside { resizing, ..INSIDE.get() });
+    done
+}
+
 /// Counts the time until it drops as resizing.
 #[cfg(feature = "images")]
 #[derive(Debug)]

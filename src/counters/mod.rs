@@ -26,7 +26,7 @@ pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};
 pub(crate) use inside::Inside;
 #[cfg(feature = "images")]
-pub(crate) use inside::Resizing;
+pub(crate) use inside::{Resizing, uncounted};
 pub(crate) use queue::QueueCounter;
 pub(crate) use recorder::{Event, Kind, Recorder, Spans, Traced, Tracer, Track};
 pub(crate) use slowest::Slow;

@@ -259,6 +259,12 @@ impl Scope<'_> {
         copy
     }
 
+    /// The budget that counts the memory of this scope.
+    #[cfg(feature = "images")]
+    pub(crate) fn budget(&self) -> &MemoryBudget {
+        &self.home.0.budget
+    }
+
     /// A scope within this one, with its own memory. Its arrays end with it; those of this scope remain.
     pub fn enter(&self) -> Scope<'_> {
         self.home.enter()

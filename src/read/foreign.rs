@@ -136,8 +136,11 @@ fn is_json(line: &[u8]) -> bool {
         [b'[', rest @ .., b']' | b','] => {
             let is_outer = |byte: &u8| *byte == b'[' || byte.is_ascii_whitespace();
             let value = &rest[rest.iter().take_while(|byte| is_outer(byte)).count()..];
-            matches!(value, [b'"' | b'{' | b'-' | b']' | b'0'..=b'9', ..] | [])
-                || ["true", "false", "null"].iter().any(|word| value.starts_with(word.as_bytes()))
+            // Also as Python writes lists.
+            matches!(value, [b'"' | b'\'' | b'{' | b'-' | b'+' | b'.' | b']' | b'0'..=b'9', ..] | [])
+                || ["true", "false", "null", "nan", "inf", "none"].iter().any(|word| {
+                    value.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
+                })
         }
         _ => false,
     }
@@ -150,7 +153,17 @@ mod tests {
     #[test]
     fn lists_of_json_are_told_from_sections_of_settings() {
         let what = |text: &str| by_content(text.as_bytes(), true).map(|found| found.what);
-        for json in ["[1, 2]\n[3, 4]\n", "[]\n", "[ true ]\n", "[[1],\n[2]]\n", "[\n  {\n", "[\"a\"]\n", "[-1,\n2]\n"] {
+        for json in [
+            "[1, 2]\n[3, 4]\n",
+            "[]\n",
+            "[ true ]\n",
+            "[[1],\n[2]]\n",
+            "[\n  {\n",
+            "[\"a\"]\n",
+            "[-1,\n2]\n",
+            "[nan, 1.0]\n",
+            "['a', 'b']\n",
+        ] {
             assert_eq!(what(json), Some("JSON, but not JSON Lines"), "{json:?}");
         }
         for settings in ["[train]\nworkers = 2\n[test]\n", "[[sources]]\npath = \"x\"\n", "[a, b]\n"] {

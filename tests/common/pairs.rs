@@ -59,7 +59,7 @@ impl Format for PairFormat {
 
     fn inspect(&self, options: &PairOptions, at: &Open<'_>) -> Result<Inspection> {
         let mut inspection = Inspection::of_opened(Self::NAME, self.open(options, at)?.into(), at)?;
-        inspection.details = Details::Named(vec![("base".to_owned(), options.base.to_string())]);
+        inspection.details = Details::Named { details: vec![("base".to_owned(), options.base.to_string())] };
         Ok(inspection)
     }
 }

@@ -384,8 +384,11 @@ fn fields_of_folders_become_tensors_through_any_codec() -> Result<()> {
     let names = ["space", "empty", "food", "person"];
     let listed = || train().map(|loader| loader.field("again", Class.one_hot().dtype(DType::U8)));
     let loader = listed()?.field("photo", Image::rgb(8, 8)).field("class", Class::of(names));
+    let loader = loader.field("other", Class.dtype(DType::F32).from("class"));
     let batch = loader.field("name", Text::new(9).from("class")).build()?.next().unwrap()?;
     let codes = batch.tensor("class")?.as_slice::<i64>()?;
+    let other = batch.tensor("other")?.as_slice::<f32>()?;
+    assert!(codes.iter().zip(other).all(|(code, other)| *code as f32 == *other), "{codes:?} {other:?}");
     let given: Vec<String> = batch.tensor("name")?.as_slice::<u8>()?.chunks(9).map(text_of).collect();
     assert!(codes.iter().zip(&given).all(|(code, name)| names[*code as usize] == name), "{codes:?} {given:?}");
     let again = batch.tensor("again")?.as_slice::<u8>()?;
@@ -394,12 +397,17 @@ fn fields_of_folders_become_tensors_through_any_codec() -> Result<()> {
     assert_eq!(listed()?.build()?.next().unwrap()?.tensor("again")?.shape(), [classes.len(), 4]);
     let error = |loader: Result<Loader>| loader.unwrap().build().err().unwrap().to_string();
     let unlisted = error(train().map(|loader| loader.field("a", Class::of(["food", "space"]).dtype(DType::F32))));
-    assert!(unlisted.contains("\"empty\" is not among the 2 listed ones"), "{unlisted}");
+    assert!(unlisted.contains("column \"a\"") && unlisted.contains("\"empty\" is not among the 2"), "{unlisted}");
     let other = error(listed().map(|loader| loader.field("a", Class::of(["x"])).field("b", Class::of(["y"]))));
     assert!(other.contains("fields.b: its classes are those of the folder"), "{other}");
     // What is decoded comes from the file, and nothing else does.
     let from = error(train().map(|loader| loader.field("photo", Image::rgb(8, 8).from("label"))));
     assert!(from.contains("fields.photo: from: \"label\" is not decoded as image"), "{from}");
+    let file = folder.path().join("both.toml");
+    let both = "source = { path = \"train\" }\nfields.photo = { image = [8, 8], from = [\"image\", \"image.bytes\"] }";
+    std::fs::write(&file, both).unwrap();
+    let both = error(LoaderConfig::load(&file).map(Loader::from));
+    assert!(both.contains("a file has one image"), "{both}");
     let filtered = error(train().map(|loader| loader.field("class", Class).filter("zz == 1")));
     assert!(filtered.contains("filter: "), "{filtered}");
     Ok(())
@@ -418,7 +426,7 @@ fn what_a_source_does_not_have_is_said() {
     let found = error(train().field("x", Numbers::f32()));
     assert!(
         found.contains(
-            "fields.x: from: a folder of files has no field \"x\"; name \"image\", \"image.path\" or \"label\""
+            "fields.x: from: a folder of files has no field \"x\"; name \"image\", \"image.path\", \"label\" or \"class\""
         ),
         "{found}"
     );

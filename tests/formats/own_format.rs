@@ -174,7 +174,7 @@ fn it_is_planned_inspected_and_verified() -> Result<()> {
     assert_eq!(names, ["value"]);
     let inspection = hexadecimal().inspect(&Default::default(), &ringfeed::memory::MemoryBudget::unlimited())?;
     assert_eq!((inspection.format, inspection.records), ("pairs", 60));
-    assert_eq!(serde_json::to_value(&inspection).unwrap()["base"], "16");
+    assert_eq!(serde_json::to_value(&inspection).unwrap()["details"]["base"], "16");
     let value = &inspection.fields[1];
     assert_eq!((value.dtype.as_str(), value.count), ("i64", 60));
     assert_eq!((value.min, value.max), (Some(Figure::Whole(0)), Some(Figure::Whole(413))));

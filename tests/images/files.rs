@@ -1048,7 +1048,7 @@ fn a_class_that_a_folder_of_images_does_not_have_is_an_error_that_names_the_fiel
     build(sorted.path(), "kind", Class.from("label")).unwrap();
     let error = build(sorted.path(), "label", Class.from("kind")).unwrap_err();
     assert!(error.contains("label: from: a folder of files has no field \"kind\""), "{error}");
-    assert!(error.contains("or \"label\", or leave"), "{error}");
+    assert!(error.contains("\"label\" or \"class\", or leave"), "{error}");
     let photo = Loader::images(sorted.path()).field("photo", image().from("photo")).build().map(|_| ()).unwrap_err();
     assert!(
         photo.to_string().contains("has no field \"photo\"") && photo.to_string().contains("name \"image\""),

@@ -1,13 +1,16 @@
 //! Random operations on images that are tensors, and on their segmentation maps.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
+use crate::common::Waves;
 use ringfeed::field::Numbers;
 use ringfeed::images::{AugmentRecipe, ImageAugment, PixelOrder, horizontal_flip, random_crop, random_resized_crop};
 use ringfeed::read::MemoryReader;
 use ringfeed::source::{ReaderSource, Transformed};
 use ringfeed::tensor::Role;
-use ringfeed::transform::{Operation, Transforms, augment, cast, layout, normalise};
-use ringfeed::{AsyncDataSetIterator, DType, DataSet, Loader, LoaderConfig, Normaliser, Result, Workspace};
+use ringfeed::transform::{Operation, Transforms, augment, cast, layout, normalise, pad_to};
+use ringfeed::{
+    AsyncDataSetIterator, DType, DataSet, DataSetIterator, Loader, LoaderConfig, Normaliser, Result, Workspace,
+};
 
 const COUNT: usize = 40;
 const SIDE: usize = 12;
@@ -63,11 +66,51 @@ fn one_image_is_the_same_in_both_orders() {
         batch.tensor("image").unwrap().as_slice::<u8>().unwrap().to_vec()
     };
     let planes = of(Transforms::new());
+    let changed = planes.iter().zip(pixels(3)).filter(|(value, before)| *value != before).count();
+    assert!(changed > planes.len() / 2, "{changed} of {}", planes.len());
     let pixels = of(Transforms::new().with(layout("image", PixelOrder::Nhwc)));
     let (planes, pixels) = (planes.chunks_exact(3 * SIDE * SIDE), pixels.chunks_exact(3 * SIDE * SIDE));
     for (planes, pixels) in planes.zip(pixels) {
         assert!((0..3 * SIDE * SIDE).all(|at| planes[at] == pixels[at % (SIDE * SIDE) * 3 + at / (SIDE * SIDE)]));
     }
+}
+
+#[test]
+fn maps_may_have_a_channel() {
+    for shape in [[1, SIDE, SIDE], [SIDE, SIDE, 1]] {
+        let map = MemoryReader::new("map", Role::Label, &shape, pixels(1)).unwrap();
+        let image = MemoryReader::new("image", Role::Feature, &[SIDE, SIDE], pixels(1)).unwrap();
+        let list = Transforms::new().with(with_maps([horizontal_flip()], None));
+        let batch = all(ReaderSource::new(image).and(map), list).unwrap();
+        assert_eq!(batch.tensor("map").unwrap().bytes(), batch.tensor("image").unwrap().bytes());
+        assert_ne!(batch.tensor("map").unwrap().bytes(), pixels(1));
+    }
+}
+
+#[test]
+fn each_member_draws_anew() {
+    let flips = |members: usize| {
+        let list = (0..members).fold(Transforms::new(), |list, _| list.with(augment("image", [horizontal_flip()])));
+        let batch = all(images(&[SIDE, SIDE]), list).unwrap();
+        batch.tensor("image").unwrap().bytes().to_vec()
+    };
+    let (none, once, twice) = (flips(0), flips(1), flips(2));
+    // If both drew the same, the second would undo the first.
+    assert!(none != once && once != twice && none != twice);
+}
+
+#[test]
+fn its_time_is_that_of_transforms() {
+    let workspace = Workspace::builder().workers(1).prefetch(1).build().unwrap();
+    let list = Transforms::new().with(augment("image", AugmentRecipe::Simclr));
+    let source = Transformed::new(images(&[3, SIDE, SIDE]).batch_size(COUNT), list);
+    let mut batches = AsyncDataSetIterator::new(source, &workspace).unwrap();
+    batches.next().unwrap().unwrap();
+    let stages: Vec<String> = batches.stats().stages.into_iter().map(|stage| stage.name.to_owned()).collect();
+    assert!(
+        stages.iter().any(|stage| stage == "transform") && !stages.iter().any(|stage| stage == "resize"),
+        "{stages:?}"
+    );
 }
 
 #[test]
@@ -125,6 +168,21 @@ fn what_is_no_image_is_refused_by_name() {
     let twice = Operation::Augment { tensor: "image".to_owned(), operations, maps: twice, order: None };
     refused(map(&[4, 8]), twice, "maps: \"map\" is named twice");
     refused(map(&[4, 8]), with_maps([ringfeed::images::aug_mix()], None), "segmentation maps can't be mixed");
+    let grey = Operation::Augment {
+        tensor: "image".to_owned(),
+        operations: vec![horizontal_flip()],
+        maps: Vec::new(),
+        order: Some(PixelOrder::Nhwc),
+    };
+    refused(of(&[4, 24]), grey, "has no channels");
+    let jitter = ImageAugment::ScaleJitter { scale: (0.5, 0.5), fill: [200, 0, 0] };
+    let signed = MemoryReader::new("map", Role::Label, &[4, 8], vec![0i8; 32]).unwrap();
+    refused(of(&[3, 4, 8]).and(signed), with_maps([jitter], None), "holds i8, which has no class 200");
+    let padded = Waves::new(20, 9);
+    let list = Transforms::new().with(pad_to("wave", 12)).with(cast("wave", DType::U8));
+    let list = list.with(augment("wave", [horizontal_flip()]));
+    let error = all(ReaderSource::new(padded), list).unwrap_err().to_string();
+    assert!(error.contains("is padded"), "{error}");
 }
 
 #[test]

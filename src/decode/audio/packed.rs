@@ -327,8 +327,8 @@ pub(crate) struct Packets {
 }
 
 impl Packets {
-    /// Reads them, and little else of the file. `None` for a file of another kind, or one that does not say how long it
-    /// is.
+    /// Reads them, and little else of the file. `None` for a file of another kind, for one that does not say how long it
+    /// is, and for one with 64 MiB or more before its sound.
     ///
     /// # Errors
     ///
@@ -377,7 +377,11 @@ fn open_flac<'a, F: ReadAt + Sync>(file: &'a F, left: &'a AtomicU64) -> Result<O
     if begin != *b"fLaC" {
         return Ok(None);
     }
-    let open = Open::of(Packing::Flac, Box::new(Reading { file, at: 0, left }))?;
+    let open = match Open::of(Packing::Flac, Box::new(Reading { file, at: 0, left })) {
+        // Too much lies before the sound for reading only a part.
+        Err(_) if left.load(Ordering::Relaxed) == 0 => return Ok(None),
+        open => open?,
+    };
     Ok(Some(open).filter(|open| open.sound.frames < u64::MAX))
 }
 
@@ -396,6 +400,7 @@ impl<F: ReadAt> Read for Reading<'_, F> {
         let len = self.file.len().saturating_sub(self.at).min(into.len() as u64) as usize;
         let left = self.left.load(Ordering::Relaxed).checked_sub(len as u64).ok_or_else(|| {
             let message = "FLAC: too many bytes before or in the wanted part of the sound; take a shorter part, or the file is damaged";
+            self.left.store(0, Ordering::Relaxed);
             io::Error::other(Error::new(ErrorKind::Limit, message))
         })?;
         self.left.store(left, Ordering::Relaxed);

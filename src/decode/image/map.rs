@@ -33,17 +33,24 @@ pub(super) fn not_a_map(header: &Header) -> Error {
     Error::new(ErrorKind::Format, message)
 }
 
-/// A map on its way from the file to the tensor.
+/// A map on its way to the tensor. The values of a file have 16 bits; those of a tensor are moved as the
+/// bytes of their type.
 #[derive(Default)]
-pub(super) struct Map {
-    stored: Vec<u16>,
-    values: Vec<u16>,
-    spare: Vec<u16>,
+pub(super) struct Map<V = u16> {
+    stored: Vec<V>,
+    values: Vec<V>,
+    spare: Vec<V>,
     columns: Vec<usize>,
     rows: Vec<usize>,
 }
 
-impl Map {
+impl<V> Map<V> {
+    /// The most bytes that a map of this size holds: as stored, in their places, and once more to move them.
+    pub(super) fn memory(header: &Header) -> u64 {
+        let places = (u64::from(header.width) + u64::from(header.height)) * size_of::<usize>() as u64;
+        3 * u64::from(header.width) * u64::from(header.height) * size_of::<V>() as u64 + places
+    }
+
     /// Bytes of memory, beside those of a row and a column.
     pub(super) fn held(&self) -> u64 {
         held(&self.stored) + held(&self.values) + held(&self.spare)
@@ -72,11 +79,6 @@ impl Line {
 }
 
 impl Map {
-    /// Room for the values of all pixels as they are stored.
-    pub(super) fn stored_mut(&mut self, header: &Header) -> &mut [u16] {
-        resize_buffer(&mut self.stored, header.width as usize * header.height as usize)
-    }
-
     /// Resizes the stored values, applies the operations that move pixels, and writes the result. Returns width and
     /// height.
     pub(super) fn write(
@@ -87,16 +89,53 @@ impl Map {
         jitter: Option<Jitter>,
         tensor: &mut TensorMut<'_>,
     ) -> Result<(usize, usize)> {
-        let size = self.draw(header, options, key, jitter);
+        let size = self.draw(header, options, key, jitter, u16::from);
         self.write_values(size, tensor)?;
         Ok(size)
     }
 
-    /// The same for the values of `tensor`, which has integers and the size of the result.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Data`] for a value that is not of 16 bits.
+    /// Writes the values to the upper left of `tensor`, and zeros to the rest.
+    fn write_values(&self, (width, height): (usize, usize), tensor: &mut TensorMut<'_>) -> Result<()> {
+        let &[out_height, out_width] = tensor.shape() else {
+            return Err(Error::new(ErrorKind::Schema, "a map of indices has a tensor of [height, width]"));
+        };
+        if out_height < height || out_width < width {
+            let message = format!(
+                "a map of {width} x {height} pixels does not fit a tensor of shape {:?}; did the file change since it was \
+                 measured?",
+                tensor.shape()
+            );
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        let most = tensor.dtype().int_range().map_or(i128::MAX, |(_, most)| most);
+        if let Some(at) = self.values.iter().position(|value| i128::from(*value) > most) {
+            let message = format!(
+                "the value {} at column {}, row {} of the upright map does not fit {}; set dtype to \"i32\" or \"i64\"",
+                self.values[at],
+                at % width,
+                at / width,
+                tensor.dtype()
+            );
+            return Err(Error::new(ErrorKind::Data, message).at_column(&tensor.spec().name));
+        }
+        if (out_width, out_height) != (width, height) {
+            tensor.bytes_mut().fill(0);
+        }
+        let is_plain = tensor.affine().is_none() && tensor.dtype() == DType::U8;
+        for (y, row) in self.values.chunks_exact(width).enumerate() {
+            if is_plain {
+                let target = &mut tensor.bytes_mut()[y * out_width..][..width];
+                target.iter_mut().zip(row).for_each(|(into, value)| *into = *value as u8);
+            } else {
+                write_finite(tensor, y * out_width, Numbers::U16(row))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Map<u64> {
+    /// Does the same with the values of `tensor`, which has integers and the size of the result.
     pub(super) fn change(
         &mut self,
         header: &Header,
@@ -104,31 +143,31 @@ impl Map {
         key: RandomKey,
         jitter: Option<Jitter>,
         tensor: &mut TensorMut<'_>,
-    ) -> Result<()> {
-        let is_signed = tensor.dtype().int_range().is_some_and(|(least, _)| least < 0);
-        let (least, most) = if is_signed { (i16::MIN.into(), i16::MAX.into()) } else { (0.0, u16::MAX.into()) };
-        let numbers = tensor.numbers();
-        for (at, value) in self.stored_mut(header).iter_mut().enumerate() {
-            let number = numbers.at(at);
-            if !(least..=most).contains(&number) {
-                let message = format!("the class {number} of a segmentation map; classes are {least} to {most}");
-                return Err(Error::new(ErrorKind::Data, message).at_column(&tensor.spec().name));
-            }
-            // Those of signed types are moved as their 16 bits.
-            *value = number as i32 as u16;
+    ) {
+        let width = tensor.dtype().bytes();
+        let bits = |bytes: &[u8]| {
+            let mut value = [0; 8];
+            value[..width].copy_from_slice(bytes);
+            u64::from_ne_bytes(value)
+        };
+        let values = tensor.bytes_mut().chunks_exact(width);
+        self.stored_mut(header).iter_mut().zip(values).for_each(|(value, bytes)| *value = bits(bytes));
+        let fill = |class| {
+            let mut value = [0; 8];
+            value[if cfg!(target_endian = "big") { width - 1 } else { 0 }] = class;
+            bits(&value[..width])
+        };
+        self.draw(header, options, key, jitter, fill);
+        for (bytes, value) in tensor.bytes_mut().chunks_exact_mut(width).zip(&self.values) {
+            bytes.copy_from_slice(&value.to_ne_bytes()[..width]);
         }
-        self.draw(header, options, key, jitter);
-        let (width, most) = (tensor.dtype().bytes(), tensor.dtype().int_range().map_or(0, |(_, most)| most));
-        for (into, value) in tensor.bytes_mut().chunks_exact_mut(width).zip(&self.values) {
-            let class = if is_signed { i64::from(*value as i16) } else { i64::from(*value) };
-            if i128::from(class) > most {
-                let message =
-                    format!("scale_jitter: the class {class} around a segmentation map does not fit its type");
-                return Err(Error::new(ErrorKind::Data, message).at_column(&tensor.spec().name));
-            }
-            into.copy_from_slice(&class.to_le_bytes()[..width]);
-        }
-        Ok(())
+    }
+}
+
+impl<V: Copy + Default> Map<V> {
+    /// Room for the values of all pixels as they are stored.
+    pub(super) fn stored_mut(&mut self, header: &Header) -> &mut [V] {
+        resize_buffer(&mut self.stored, header.width as usize * header.height as usize)
     }
 
     /// Resizes the stored values, and applies the operations that move pixels. Returns width and height.
@@ -138,10 +177,11 @@ impl Map {
         options: &ImageOptions,
         key: RandomKey,
         jitter: Option<Jitter>,
+        fill: impl Fn(u8) -> V,
     ) -> (usize, usize) {
         let (width, height) = match jitter {
             None => self.resize(header, options, key),
-            Some(jitter) => self.resize_jittered(header, &jitter),
+            Some(jitter) => self.resize_jittered(header, &jitter, fill(jitter.fill[0])),
         };
         for (operation, key) in keyed(&options.augment, key) {
             operation.draw(key, (width as u32, height as u32), &mut |change| self.apply(change, (width, height)));
@@ -153,7 +193,7 @@ impl Map {
     fn apply(&mut self, change: Change, size: (usize, usize)) {
         let (width, height) = size;
         match change {
-            Change::Mirror => self.values.chunks_exact_mut(width).for_each(<[u16]>::reverse),
+            Change::Mirror => self.values.chunks_exact_mut(width).for_each(<[V]>::reverse),
             Change::UpsideDown => {
                 for y in 0..height / 2 {
                     let (above, below) = self.values.split_at_mut((height - 1 - y) * width);
@@ -161,23 +201,23 @@ impl Map {
                 }
             }
             Change::Rotate(degrees, _) => self.redraw(|from, into| rotate_nearest(from, size, degrees, into)),
-            Change::Warp(warp) => self.redraw(|from, into| warp.nearest(from, size, 0, into)),
-            Change::Shift(shift) => self.redraw(|from, into| shift.apply(from, size, 0, into)),
+            Change::Warp(warp) => self.redraw(|from, into| warp.nearest(from, size, V::default(), into)),
+            Change::Shift(shift) => self.redraw(|from, into| shift.apply(from, size, V::default(), into)),
             _ => {}
         }
     }
 
-    fn redraw(&mut self, draw: impl FnOnce(&[u16], &mut [u16])) {
+    fn redraw(&mut self, draw: impl FnOnce(&[V], &mut [V])) {
         self.spare.clear();
         self.spare.reserve_exact(self.values.len());
-        self.spare.resize(self.values.len(), 0);
+        self.spare.resize(self.values.len(), V::default());
         draw(&self.values, &mut self.spare);
         std::mem::swap(&mut self.values, &mut self.spare);
     }
 
     /// Takes the upright values of a map that is scaled at random, and puts them at their position in the result. The
     /// first number of the fill colour surrounds them.
-    fn resize_jittered(&mut self, header: &Header, jitter: &Jitter) -> (usize, usize) {
+    fn resize_jittered(&mut self, header: &Header, jitter: &Jitter, fill: V) -> (usize, usize) {
         let (width, height) = header.upright_size();
         let (Cut { full, skipped }, part) = (jitter.cut, jitter.part);
         let across = Line { start: 0, length: width, full: full.0, skipped: skipped.0, count: part.0 };
@@ -187,7 +227,7 @@ impl Map {
         if jitter.is_padded() {
             self.spare.clear();
             self.spare.reserve_exact(result_width * result_height);
-            self.spare.resize(result_width * result_height, jitter.fill[0].into());
+            self.spare.resize(result_width * result_height, fill);
             let rows = self.values.chunks_exact(part.0 as usize);
             let places = self.spare.chunks_exact_mut(result_width).skip(jitter.at.1 as usize);
             for (into, row) in places.zip(rows) {
@@ -235,44 +275,5 @@ impl Map {
         for row in &self.rows {
             self.values.extend(self.columns.iter().map(|column| self.stored[row + column]));
         }
-    }
-
-    /// Writes the values to the upper left of `tensor`, and zeros to the rest.
-    fn write_values(&self, (width, height): (usize, usize), tensor: &mut TensorMut<'_>) -> Result<()> {
-        let &[out_height, out_width] = tensor.shape() else {
-            return Err(Error::new(ErrorKind::Schema, "a map of indices has a tensor of [height, width]"));
-        };
-        if out_height < height || out_width < width {
-            let message = format!(
-                "a map of {width} x {height} pixels does not fit a tensor of shape {:?}; did the file change since it was \
-                 measured?",
-                tensor.shape()
-            );
-            return Err(Error::new(ErrorKind::Data, message));
-        }
-        let most = tensor.dtype().int_range().map_or(i128::MAX, |(_, most)| most);
-        if let Some(at) = self.values.iter().position(|value| i128::from(*value) > most) {
-            let message = format!(
-                "the value {} at column {}, row {} of the upright map does not fit {}; set dtype to \"i32\" or \"i64\"",
-                self.values[at],
-                at % width,
-                at / width,
-                tensor.dtype()
-            );
-            return Err(Error::new(ErrorKind::Data, message).at_column(&tensor.spec().name));
-        }
-        if (out_width, out_height) != (width, height) {
-            tensor.bytes_mut().fill(0);
-        }
-        let is_plain = tensor.affine().is_none() && tensor.dtype() == DType::U8;
-        for (y, row) in self.values.chunks_exact(width).enumerate() {
-            if is_plain {
-                let target = &mut tensor.bytes_mut()[y * out_width..][..width];
-                target.iter_mut().zip(row).for_each(|(into, value)| *into = *value as u8);
-            } else {
-                write_finite(tensor, y * out_width, Numbers::U16(row))?;
-            }
-        }
-        Ok(())
     }
 }

@@ -14,6 +14,9 @@ use crate::random::{RandomKey, mix};
 #[cfg(feature = "images")]
 const GEOMETRY: u64 = 0x6765_6f6d_6574_7279;
 
+/// Most pixels of an image, if settings do not say otherwise.
+pub(super) const MAX_PIXELS: u64 = 1 << 27;
+
 /// The error for images in a build without decoders.
 pub(super) const NO_DECODERS: &str = "images need a build with the feature `images`, which is on by default";
 
@@ -245,7 +248,7 @@ impl Default for ImageOptions {
             labels: LabelFormat::I64,
             image_name: "image".to_owned(),
             label_name: "label".to_owned(),
-            max_pixels: 1 << 27,
+            max_pixels: MAX_PIXELS,
             max_file_bytes: 256 << 20,
             jpeg: JpegDecoder::Auto,
             strict: false,

@@ -1,12 +1,14 @@
 //! Operations on images that are tensors already.
 
 use super::augment::ImageAugment;
-use super::options::{ImageColour, ImageOptions};
+use super::map::Map;
+use super::options::{ImageColour, ImageOptions, MAX_PIXELS};
 use super::order::PixelOrder;
 use super::stored::{Header, ImageFormat, MAX_SIDE, Orientation, Region};
 use super::work::{ImageWork, Wanted};
+use crate::counters::uncounted;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{Lent, MemoryBudget};
+use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
 use crate::row::TensorMut;
 
@@ -14,8 +16,6 @@ use crate::row::TensorMut;
 pub(crate) struct Redraw {
     options: ImageOptions,
     header: Header,
-    /// Keeps the buffers from image to image.
-    tools: MemoryBudget,
 }
 
 impl Redraw {
@@ -30,8 +30,10 @@ impl Redraw {
     ) -> Result<Self> {
         let fault = |message: String| Err(Error::new(ErrorKind::Schema, message));
         let side = |length: usize| u32::try_from(length).ok().filter(|side| (1..=MAX_SIDE).contains(side));
-        let (Some(height), Some(width)) = (side(height), side(width)) else {
-            return fault(format!("holds images of {width} x {height} pixels; a side has 1 to {MAX_SIDE}"));
+        let sides = side(height).zip(side(width));
+        let Some((height, width)) = sides.filter(|sides| u64::from(sides.0) * u64::from(sides.1) <= MAX_PIXELS) else {
+            let most = format!("there are 1 to {MAX_PIXELS} pixels, and {MAX_SIDE} on a side at most");
+            return fault(format!("holds images of {width} x {height} pixels; {most}"));
         };
         let colour = match channels {
             1 => ImageColour::Grey,
@@ -48,19 +50,19 @@ impl Redraw {
             orientation: Orientation::default(),
             in_scans: false,
         };
-        header.check(options.max_pixels)?;
-        Ok(Self { options, header, tools: MemoryBudget::unlimited() })
+        Ok(Self { options, header })
     }
 
     /// Changes an image of `u8`.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Limit`] if the system does not give the memory.
-    pub(crate) fn image(&self, key: RandomKey, tensor: &mut TensorMut<'_>) -> Result<()> {
+    /// [`ErrorKind::Budget`] and [`ErrorKind::Limit`] for too little memory.
+    pub(crate) fn image(&self, key: RandomKey, tensor: &mut TensorMut<'_>, budget: &MemoryBudget) -> Result<()> {
+        let Some(wanted) = self.wanted(key)? else { return Ok(()) };
         let whole = Region::whole(&self.header);
-        let wanted = Wanted::new(self.header, &self.options, key)?;
-        let mut work = self.lend(&wanted, "changing an image")?;
+        let memory = whole.bytes() as u64 + wanted.memory(&self.options, &[]);
+        let mut work = budget.lend::<ImageWork>(memory, "changing an image")?;
         let pixels = work.shared_mut(whole.bytes()).as_chunks_mut::<3>().0;
         let values = tensor.bytes_mut();
         match (self.options.colour, self.options.order) {
@@ -72,23 +74,26 @@ impl Redraw {
             }
             _ => pixels.iter_mut().zip(values).for_each(|(pixel, value)| *pixel = [*value; 3]),
         }
-        work.write(&[], wanted, &self.options, key, tensor, Some(whole)).map(|_| ())
+        uncounted(|| work.write(&[], wanted, &self.options, key, tensor, Some(whole))).map(|_| ())
     }
 
     /// Moves the classes of a segmentation map, a tensor of integers of the images' height and width.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Data`] for a class that is not of 16 bits; [`ErrorKind::Limit`] as above.
-    pub(crate) fn map(&self, key: RandomKey, tensor: &mut TensorMut<'_>) -> Result<()> {
-        let wanted = Wanted::new(self.header, &self.options, key)?;
-        let mut work = self.lend(&wanted, "changing a segmentation map")?;
-        work.change_map(&wanted, &self.options, key, tensor)
+    /// As [`image`](Self::image).
+    pub(crate) fn map(&self, key: RandomKey, tensor: &mut TensorMut<'_>, budget: &MemoryBudget) -> Result<()> {
+        let Some(wanted) = self.wanted(key)? else { return Ok(()) };
+        let memory = Map::<u64>::memory(&self.header);
+        let mut work = budget.lend::<ImageWork>(memory, "changing a segmentation map")?;
+        work.change_map(&wanted, &self.options, key, tensor);
+        Ok(())
     }
 
-    fn lend(&self, wanted: &Wanted, what: &str) -> Result<Lent<ImageWork>> {
-        let decoded = Region::whole(&self.header).bytes() as u64;
-        self.tools.lend(decoded + wanted.memory(&self.options, &[]), what)
+    /// What the operations do with the image of this key; `None` for nothing.
+    fn wanted(&self, key: RandomKey) -> Result<Option<Wanted>> {
+        let wanted = Wanted::new(self.header, &self.options, key)?;
+        Ok((!wanted.is_as_stored(&self.options, key)).then_some(wanted))
     }
 }
 
@@ -159,18 +164,14 @@ mod tests {
     fn images_of_tensors_become_those_of_files() {
         let budget = MemoryBudget::unlimited();
         let mut changed = 0;
-        for (colour, order) in [
-            (ImageColour::Rgb, PixelOrder::Nchw),
-            (ImageColour::Rgb, PixelOrder::Nhwc),
-            (ImageColour::Grey, PixelOrder::Nchw),
-        ] {
+        for order in [PixelOrder::Nchw, PixelOrder::Nhwc] {
             let (file, [height, width]) = fixture("images/rgb.png");
-            let channels = colour.channels();
+            let channels = 3;
             let shape = match order {
                 PixelOrder::Nchw => [channels, height, width],
                 PixelOrder::Nhwc => [height, width, channels],
             };
-            let plain = ImageOptions { order, colour, ..ImageOptions::default() };
+            let plain = ImageOptions { order, ..ImageOptions::default() };
             let of_file = |options: &ImageOptions, key| {
                 written(DType::U8, &shape, &[], |tensor| write_image(&file, options, key, tensor, &budget).map(|_| ()))
             };
@@ -181,11 +182,8 @@ mod tests {
                 let options = ImageOptions { augment, size, ..plain.clone() };
                 for key in (0..6).map(RandomKey::new) {
                     let expected = of_file(&options, key);
-                    let found = written(DType::U8, &shape, &pixels, |tensor| redraw.image(key, tensor));
-                    // Grey pixels of a file are made from those colours that the operations have changed.
-                    if colour == ImageColour::Rgb {
-                        assert!(found == expected, "{order:?}, {:?}, {key:?}", options.augment);
-                    }
+                    let found = written(DType::U8, &shape, &pixels, |tensor| redraw.image(key, tensor, &budget));
+                    assert!(found == expected, "{order:?}, {:?}, {key:?}", options.augment);
                     changed += usize::from(found != pixels);
                 }
             }
@@ -215,7 +213,7 @@ mod tests {
                 let values = of_file(&plain, RandomKey::new(0));
                 for key in (0..6).map(RandomKey::new) {
                     let found = written(dtype, &shape, &values, |tensor| {
-                        if is_map { redraw.map(key, tensor) } else { redraw.image(key, tensor) }
+                        if is_map { redraw.map(key, tensor, &budget) } else { redraw.image(key, tensor, &budget) }
                     });
                     assert!(found == of_file(&options, key), "{name}, {dtype}, {:?}, {key:?}", options.augment);
                 }
@@ -224,26 +222,34 @@ mod tests {
     }
 
     #[test]
-    fn classes_keep_their_signs() {
-        let redraw = Redraw::new(&[super::super::augment::vertical_flip()], (2, 1), 3, PixelOrder::Nchw).unwrap();
-        let classes = [-1i64, 30_000];
-        let moved = |key| {
-            let bytes = written(DType::I64, &[2, 1], bytemuck::bytes_of(&classes), |tensor| redraw.map(key, tensor));
-            bytemuck::pod_collect_to_vec::<u8, i64>(&bytes)
+    fn classes_of_every_type_are_moved_as_they_are() {
+        let (budget, flip) = (MemoryBudget::unlimited(), super::super::augment::vertical_flip());
+        let redraw = Redraw::new(&[flip], (2, 1), 3, PixelOrder::Nchw).unwrap();
+        let check = |dtype: DType, upright: &[u8]| {
+            let (first, second) = upright.split_at(dtype.bytes());
+            let turned = [second, first].concat();
+            let moved = |key| written(dtype, &[2, 1], upright, |tensor| redraw.map(key, tensor, &budget));
+            let found: std::collections::BTreeSet<Vec<u8>> = (0..20).map(|key| moved(RandomKey::new(key))).collect();
+            assert_eq!(found, [upright.to_vec(), turned].into(), "{dtype}");
         };
-        let found: std::collections::BTreeSet<Vec<i64>> = (0..20).map(|key| moved(RandomKey::new(key))).collect();
-        assert_eq!(found, [vec![-1, 30_000], vec![30_000, -1]].into());
-        for (dtype, bytes) in [
-            (DType::I64, bytemuck::bytes_of(&[40_000i64, 0]).to_vec()),
-            (DType::U32, bytemuck::bytes_of(&[70_000u32, 0]).to_vec()),
-        ] {
-            let mut error = None;
-            written(dtype, &[2, 1], &bytes, |tensor| {
-                error = redraw.map(RandomKey::new(0), tensor).err();
-                Ok(())
-            });
-            let message = error.unwrap().to_string();
-            assert!(message.contains("the class 40000") || message.contains("the class 70000"), "{message}");
+        check(DType::I64, bytemuck::bytes_of(&[i64::MIN, 70_000]));
+        check(DType::U64, bytemuck::bytes_of(&[u64::MAX, 1]));
+        check(DType::I32, bytemuck::bytes_of(&[-100i32, 40_000]));
+        check(DType::I8, bytemuck::bytes_of(&[-1i8, 5]));
+    }
+
+    #[test]
+    fn maps_of_a_jittered_picture_are_surrounded_by_the_class_of_the_fill() {
+        let budget = MemoryBudget::unlimited();
+        let jitter = ImageAugment::ScaleJitter { scale: (0.3, 0.5), fill: [9, 0, 0] };
+        let redraw = Redraw::new(&[jitter], (8, 8), 3, PixelOrder::Nchw).unwrap();
+        let classes: Vec<i32> = vec![-3; 64];
+        for key in (0..20).map(RandomKey::new) {
+            let moved =
+                written(DType::I32, &[8, 8], bytemuck::cast_slice(&classes), |tensor| redraw.map(key, tensor, &budget));
+            let moved: Vec<i32> = bytemuck::pod_collect_to_vec(&moved);
+            let inside = moved.iter().filter(|class| **class == -3).count();
+            assert!(moved.iter().all(|class| [-3, 9].contains(class)) && (4..=16).contains(&inside), "{moved:?}");
         }
     }
 }

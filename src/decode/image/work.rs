@@ -76,6 +76,14 @@ impl Wanted {
         Ok(Self { stored, scale, region, plan, jitter })
     }
 
+    /// Whether the result is the stored image itself.
+    pub(super) fn is_as_stored(&self, options: &ImageOptions, key: RandomKey) -> bool {
+        self.plan.is_identity(&self.stored)
+            && self.region == Region::whole(&self.stored)
+            && !self.jitter.is_some_and(|jitter| jitter.is_padded())
+            && only_turned(self.stored.orientation, self.size(), options, key).is_some_and(Orientation::is_upright)
+    }
+
     /// Width and height of the upright result.
     fn size(&self) -> (u32, u32) {
         self.jitter
@@ -131,6 +139,8 @@ pub(crate) struct ImageWork {
     spare: Spare,
     grey: Vec<u8>,
     map: Map,
+    /// The same for maps that are tensors already.
+    moved: Map<u64>,
     /// The damage of the image that was decoded last, if the image was loaded in spite of it.
     pub(super) damages: Damages,
 }
@@ -138,7 +148,8 @@ pub(crate) struct ImageWork {
 impl Tool for ImageWork {
     fn held(&self) -> u64 {
         let buffers = [&self.decoded, &self.shared, &self.resized, &self.around, &self.grey];
-        let tools = self.decoders.held() + self.resizer.held() + self.spare.held() + self.map.held();
+        let tools =
+            self.decoders.held() + self.resizer.held() + self.spare.held() + self.map.held() + self.moved.held();
         buffers.into_iter().map(held).sum::<u64>() + tools
     }
 }
@@ -192,8 +203,8 @@ impl ImageWork {
         options: &ImageOptions,
         key: RandomKey,
         tensor: &mut TensorMut<'_>,
-    ) -> Result<()> {
-        self.map.change(&wanted.stored, options, key, wanted.jitter, tensor)
+    ) {
+        self.moved.change(&wanted.stored, options, key, wanted.jitter, tensor);
     }
 
     /// With a `part`, the pixels are cut from that box, which was [decoded](Self::decode_shared) last.

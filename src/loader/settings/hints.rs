@@ -108,6 +108,12 @@ pub(super) fn hint(root: &Node, path: &[Step], text: &str) -> Option<String> {
                 "; write { kind = \"...\", tensor = \"...\", ... }, as the guide to transforms shows".to_owned(),
             );
         }
+        #[cfg(not(feature = "formats"))]
+        [Step::Key(list), Step::Index(_), Step::Key(key)]
+            if list == "transforms" && key == "kind" && text.starts_with("\"augment\"") =>
+        {
+            return Some("; augment needs a build with the features `formats` and `images`".to_owned());
+        }
         #[cfg(feature = "formats")]
         [Step::Key(list), Step::Index(_), Step::Key(key)] if list == "transforms" && key == "kind" => {
             // The text begins with the name in quotes.

@@ -124,6 +124,10 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
             _ => {}
         }
     }
+    // Its classes are those of the folder either way.
+    if matches!(field.codec, Codec::Class { .. }) && from == [CLASS.into()] {
+        from = vec![LABEL.into()];
+    }
     let known = [item, &bytes, &path, LABEL, CLASS];
     let is_one_of = |from: &ColumnRef, names: &[&str]| match from {
         ColumnRef::Name(name) => names.contains(&name.as_str()),
@@ -131,9 +135,12 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
     };
     if let Some(other) = from.iter().find(|from| !is_one_of(from, &known)) {
         return fault(format!(
-            "from: a folder of files has no field {other}; name {item:?}, {path:?} or \"label\", or leave `from` out for \
-             the {item} and its class"
+            "from: a folder of files has no field {other}; name {item:?}, {path:?}, \"label\" or \"class\", or leave `from` \
+             out for the {item} and its class"
         ));
+    }
+    if field.is_file {
+        return fault(format!("file: the files of this folder are its fields already; name {item:?} in `from`"));
     }
     let mut field = field.clone();
     if let Some(kind) = is_decoded {
@@ -143,12 +150,10 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
         if let Some(other) = from.iter().find(|from| !is_one_of(from, &[item, &bytes])) {
             return fault(format!("from: {other} is not decoded as {kind}; leave `from` out, or name {item:?}"));
         }
-        field = field.from(item);
-        field.is_file = false;
-        return Ok((name.clone(), field));
-    }
-    if field.is_file {
-        return fault(format!("file: the files of this folder are its fields already; name {item:?} in `from`"));
+        if from.len() > 1 {
+            return fault(format!("from: a file has one {item}; name {item:?} alone, or leave `from` out"));
+        }
+        return Ok((name.clone(), field.from(item)));
     }
     if from.iter().any(|from| is_one_of(from, &[item])) {
         return fault(format!("from: {item:?} is decoded as {item}; name {bytes:?} for the bytes of the file"));

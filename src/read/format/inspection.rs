@@ -100,8 +100,12 @@ pub enum Details {
     },
     /// No details.
     Plain {},
-    /// Names and values, in the order in which they are shown: whatever a format of your own has to say.
-    Named(#[serde(serialize_with = "as_map")] Vec<(String, String)>),
+    /// Whatever a format of your own has to say.
+    Named {
+        /// Names and values, in the order in which they are shown.
+        #[serde(serialize_with = "as_map")]
+        details: Vec<(String, String)>,
+    },
     /// Several files of arrays.
     Arrays {
         /// The files and their records.

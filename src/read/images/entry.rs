@@ -115,8 +115,10 @@ fn open_all(options: &FolderOptions, at: &Open<'_>) -> Result<(Vec<Arc<dyn Recor
     let (own, others) = wanted(at)?;
     let mut views = of_fields(options, &own).map_err(|error| error.at_path(at.path))?.into_iter();
     let mut first = views.next().unwrap_or_else(|| own_options("image", &Image::of_any_size(), options));
-    if let Some(names) = others.iter().find_map(|(_, field)| class_of(field)) {
-        first.classes = names.cloned();
+    let class = others.iter().find_map(|(name, field)| Some((name, class_of(field)?)));
+    if let Some((name, names)) = class.filter(|_| first.labels == LabelFormat::Off) {
+        // For errors alone.
+        (first.label_name, first.classes) = (name.clone(), names.cloned());
     }
     let folder = open(&first, &options.saved_index, &Open { fields: &own, ..*at })?.with_views(views)?;
     let ignored = folder.ignored();

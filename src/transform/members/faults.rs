@@ -63,6 +63,8 @@ impl Operation {
             }
             #[cfg(feature = "formats")]
             Self::Augment { operations, maps, tensor, .. } => {
+                let needs = "augment needs a build with the feature `images`, which is on by default";
+                check(cfg!(feature = "images"), needs.to_owned());
                 check(!operations.is_empty(), "operations: augment does nothing without any".to_owned());
                 let is_twice = |(nth, map): (usize, &String)| map == tensor || maps[..nth].contains(map);
                 let twice = maps.iter().enumerate().find(|map| is_twice(*map));

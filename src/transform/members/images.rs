@@ -4,9 +4,10 @@ use crate::decode::{ImageAugment, PixelOrder, Redraw};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
-use crate::schema::{Dim, TensorSpec};
+use crate::schema::{Dim, Masked, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 
+use super::elements::Mask;
 use super::pixels::pixel_order;
 use super::random::{AUGMENT, Draws};
 
@@ -42,6 +43,7 @@ impl Augment {
             _ => None,
         };
         let (order, channels, size) = match &spec.shape[..] {
+            [_, _] if order.is_some() => return Err(fault(spec, "has no channels; leave out their `order`")),
             grey @ [_, _] => (PixelOrder::Nchw, 1, sides(grey)),
             shape => match pixel_order(spec, order)? {
                 (PixelOrder::Nchw, channels) => (PixelOrder::Nchw, channels, sides(&shape[1..])),
@@ -49,11 +51,25 @@ impl Augment {
             },
         };
         let size = size.ok_or_else(|| fault(spec, "varies in size; operations change images of one size"))?;
+        for spec in std::iter::once(Ok(spec)).chain(maps.iter().map(|map| tensors.get(map))) {
+            let spec = spec?;
+            if spec.masked == Masked::Unknown || Mask::of(spec, tensors).is_some() {
+                return Err(fault(spec, "is padded, and padding would move into the image; change images of one size"));
+            }
+        }
+        let fills = operations.iter().filter_map(|operation| match operation {
+            ImageAugment::ScaleJitter { fill, .. } => Some(fill[0]),
+            _ => None,
+        });
+        let fill = fills.max().unwrap_or(0);
         for map in maps {
             let spec = tensors.get(map)?;
             let pixels: Vec<&Dim> = spec.shape.iter().filter(|dim| **dim != Dim::Fixed(1)).collect();
             if spec.dtype.int_range().is_none() {
                 return Err(fault(spec, format!("holds {}; a segmentation map has integers: cast it", spec.dtype)));
+            }
+            if spec.dtype.int_range().is_some_and(|(_, most)| i128::from(fill) > most) {
+                return Err(fault(spec, format!("holds {}, which has no class {fill} (`fill`)", spec.dtype)));
             }
             let wanted = [size.0, size.1].map(Dim::Fixed);
             if !pixels.iter().copied().eq(wanted.iter().filter(|dim| **dim != Dim::Fixed(1))) {
@@ -73,9 +89,9 @@ impl Transform for Augment {
         self.maps.iter().try_for_each(|map| tensors.change(map))
     }
 
-    fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
-        let key = self.draws.key(row);
-        self.redraw.image(key, &mut out.tensor(0))?;
-        (1..=self.maps.len()).try_for_each(|nth| self.redraw.map(key, &mut out.tensor(nth)))
+    fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, scope: &Scope<'_>) -> Result<()> {
+        let (key, budget) = (self.draws.key(row), scope.budget());
+        self.redraw.image(key, &mut out.tensor(0), budget)?;
+        (1..=self.maps.len()).try_for_each(|nth| self.redraw.map(key, &mut out.tensor(nth), budget))
     }
 }

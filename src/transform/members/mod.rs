@@ -165,7 +165,10 @@ pub enum Operation {
     /// Random operations on images whose pixels are a tensor, such as those of a NumPy or Parquet file: `u8`, of one
     /// channel or three, all of one size, which they keep. For training only. The operations of an image *file* belong
     /// to its field ([`ImageOptions::augment`](crate::images::ImageOptions::augment)): there, only the part that a crop
-    /// needs is decoded.
+    /// needs is decoded. What an operation does with pixels is the same in both places. Its random numbers differ: here
+    /// they also depend on the tensor's name. Crops are resized by
+    /// [`ResizeFilter::Bilinear`](crate::images::ResizeFilter::Bilinear). Each worker keeps buffers for an image: 12
+    /// bytes per pixel, 27 with `aug_mix`, 24 for maps.
     #[cfg(feature = "formats")]
     Augment {
         /// The name of the tensor.
@@ -174,8 +177,10 @@ pub enum Operation {
         /// [`AugmentRecipe`](crate::images::AugmentRecipe).
         #[serde(deserialize_with = "named_operations")]
         operations: Vec<ImageAugment>,
-        /// Segmentation maps of the image: tensors of integers of 16 bits with its height and width. They get the same
-        /// crops, flips and rotations, by the nearest pixel; new pixels are 0.
+        /// Segmentation maps of the image: tensors of integers with its height and width. They get the same crops,
+        /// flips and rotations, by the nearest pixel. Where these show something outside of the image, a map has the
+        /// class 0; with `scale_jitter`, the first number of its `fill`; with the edge of `random_crop` mirrored or
+        /// repeated, the same classes.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         maps: Vec<String>,
         /// The order of the image's dimensions. By default the channels are the dimension with 1 to 4 elements; an
