@@ -53,8 +53,13 @@ impl Augment {
         let size = size.ok_or_else(|| fault(spec, "varies in size; operations change images of one size"))?;
         for spec in std::iter::once(Ok(spec)).chain(maps.iter().map(|map| tensors.get(map))) {
             let spec = spec?;
-            if spec.masked == Masked::Unknown || Mask::of(spec, tensors).is_some() {
-                return Err(fault(spec, "is padded, and padding would move into the image; change images of one size"));
+            let marked = Mask::of(spec, tensors).map(|mask| format!("{:?} marks its padding", mask.name()));
+            let unknown = (spec.masked == Masked::Unknown).then(|| "may be padded".to_owned());
+            if let Some(padded) = marked.or(unknown) {
+                return Err(fault(
+                    spec,
+                    format!("{padded}, which would move into the image; change images of one size"),
+                ));
             }
         }
         let fills = operations.iter().filter_map(|operation| match operation {
