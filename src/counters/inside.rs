@@ -39,10 +39,15 @@ impl Inside {
 /// Runs `work`, whose resizing counts for another stage than that of reading images.
 #[cfg(feature = "images")]
 pub(crate) fn uncounted<R>(work: impl FnOnce() -> R) -> R {
-    let resizing = INSIDE.get().resizing;
-    let done = work();
-    INSIDE.set(Inside { resizing, ..INSIDE.get() });
-    done
+    /// Also if `work` panics.
+    struct Restored(Duration);
+    impl Drop for Restored {
+        fn drop(&mut self) {
+            INSIDE.set(Inside { resizing: self.0, ..INSIDE.get() });
+        }
+    }
+    let _restored = Restored(INSIDE.get().resizing);
+    work()
 }
 
 /// Counts the time until it drops as resizing.

@@ -137,10 +137,13 @@ fn is_json(line: &[u8]) -> bool {
             let is_outer = |byte: &u8| *byte == b'[' || byte.is_ascii_whitespace();
             let value = &rest[rest.iter().take_while(|byte| is_outer(byte)).count()..];
             // Also as Python writes lists.
-            matches!(value, [b'"' | b'\'' | b'{' | b'-' | b'+' | b'.' | b']' | b'0'..=b'9', ..] | [])
-                || ["true", "false", "null", "nan", "inf", "none"].iter().any(|word| {
-                    value.get(..word.len()).is_some_and(|start| start.eq_ignore_ascii_case(word.as_bytes()))
-                })
+            let word = &value[..value.iter().take_while(|byte| byte.is_ascii_alphabetic()).count()];
+            let words = ["true", "false", "null", "nan", "inf", "infinity", "none"];
+            match value {
+                [b'"' | b'{' | b'-' | b'+' | b'.' | b']' | b'0'..=b'9', ..] | [] => true,
+                [b'\'', ..] => line.contains(&b','),
+                _ => words.iter().any(|other| word.eq_ignore_ascii_case(other.as_bytes())),
+            }
         }
         _ => false,
     }
@@ -166,7 +169,13 @@ mod tests {
         ] {
             assert_eq!(what(json), Some("JSON, but not JSON Lines"), "{json:?}");
         }
-        for settings in ["[train]\nworkers = 2\n[test]\n", "[[sources]]\npath = \"x\"\n", "[a, b]\n"] {
+        for settings in [
+            "[train]\nworkers = 2\n[test]\n",
+            "[[sources]]\npath = \"x\"\n",
+            "[inference]\nbatch = 8\n",
+            "['quoted key']\nx = 1\n",
+            "[a, b]\n",
+        ] {
             assert_eq!(what(settings), None, "{settings:?}");
         }
         assert_eq!(by_name("ini").unwrap().what, "a file of settings");

@@ -175,6 +175,26 @@ fn of_a_long_flac_file_only_the_wanted_part_is_read() {
 }
 
 #[test]
+fn a_flac_file_with_much_before_its_sound_is_read_as_any_other() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("long.flac");
+    let samples: Vec<i16> = (0..20_000).map(|n| (n % 3000) as i16).collect();
+    let mut bytes = long_flac(&samples);
+    let crop = || Audio::new(16_000).length(5000).crop(AudioCrop::Centre);
+    std::fs::write(&path, &bytes).unwrap();
+    let expected = sound(&path, crop()).unwrap();
+    // Behind the only block, the last one by its first bit, come five of padding of the largest size.
+    assert_eq!(bytes[4], 0x80);
+    bytes[4] = 0;
+    let block = |first: u8| [&[first, 0xff, 0xff, 0xff][..], &vec![0; 0xff_ffff]].concat();
+    let padding: Vec<u8> = [1, 1, 1, 1, 0x81].into_iter().flat_map(block).collect();
+    bytes.splice(42..42, padding);
+    std::fs::write(&path, &bytes).unwrap();
+    assert!(sound(&path, crop()).unwrap() == expected);
+    assert_eq!(details_of(&path), (16_000, 1, samples.len() as u64));
+}
+
+#[test]
 fn a_folder_of_all_kinds_is_verified_whole() {
     let folder = tempfile::tempdir().unwrap();
     for name in NAMES.iter().chain(&["wav-pcm_16.wav"]) {

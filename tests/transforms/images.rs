@@ -104,7 +104,7 @@ fn its_time_is_that_of_transforms() {
     let list = Transforms::new().with(augment("image", AugmentRecipe::Simclr));
     let source = Transformed::new(images(&[3, SIDE, SIDE]).batch_size(COUNT), list);
     let mut batches = AsyncDataSetIterator::new(source, &workspace).unwrap();
-    batches.next().unwrap().unwrap();
+    assert_ne!(batches.next().unwrap().unwrap().tensor("image").unwrap().bytes(), pixels(3));
     let stages: Vec<String> = batches.stats().stages.into_iter().map(|stage| stage.name.to_owned()).collect();
     assert!(
         stages.iter().any(|stage| stage == "transform") && !stages.iter().any(|stage| stage == "resize"),
@@ -179,6 +179,8 @@ fn what_is_no_image_is_refused_by_name() {
     refused(of(&[3, 4, 8]).and(signed), with_maps([jitter], None), "holds i8, which has no class 200");
     let padded = MemoryReader::new("image_mask", Role::Mask, &[4, 8], vec![1u8; 32]).unwrap();
     refused(of(&[3, 4, 8]).and(padded), flip(), "\"image_mask\" marks its padding");
+    let padded = MemoryReader::new("map_mask", Role::Mask, &[4, 8], vec![1u8; 32]).unwrap();
+    refused(map(&[4, 8]).and(padded), with_maps([horizontal_flip()], None), "\"map_mask\" marks its padding");
 }
 
 #[test]

@@ -57,7 +57,7 @@ impl Redraw {
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Budget`] and [`ErrorKind::Limit`] for too little memory.
+    /// [`ErrorKind::Limit`] and [`ErrorKind::Budget`] for too little memory.
     pub(crate) fn image(&self, key: RandomKey, tensor: &mut TensorMut<'_>, budget: &MemoryBudget) -> Result<()> {
         let Some(wanted) = self.wanted(key)? else { return Ok(()) };
         let whole = Region::whole(&self.header);
@@ -241,15 +241,19 @@ mod tests {
     #[test]
     fn maps_of_a_jittered_picture_are_surrounded_by_the_class_of_the_fill() {
         let budget = MemoryBudget::unlimited();
-        let jitter = ImageAugment::ScaleJitter { scale: (0.3, 0.5), fill: [9, 0, 0] };
+        let jitter = ImageAugment::ScaleJitter { scale: (0.3, 0.5), fill: [200, 0, 0] };
         let redraw = Redraw::new(&[jitter], (8, 8), 3, PixelOrder::Nchw).unwrap();
-        let classes: Vec<i32> = vec![-3; 64];
-        for key in (0..20).map(RandomKey::new) {
-            let moved =
-                written(DType::I32, &[8, 8], bytemuck::cast_slice(&classes), |tensor| redraw.map(key, tensor, &budget));
-            let moved: Vec<i32> = bytemuck::pod_collect_to_vec(&moved);
-            let inside = moved.iter().filter(|class| **class == -3).count();
-            assert!(moved.iter().all(|class| [-3, 9].contains(class)) && (4..=16).contains(&inside), "{moved:?}");
-        }
+        let check = |dtype: DType, own: &[u8], fill: &[u8]| {
+            for key in (0..20).map(RandomKey::new) {
+                let moved = written(dtype, &[8, 8], &own.repeat(64), |tensor| redraw.map(key, tensor, &budget));
+                let classes = moved.chunks_exact(own.len());
+                let inside = classes.clone().filter(|class| *class == own).count();
+                assert!((4..=16).contains(&inside), "{dtype}: {inside}");
+                assert!(classes.filter(|class| *class != own).all(|class| class == fill), "{dtype}: {moved:?}");
+            }
+        };
+        check(DType::U8, &[7], &[200]);
+        check(DType::I16, bytemuck::bytes_of(&-3i16), bytemuck::bytes_of(&200i16));
+        check(DType::I64, bytemuck::bytes_of(&i64::MIN), bytemuck::bytes_of(&200i64));
     }
 }

@@ -116,11 +116,11 @@ impl Format for AudioFolder {
 
     /// Whole sounds, each at its own rate.
     fn checks(&self, _: &AudioFolderOptions, at: &Open<'_>) -> Result<Checks> {
-        let label = at.fields.iter().find_map(|(name, field)| match &field.codec {
-            Codec::Class { names, .. } => Some(Label { name, listed: names.as_deref() }),
+        let classes = at.fields.iter().find_map(|(_, field)| match &field.codec {
+            Codec::Class { names, .. } => names.as_deref(),
             _ => None,
         });
-        AudioFiles::unchanged(at.files, at.path, &SavedIndex::Off, label, at.budget)
+        AudioFiles::unchanged(at.files, at.path, &SavedIndex::Off, classes, at.budget)
             .map(|reader| Check::reader(reader, false).into())
     }
 
@@ -192,9 +192,9 @@ fn open_all(
         let folder = match sounds.first().filter(|first| !needs_class || !first.classes().is_empty()) {
             Some(first) => first.clone(),
             None => {
-                let class = others.iter().find_map(|(name, field)| Some((name, class_of(field)?)));
-                let label = class.map(|(name, names)| Label { name, listed: names.map(Vec::as_slice) });
-                Arc::new(AudioFiles::unchanged(at.files, at.path, &options.saved_index, label, at.budget)?)
+                let names = others.iter().find_map(|(_, field)| class_of(field)).flatten();
+                let names = names.map(Vec::as_slice);
+                Arc::new(AudioFiles::unchanged(at.files, at.path, &options.saved_index, names, at.budget)?)
             }
         };
         ignored = folder.ignored();

@@ -133,10 +133,10 @@ impl AudioFiles {
         files: &Files,
         path: &Path,
         saved: &SavedIndex,
-        label: Option<Label<'_>>,
+        classes: Option<&[String]>,
         budget: &MemoryBudget,
     ) -> Result<Self> {
-        let label = label.or(Some(Label { name: "label", listed: None }));
+        let label = Some(Label { name: "label", listed: classes });
         let tensors = Tensors { sound: "audio", role: Role::Feature, label };
         Self::listed(files, path, saved, tensors, |_| Ok(AudioOptions::default()), budget)
     }

@@ -139,9 +139,6 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
              out for the {item} and its class"
         ));
     }
-    if field.is_file {
-        return fault(format!("file: the files of this folder are its fields already; name {item:?} in `from`"));
-    }
     let mut field = field.clone();
     if let Some(kind) = is_decoded {
         if kind != item {
@@ -153,7 +150,12 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
         if from.len() > 1 {
             return fault(format!("from: a file has one {item}; name {item:?} alone, or leave `from` out"));
         }
-        return Ok((name.clone(), field.from(item)));
+        field = field.from(item);
+        field.is_file = false;
+        return Ok((name.clone(), field));
+    }
+    if field.is_file {
+        return fault(format!("file: the files of this folder are its fields already; name {item:?} in `from`"));
     }
     if from.iter().any(|from| is_one_of(from, &[item])) {
         return fault(format!("from: {item:?} is decoded as {item}; name {bytes:?} for the bytes of the file"));

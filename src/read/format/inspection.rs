@@ -18,7 +18,8 @@ use crate::read::{ColumnRef, Scratch, parallel};
 
 use super::opened::{Open, Opened};
 
-/// The contents of a file or folder. In JSON, the details are beside the other keys.
+/// The contents of a file or folder. In JSON, the details are beside the other keys; those of a format of your own are
+/// under `details`.
 #[derive(Clone, Debug, Serialize)]
 #[non_exhaustive]
 pub struct Inspection {

@@ -117,7 +117,7 @@ fn open_all(options: &FolderOptions, at: &Open<'_>) -> Result<(Vec<Arc<dyn Recor
     let mut first = views.next().unwrap_or_else(|| own_options("image", &Image::of_any_size(), options));
     let class = others.iter().find_map(|(name, field)| Some((name, class_of(field)?)));
     if let Some((name, names)) = class.filter(|_| first.labels == LabelFormat::Off) {
-        // For errors alone.
+        // The name is for errors alone.
         (first.label_name, first.classes) = (name.clone(), names.cloned());
     }
     let folder = open(&first, &options.saved_index, &Open { fields: &own, ..*at })?.with_views(views)?;

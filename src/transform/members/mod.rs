@@ -167,8 +167,9 @@ pub enum Operation {
     /// to its field ([`ImageOptions::augment`](crate::images::ImageOptions::augment)): there, only the part that a crop
     /// needs is decoded. What an operation does with pixels is the same in both places. Its random numbers differ: here
     /// they also depend on the tensor's name. Crops are resized by
-    /// [`ResizeFilter::Bilinear`](crate::images::ResizeFilter::Bilinear). Each worker keeps buffers for an image: 12
-    /// bytes per pixel, 27 with `aug_mix`, 24 for maps.
+    /// [`ResizeFilter::Bilinear`](crate::images::ResizeFilter::Bilinear). Each worker has buffers for an
+    /// image, as scopes outside of the memory budget: up to 19 bytes per pixel, 15 more with `aug_mix`, and 24 more with
+    /// maps. It keeps them unless they have more than 256 MiB.
     #[cfg(feature = "formats")]
     Augment {
         /// The name of the tensor.
