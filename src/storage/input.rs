@@ -67,9 +67,10 @@ impl Mapping {
     /// Promises that nobody changes the files that are mapped. Mapping saves one of two copies from the page cache, and
     /// the system call.
     ///
-    /// Records of fixed size in random order, cached, cost 0.56 us of CPU time instead of 0.75 at 3 KB, and 1.5 instead
-    /// of 2.1 at 12 KB (the record of 2026-11-28 in `benches/record`). For rows of a CSV file there is almost no
-    /// difference. Pages that are not in memory yet are read while decoding, so a `fetch_limit` does not limit that
+    /// Records of fixed size in random order, cached, cost 0.55 us of CPU time instead of 0.90 at 3 KB, and 1.6 instead
+    /// of 3.9 at 12 KB (`benches/record/2026-11-28-fixed.md`; 0.56 and 0.75, 1.5 and 2.1 on another host, in
+    /// `benches/record/2026-11-28-instructions-fixed-build.md`). For rows of a CSV file there is almost no difference.
+    /// Pages that are not in memory yet are read while decoding, so a `fetch_limit` does not limit that
     /// time.
     ///
     /// ```
