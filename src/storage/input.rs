@@ -68,7 +68,7 @@ impl Mapping {
     /// the system call.
     ///
     /// Records of fixed size in random order, cached, cost 0.55 us of CPU time instead of 0.90 at 3 KB, and 1.6 instead
-    /// of 3.9 at 12 KB (`benches/record/2026-11-28-fixed.md`; 0.56 and 0.75, 1.5 and 2.1 on another host, in
+    /// of 3.9 at 12 KB (`benches/record/2026-11-28-fixed.md`; 0.56 and 0.75, 1.5 and 2.1 in another run, in
     /// `benches/record/2026-11-28-instructions-fixed-build.md`). For rows of a CSV file there is almost no difference.
     /// Pages that are not in memory yet are read while decoding, so a `fetch_limit` does not limit that
     /// time.
