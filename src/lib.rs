@@ -39,6 +39,7 @@ mod schema;
 pub mod stats;
 pub mod storage;
 mod sync;
+mod system;
 pub mod transform;
 mod tree;
 mod view;

@@ -2,6 +2,7 @@ use std::ops::Add;
 use std::time::Duration;
 
 use super::adding::nanoseconds;
+use crate::system::{monotonic, thread_cpu};
 
 /// A reading of the clock, and possibly of this thread's processor time.
 ///
@@ -30,16 +31,7 @@ pub(crate) struct Tick(u64);
 impl Tick {
     #[inline]
     pub(crate) fn now() -> Self {
-        #[cfg(unix)]
-        {
-            let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-            Self(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
-        }
-        #[cfg(not(unix))]
-        {
-            static BEGIN: std::sync::OnceLock<std::time::Instant> = std::sync::OnceLock::new();
-            Self(nanoseconds(BEGIN.get_or_init(std::time::Instant::now).elapsed()))
-        }
+        Self(monotonic())
     }
 
     /// The time since `earlier`; zero if that is later.
@@ -121,20 +113,4 @@ impl Spent {
         let cpu = self.cpu.map(|cpu| cpu.saturating_sub(part.cpu.unwrap_or_default()));
         Self { wall: self.wall.saturating_sub(part.wall), cpu }
     }
-}
-
-/// Processor time of the calling thread; `None` if the system does not report it.
-pub(crate) fn thread_cpu() -> Option<Duration> {
-    #[cfg(unix)]
-    return Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime)).ok();
-    #[cfg(not(unix))]
-    None
-}
-
-/// Processor time of all threads of this process; `None` if the system does not report it.
-pub(crate) fn process_cpu() -> Option<Duration> {
-    #[cfg(unix)]
-    return Duration::try_from(rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime)).ok();
-    #[cfg(not(unix))]
-    None
 }

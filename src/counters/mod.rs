@@ -20,7 +20,7 @@ mod trainer;
 
 pub(crate) use adding::{add, add_alone, nanoseconds};
 pub(crate) use bytes_read::BytesRead;
-pub(crate) use clock::{Lap, Spent, Tick, now, process_cpu, thread_cpu};
+pub(crate) use clock::{Lap, Spent, Tick, now};
 pub(crate) use concurrency::Concurrency;
 pub(crate) use damage::{Damage, DamageTally, Damages};
 pub(crate) use histogram::{BUCKETS, Histogram, bounds_of};

@@ -2,8 +2,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use super::adding::{add_alone, nanoseconds};
-use super::clock::{Tick, now, process_cpu};
+use super::clock::{Tick, now};
 use super::histogram::Histogram;
+use crate::system::process_cpu;
 
 /// The counters of the trainer: it waited for batches, or worked on them. Only the thread in the iterator's `next`
 /// counts here.

@@ -6,7 +6,9 @@ use std::ptr::NonNull;
 use memmap2::MmapMut;
 
 use crate::error::{Error, ErrorKind, Result};
+use crate::files;
 use crate::sync::{Arc, AtomicU64, Ordering};
+use crate::system::check_file_limit;
 
 /// Blocks are aligned to this, and their sizes are multiples of it.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -189,7 +191,7 @@ impl PageSource for TempFilePages {
         }
         let map = (|| {
             check_file_limit(bytes)?;
-            let file = tempfile::tempfile_in(&folder)?;
+            let file = files::unnamed(Some(&folder))?;
             file.set_len(bytes)?;
             reserve_disk(&file, bytes)?;
             // SAFETY: the file was created a moment ago without a name: no other process can open, write or truncate
@@ -206,25 +208,6 @@ impl PageSource for TempFilePages {
         // it.
         Ok(unsafe { Block::from_raw_parts(start, len, Box::new(account(map))) })
     }
-}
-
-/// An error if this process may not write a file of `bytes` bytes: beyond the limit (`ulimit -f`), writing raises a
-/// signal that ends the process.
-pub(crate) fn check_file_limit(bytes: u64) -> std::io::Result<()> {
-    #[cfg(target_os = "linux")]
-    {
-        let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        // SAFETY: writes the limit.
-        let known = unsafe { libc::getrlimit(libc::RLIMIT_FSIZE, &raw mut limit) };
-        if known == 0 && limit.rlim_cur < bytes {
-            let most = limit.rlim_cur;
-            let message = format!("a file of {bytes} bytes, but this process may write {most} (`ulimit -f`)");
-            return Err(std::io::Error::new(std::io::ErrorKind::FileTooLarge, message));
-        }
-    }
-    #[cfg(not(target_os = "linux"))]
-    let _ = bytes;
-    Ok(())
 }
 
 /// Writes to every block of the file, so that a full disk is an error now and not a SIGBUS later.

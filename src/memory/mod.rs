@@ -8,8 +8,8 @@ mod scope;
 #[cfg(feature = "images")]
 mod spare;
 
+pub(crate) use block::whole_pages;
 pub use block::{AnonymousPages, Block, PageSource, TempFilePages};
-pub(crate) use block::{check_file_limit, whole_pages};
 pub use budget::{MemoryBudget, Reservation};
 #[cfg(feature = "images")]
 pub(crate) use lent::Lent;

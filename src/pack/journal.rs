@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::files;
-use crate::memory::check_file_limit;
+use crate::system::check_file_limit;
 
 /// A file that was packed, and which records are in it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

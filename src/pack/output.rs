@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
-use crate::memory::check_file_limit;
+use crate::system::check_file_limit;
 
 use super::journal::{PackedShard, part_of};
 

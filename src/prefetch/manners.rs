@@ -1,7 +1,6 @@
 use crate::caught::caught;
-use crate::counters::thread_cpu;
+use crate::system::{self, allowed_cores, stand_back, thread_cpu};
 
-use super::background::stand_back;
 use super::scheduling::cores;
 
 /// How much of the processor workers may take, and with what priority.
@@ -84,35 +83,18 @@ impl Manners {
         stand_back();
         #[cfg(target_os = "linux")]
         {
-            if !self.cores.is_empty() {
-                let mut set = rustix::thread::CpuSet::new();
-                self.cores
-                    .iter()
-                    .filter(|core| **core < rustix::thread::CpuSet::MAX_CPU)
-                    .for_each(|core| set.set(*core));
-                if let Err(error) = rustix::thread::sched_setaffinity(None, &set) {
-                    tracing::warn!(%error, cores = ?self.cores, "a thread is not kept to its cores");
-                }
+            if !self.cores.is_empty()
+                && let Err(error) = system::keep_to_cores(&self.cores)
+            {
+                tracing::warn!(%error, cores = ?self.cores, "a thread is not kept to its cores");
             }
-            // Applies only to the calling thread, on Linux.
             if self.nice > 0
-                && let Err(error) = rustix::process::setpriority_process(None, self.nice.into())
+                && let Err(error) = system::set_nice(self.nice)
             {
                 tracing::warn!(%error, nice = self.nice, "a thread is not made nicer");
             }
         }
     }
-}
-
-/// Cores that the calling thread may run on, by the system's numbers; none if they can't be chosen.
-fn allowed_cores() -> Vec<usize> {
-    #[cfg(target_os = "linux")]
-    return rustix::thread::sched_getaffinity(None).map_or_else(
-        |_| Vec::new(),
-        |set| (0..rustix::thread::CpuSet::MAX_CPU).filter(|core| set.is_set(*core)).collect(),
-    );
-    #[cfg(not(target_os = "linux"))]
-    Vec::new()
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@
 
 mod amount;
 mod async_iterator;
-mod background;
 mod delivery;
 mod depth;
 mod fetchers;

@@ -1,4 +1,6 @@
 use crate::sync::CounterMutex;
+#[cfg(target_os = "linux")]
+use crate::system::thread_number;
 
 /// The threads that work, so that the system can be asked for their processor time.
 #[derive(Debug, Default)]
@@ -8,7 +10,7 @@ impl Schedule {
     /// Adds the calling thread.
     pub(super) fn join(&self) {
         #[cfg(target_os = "linux")]
-        self.0.lock().push(rustix::thread::gettid().as_raw_nonzero().get());
+        self.0.lock().push(thread_number());
     }
 
     /// Seconds on a core, and seconds in which threads were ready but had no core, as Linux counts them. `None` on

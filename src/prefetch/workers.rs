@@ -4,12 +4,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::caught::caught;
-use crate::counters::{BytesRead, Kind, Lap, Track, add, now, thread_cpu};
+use crate::counters::{BytesRead, Kind, Lap, Track, add, now};
 use crate::dataset::{Batch, fill_rows};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Scratch;
 use crate::ring::Share;
 use crate::sync::{Condvar, Mutex, Ordering};
+use crate::system::thread_cpu;
 
 use super::gate::Gate;
 use super::manners::Manners;

@@ -3,8 +3,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Serialize;
 
-use crate::counters::{Counters, Slow, Stretches, process_cpu};
+use crate::counters::{Counters, Slow, Stretches};
 use crate::ring::RingStats;
+use crate::system::process_cpu;
 
 use super::damage::DamageStats;
 use super::numbers::{less, seconds, share};

@@ -89,8 +89,8 @@ mod system {
 
     use memmap2::{Mmap, MmapRaw};
 
-    use crate::memory::check_file_limit;
     use crate::storage::prefetch;
+    use crate::system::check_file_limit;
 
     /// Pieces per call; the system allows 1024.
     const A_CALL: usize = 128;

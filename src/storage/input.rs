@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::counters::BytesRead;
 use crate::error::{Error, ErrorKind, Result};
-use crate::memory::{MemoryBudget, Reservation, check_file_limit};
+use crate::files;
+use crate::memory::{MemoryBudget, Reservation};
+use crate::system::check_file_limit;
 
 use super::ahead::{Ahead, Needs};
 use super::gzip::inflate_error;
@@ -196,7 +198,7 @@ impl Input {
             }
             if file.is_none() && len > spool.memory_bytes {
                 let made = check_file_limit(len).and_then(|()| {
-                    let mut new = tempfile::tempfile()?;
+                    let mut new = files::unnamed(None)?;
                     new.write_all(&memory)?;
                     Ok(new)
                 });

@@ -6,12 +6,10 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use crc32fast::Hasher;
-use tempfile::{NamedTempFile, TempPath};
 
 use crate::decode::Tokenizer;
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::files;
-use crate::memory::check_file_limit;
+use crate::files::{self, TemporaryFile, TemporaryPath, Users};
 use crate::random::{hash_bytes, hash_numbers};
 use crate::read::codec::text_of;
 use crate::read::container::Container;
@@ -24,6 +22,7 @@ use crate::read::{ColumnRef, Fingerprint, Job, RecordReader, Sample, Scratch, pa
 use crate::row::{RowMut, RowsMut};
 use crate::schema::TensorSpec;
 use crate::storage::{Access, Files, Input, Needs};
+use crate::system::check_file_limit;
 
 use super::TokenReader;
 use super::options::TokenOptions;
@@ -49,7 +48,7 @@ pub(super) struct TextTokens {
     fingerprint: Fingerprint,
     /// Removed when the reader drops.
     #[expect(dead_code, reason = "held until the reader drops")]
-    temporary: Option<TempPath>,
+    temporary: Option<TemporaryPath>,
 }
 
 /// The text that a file of tokens is made from.
@@ -178,8 +177,8 @@ impl Corpus {
                 return Err(Error::new(ErrorKind::Io, message).with_source(error).at_path(path));
             }
         };
-        self.write(file.as_file(), guard, options)?;
-        file.persist(path).map(|_| true).map_err(|error| Error::io(path, error.error))
+        self.write(file.file(), guard, options)?;
+        file.rename(path).map(|()| true).map_err(|error| Error::io(path, error))
     }
 
     /// Whether the file at `path` holds these tokens. If it does, all of it is read, to see that none was changed since.
@@ -259,9 +258,9 @@ impl TextTokens {
             Some(path) => path,
             None => {
                 let file = private_file()?;
-                corpus.write(file.as_file(), 0, options)?;
-                let path = file.into_temp_path();
-                let at = path.to_path_buf();
+                corpus.write(file.file(), 0, options)?;
+                let path = file.close();
+                let at = path.path().to_owned();
                 temporary = Some(path);
                 at
             }
@@ -290,8 +289,8 @@ impl TextTokens {
 }
 
 /// A file that only this user and this run use.
-fn private_file() -> Result<NamedTempFile> {
-    tempfile::Builder::new().prefix(".ringfeed-").tempfile().map_err(|error| {
+fn private_file() -> Result<TemporaryFile> {
+    TemporaryFile::new_in(&std::env::temp_dir(), Users::Owner).map_err(|error| {
         let message = format!("the tokens of the text are kept in a temporary file: {error}");
         Error::new(ErrorKind::Io, message).with_source(error).at_path(std::env::temp_dir())
     })

@@ -5,10 +5,13 @@ use std::io::{self, Read, Write};
 use std::path::Path;
 
 use serde::Serializer;
-use tempfile::NamedTempFile;
 
 use crate::error::{Error, ErrorKind, Result, missing_path};
-use crate::memory::check_file_limit;
+use crate::system::check_file_limit;
+
+mod temporary;
+
+pub(crate) use temporary::{TemporaryFile, TemporaryPath, Users, unnamed};
 
 /// Opens an ordinary file for reading. If it does not exist, the error names the most similar entry. A folder, pipe,
 /// device or socket is an error at once, without waiting.
@@ -72,19 +75,18 @@ pub(crate) fn read_text(path: &Path, what: &str, max_bytes: u64) -> Result<Strin
 /// file.
 pub(crate) fn write_whole(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     check_file_limit(parts.iter().map(|part| part.len() as u64).sum())?;
-    let mut file = unfinished(path)?;
-    parts.iter().try_for_each(|part| file.write_all(part))?;
-    file.persist(path)?;
-    Ok(())
+    let new = unfinished(path)?;
+    parts.iter().try_for_each(|part| new.file().write_all(part))?;
+    new.rename(path)
 }
 
 /// As [`write_whole`]. When this returns, the file also survives a power cut, if the system supports this.
 pub(crate) fn write_lasting(path: &Path, parts: &[&[u8]]) -> io::Result<()> {
     check_file_limit(parts.iter().map(|part| part.len() as u64).sum())?;
-    let mut file = unfinished(path)?;
-    parts.iter().try_for_each(|part| file.write_all(part))?;
-    file.as_file().sync_all()?;
-    file.persist(path)?;
+    let new = unfinished(path)?;
+    parts.iter().try_for_each(|part| new.file().write_all(part))?;
+    new.file().sync_all()?;
+    new.rename(path)?;
     sync_folder_of(path);
     Ok(())
 }
@@ -100,17 +102,8 @@ fn folder_of(path: &Path) -> &Path {
 
 /// A temporary file in the folder of `path`, which gets this name once it is complete. It has the permissions of a new
 /// file.
-pub(crate) fn unfinished(path: &Path) -> io::Result<NamedTempFile> {
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(".ringfeed-");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt;
-        // The process's umask is applied; otherwise temporary files belong only to their owner.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    // The name of the temporary file would not help anybody.
-    builder.tempfile_in(folder_of(path)).map_err(|error| io::Error::from(error.kind()))
+pub(crate) fn unfinished(path: &Path) -> io::Result<TemporaryFile> {
+    TemporaryFile::new_in(folder_of(path), Users::Usual)
 }
 
 /// A path in JSON, which can only hold Unicode text.
