@@ -1,9 +1,10 @@
+use std::fs;
 use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
-use indicatif::{ProgressBar, ProgressStyle};
+use indicatif::{DecimalBytes, ProgressBar, ProgressStyle};
 use ringfeed::{Error, ErrorKind, Result};
 use serde::Serialize;
 use serde_json::json;
@@ -168,20 +169,25 @@ fn io_kind(error: &Error) -> Option<io::ErrorKind> {
 /// How long a command may be silent.
 const SILENCE: Duration = Duration::from_millis(500);
 
-/// Shows on a terminal that `work` goes on, and for how long, if it takes its time: opening or reading a large file.
+/// Shows on a terminal that `work` goes on, for how long, and how much it has read, if it takes its time: opening or
+/// reading a large file.
 pub(crate) fn while_working<T>(doing: &'static str, work: impl FnOnce() -> T) -> T {
     if !io::stderr().is_terminal() {
         return work();
     }
+    let before = bytes_read();
     let (working, ended) = mpsc::channel::<()>();
     let show = move || {
         if ended.recv_timeout(SILENCE) != Err(RecvTimeoutError::Timeout) {
             return;
         }
-        let style = ProgressStyle::with_template("{spinner} {msg}, {elapsed}");
+        let style = ProgressStyle::with_template("{spinner} {prefix}, {elapsed}{msg}");
         let bar = ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
-        let bar = bar.with_message(doing).with_elapsed(SILENCE);
+        let bar = bar.with_prefix(doing).with_elapsed(SILENCE);
         while ended.recv_timeout(Duration::from_millis(200)) == Err(RecvTimeoutError::Timeout) {
+            if let Some(bytes) = before.and_then(|before| Some(bytes_read()?.saturating_sub(before))) {
+                bar.set_message(format!(", {} read", DecimalBytes(bytes)));
+            }
             bar.tick();
         }
         bar.finish_and_clear();
@@ -193,6 +199,12 @@ pub(crate) fn while_working<T>(doing: &'static str, work: impl FnOnce() -> T) ->
         drop(working);
         result
     })
+}
+
+/// Bytes that this process has read, from files and from anything else. `None` if the system does not tell.
+fn bytes_read() -> Option<u64> {
+    let told = fs::read_to_string("/proc/self/io").ok()?;
+    told.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()
 }
 
 /// Text from data without the control characters that a terminal would obey.

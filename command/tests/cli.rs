@@ -990,11 +990,15 @@ fn on_a_terminal_inspect_says_that_it_goes_on() {
     let mut child = child.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     terminal.wait_for("reading, ");
     let mut input = child.stdin.take().unwrap();
-    input.write_all(b"a,b\n1,2\n").unwrap();
+    input.write_all(format!("a,b\n{}", "1,2\n".repeat(500_000)).as_bytes()).unwrap();
+    if cfg!(target_os = "linux") {
+        terminal.wait_for(", 2.00 MB read");
+    }
+    input.write_all(b"3,4\n").unwrap();
     drop(input);
     let output = child.wait_with_output().unwrap();
     assert!(output.status.success(), "{output:?}");
-    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["records"], json!(1));
+    assert_eq!(serde_json::from_slice::<Value>(&output.stdout).unwrap()["records"], json!(500_001));
     terminal.wait_until("an empty line in its place", |text| text.rfind("\u{1b}[2K") > text.rfind("reading"));
 }
 
