@@ -55,7 +55,7 @@ impl Format for Idx {
     }
 
     fn title(&self) -> Option<&'static str> {
-        Some("IDX files (plain, .gz or .zst) and folders of them")
+        Some("IDX files (plain, .gz, .zst or .bz2) and folders of them")
     }
 
     fn packed_advice(&self) -> Option<&'static str> {

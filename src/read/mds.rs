@@ -214,8 +214,11 @@ impl Shard {
         let packing = match compression.split(':').next() {
             Some("zstd") => Packing::Zstd,
             Some("gz") => Packing::Gzip,
+            Some("bz2") => Packing::Bzip2,
+            Some("br") => Packing::Brotli,
+            Some("snappy") => Packing::Snappy,
             _ => {
-                let message = format!("compressed by {compression:?}; zstd and gz are read, others decompress first");
+                let message = format!("compressed by {compression:?}; br, bz2, gz, snappy and zstd are read");
                 return Err(Error::new(ErrorKind::Unsupported, message));
             }
         };

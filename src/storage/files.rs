@@ -13,7 +13,7 @@ use super::ahead::{Ahead, AheadStats, Needs, Requested};
 use super::gzip::{Bytes, inflate_error};
 use super::handles::Handles;
 use super::input::read_at;
-use super::packing::Packing;
+use super::packing::{MARK_BYTES, Packing};
 use super::{Access, Input, Listed, Spool, Storage, check_bytes, entries, open_file, read_file};
 
 /// The files that readers use: those of this machine, or of a [`Storage`]. Clones are the same files.
@@ -22,9 +22,6 @@ pub struct Files {
     ahead: Option<Arc<Ahead>>,
     handles: Option<Arc<Handles>>,
 }
-
-/// Number of bytes that show how a file is compressed.
-const MARK_BYTES: u64 = 4;
 
 /// How many bytes may be requested ahead, unless another limit is given.
 const AHEAD_BYTES: u64 = 256 << 20;

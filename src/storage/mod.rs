@@ -7,6 +7,8 @@
 mod ahead;
 #[cfg(feature = "formats")]
 mod chunks;
+#[cfg(feature = "compression")]
+mod compression;
 mod file;
 mod files;
 mod folder;

@@ -21,6 +21,8 @@ mod arrays;
 mod audio;
 #[cfg(feature = "audio")]
 mod audio_packed;
+#[cfg(feature = "compression")]
+mod bzip2;
 #[cfg(all(feature = "images", feature = "parquet"))]
 mod columns;
 #[cfg(feature = "parquet")]

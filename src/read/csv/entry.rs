@@ -37,7 +37,7 @@ impl Format for Csv {
     }
 
     fn title(&self) -> Option<&'static str> {
-        Some("CSV and TSV files (plain, .gz or .zst)")
+        Some("CSV and TSV files (plain, .gz, .zst or .bz2)")
     }
 
     fn packed_advice(&self) -> Option<&'static str> {

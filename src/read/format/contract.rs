@@ -63,7 +63,7 @@ pub trait Format: Send + Sync + 'static {
     fn sniff(&self, head: &[u8], path: &Path) -> bool;
 
     /// Whether the name of a file is that of a file of this format; asked if its content does not decide. `name` is in
-    /// lower case, without `.gz` and `.zst`.
+    /// lower case, without `.gz`, `.zst` and `.bz2`.
     fn has_name(&self, name: &str) -> bool {
         let _ = name;
         false

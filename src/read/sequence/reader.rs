@@ -43,7 +43,7 @@ pub struct CsvSequenceReader {
 }
 
 impl CsvSequenceReader {
-    /// Every CSV file (`.csv`, `.tsv`, `.tab`, also with `.gz` or `.zst`) in a folder is a sequence, in the byte order
+    /// Every CSV file (`.csv`, `.tsv`, `.tab`, also with `.gz`, `.zst` or `.bz2`) in a folder is a sequence, in the byte order
     /// of their names.
     ///
     /// # Errors

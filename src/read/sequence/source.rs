@@ -10,7 +10,7 @@ use crate::random::{hash_numbers, hash_texts};
 use crate::read::csv::{
     Beginning, Choice, ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text,
 };
-use crate::read::names::is_csv_name;
+use crate::read::names::{PACKED, is_csv_name};
 use crate::read::records::RecordBytes;
 use crate::read::{Fingerprint, check_record, splits};
 use crate::storage::{Files, Needs, inflate_error};
@@ -92,7 +92,7 @@ pub(super) fn csv_files(files: &Files, folder: &Path) -> Result<Vec<PathBuf>> {
     let named = listed.filter(|entry| is_csv_name(&entry.name.to_string_lossy()));
     let mut paths: Vec<PathBuf> = named.map(|entry| folder.join(entry.name)).collect();
     if paths.is_empty() {
-        let message = "the folder holds no .csv, .tsv or .tab file (nor one with .gz or .zst)";
+        let message = "the folder holds no .csv, .tsv or .tab file (nor one with .gz, .zst or .bz2)";
         return Err(Error::new(ErrorKind::NotFound, message).at_path(folder));
     }
     paths.sort();
@@ -321,7 +321,7 @@ impl Source {
         let Self::Files { .. } = self else { return name.to_vec() };
         let Ok(text) = std::str::from_utf8(name) else { return name.to_vec() };
         let whole = Path::new(text);
-        let is_packed = whole.extension().is_some_and(|ending| ending == "gz" || ending == "zst");
+        let is_packed = PACKED.iter().any(|ending| text.ends_with(ending));
         let text = if is_packed { Path::new(whole.file_stem().unwrap_or_default()) } else { whole };
         text.file_stem().unwrap_or_default().as_encoded_bytes().to_vec()
     }
