@@ -309,6 +309,26 @@ fn a_state_at_no_position_of_the_source_is_refused_at_once_and_changes_nothing()
 }
 
 #[test]
+fn a_resumed_run_that_finds_too_many_bad_records_says_how_many_were_found_before() {
+    let bad = [1, 2, 3, 60];
+    let open = || {
+        let policy = BadRecords::Skip(BadLimits { count: Some(3), ..BadLimits::default() });
+        let source = ReaderSource::new(Flaky::new(100, &bad, Trouble::FailInDecode)).batch_size(5).bad_records(policy);
+        AsyncDataSetIterator::new(source, &workspace(1, 1)).unwrap()
+    };
+    let mut first = open();
+    while first.state().position < 20 {
+        first.next().unwrap().unwrap();
+    }
+    let mut second = open();
+    second.seek(&first.state()).unwrap();
+    let message = second.find_map(|batch| batch.err()).unwrap().to_string();
+    assert!(message.contains("4 bad records in this epoch, but the policy allows 3"), "{message}");
+    assert!(message.contains("record 60") && !message.contains("record 2"), "{message}");
+    assert!(message.contains("and 3 before the state from which this run resumed"), "{message}");
+}
+
+#[test]
 fn limits_of_bad_records_count_only_what_the_own_shard_has_found() {
     let bad: Vec<u64> = (1..10).map(|k| 100 * k + (9 * k) % 8).collect();
     let open = |index: u32, count: u32| {
