@@ -175,7 +175,7 @@ pub(crate) fn while_working<T>(doing: &'static str, work: impl FnOnce() -> T) ->
     if !io::stderr().is_terminal() {
         return work();
     }
-    let before = bytes_read();
+    let mut before = bytes_read().map_or(0, |(bytes, told)| bytes + told);
     let (working, ended) = mpsc::channel::<()>();
     let show = move || {
         if ended.recv_timeout(SILENCE) != Err(RecvTimeoutError::Timeout) {
@@ -185,8 +185,9 @@ pub(crate) fn while_working<T>(doing: &'static str, work: impl FnOnce() -> T) ->
         let bar = ProgressBar::new_spinner().with_style(style.unwrap_or_else(|_| ProgressStyle::default_spinner()));
         let bar = bar.with_prefix(doing).with_elapsed(SILENCE);
         while ended.recv_timeout(Duration::from_millis(200)) == Err(RecvTimeoutError::Timeout) {
-            if let Some(bytes) = before.and_then(|before| Some(bytes_read()?.saturating_sub(before))) {
-                bar.set_message(format!(", {} read", DecimalBytes(bytes)));
+            if let Some((now, told)) = bytes_read() {
+                bar.set_message(format!(", {} read", DecimalBytes(now.saturating_sub(before))));
+                before += told;
             }
             bar.tick();
         }
@@ -201,10 +202,12 @@ pub(crate) fn while_working<T>(doing: &'static str, work: impl FnOnce() -> T) ->
     })
 }
 
-/// Bytes that this process has read, from files and from anything else. `None` if the system does not tell.
-fn bytes_read() -> Option<u64> {
+/// Bytes that this process has read, from files and from anything else, but for mapped files; and those read to be told
+/// so, which count from the next time on. `None` if the system does not tell.
+fn bytes_read() -> Option<(u64, u64)> {
     let told = fs::read_to_string("/proc/self/io").ok()?;
-    told.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()
+    let bytes = told.lines().find_map(|line| line.strip_prefix("rchar: "))?.parse().ok()?;
+    Some((bytes, told.len() as u64))
 }
 
 /// Text from data without the control characters that a terminal would obey.

@@ -1,7 +1,7 @@
 //! Data on standard input: data is looked into before it is read, so that it is kept in a file meanwhile.
 
 use std::fs::File;
-use std::io::{self, IsTerminal, Read};
+use std::io::{self, BufReader, IsTerminal, Read};
 use std::path::{Path, PathBuf};
 
 use ringfeed::{Error, Result};
@@ -40,8 +40,8 @@ pub(crate) fn keep<'p>(path: impl Into<Option<&'p mut PathBuf>>, ending: &Ending
     ending.remove(folder.path());
     *path = folder.path().join(STANDARD_INPUT);
     // As any reader: from a pipe, the system would copy on its own, and not count what was read.
-    let input: &mut dyn Read = &mut input;
-    let copied = File::create(&*path).and_then(|mut file| io::copy(input, &mut file));
+    let mut input = BufReader::with_capacity(1 << 20, &mut input as &mut dyn Read);
+    let copied = File::create(&*path).and_then(|mut file| io::copy(&mut input, &mut file));
     copied.map_err(|error| Error::io(STANDARD_INPUT, error))?;
     Ok(Some(Kept { _folder: folder, path: path.clone() }))
 }

@@ -16,7 +16,7 @@ pub(crate) struct TemporaryFile {
     path: TemporaryPath,
 }
 
-/// A file that is removed when this is dropped.
+/// A file that is removed when this is dropped; none if the path is empty.
 #[derive(Debug)]
 pub(crate) struct TemporaryPath(PathBuf);
 
@@ -31,17 +31,7 @@ pub(crate) enum Users {
 
 impl TemporaryFile {
     pub(crate) fn new_in(folder: &Path, users: Users) -> io::Result<Self> {
-        let mut options = new_file(users);
-        options.create_new(true);
-        for _ in 0..MAX_TRIES {
-            let path = folder.join(format!(".ringfeed-{:016x}", RandomState::new().build_hasher().finish()));
-            match options.open(&path) {
-                Ok(file) => return Ok(Self { file, path: TemporaryPath(path) }),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(error) => return Err(error),
-            }
-        }
-        Err(io::ErrorKind::AlreadyExists.into())
+        create(folder, &mut new_file(users))
     }
 
     pub(crate) fn file(&self) -> &File {
@@ -49,9 +39,9 @@ impl TemporaryFile {
     }
 
     /// Renames it, in the same file system. What was there before is replaced.
-    pub(crate) fn rename(self, path: &Path) -> io::Result<()> {
+    pub(crate) fn rename(mut self, path: &Path) -> io::Result<()> {
         fs::rename(&self.path.0, path)?;
-        std::mem::forget(self.path);
+        self.path.0.clear();
         Ok(())
     }
 
@@ -69,7 +59,9 @@ impl TemporaryPath {
 
 impl Drop for TemporaryPath {
     fn drop(&mut self) {
-        let _ = fs::remove_file(&self.0);
+        if !self.0.as_os_str().is_empty() {
+            let _ = fs::remove_file(&self.0);
+        }
     }
 }
 
@@ -84,10 +76,34 @@ pub(crate) fn unnamed(folder: Option<&Path>) -> io::Result<File> {
             return Ok(file);
         }
     }
-    let TemporaryFile { file, path } = TemporaryFile::new_in(&folder, Users::Owner)?;
-    // Elsewhere than on Unix, an open file keeps its name.
-    drop(path);
+    let mut options = new_file(Users::Owner);
+    #[cfg(windows)]
+    {
+        use std::os::windows::fs::OpenOptionsExt;
+        // Nobody else opens it, and it is removed when it is closed.
+        const FILE_FLAG_DELETE_ON_CLOSE: u32 = 0x0400_0000;
+        options.share_mode(0).custom_flags(FILE_FLAG_DELETE_ON_CLOSE);
+    }
+    let TemporaryFile { file, mut path } = create(&folder, &mut options)?;
+    match cfg!(windows) {
+        true => path.0.clear(),
+        false => drop(path),
+    }
     Ok(file)
+}
+
+/// A new file with a random name.
+fn create(folder: &Path, options: &mut OpenOptions) -> io::Result<TemporaryFile> {
+    options.create_new(true);
+    for _ in 0..MAX_TRIES {
+        let path = folder.join(format!(".ringfeed-{:016x}", RandomState::new().build_hasher().finish()));
+        match options.open(&path) {
+            Ok(file) => return Ok(TemporaryFile { file, path: TemporaryPath(path) }),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Err(io::ErrorKind::AlreadyExists.into())
 }
 
 fn new_file(users: Users) -> OpenOptions {

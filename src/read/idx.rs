@@ -356,7 +356,7 @@ pub struct IdxFile {
 
 impl IdxFile {
     /// The IDX files in a folder, by the byte order of their names; only their headers are read. A file counts if it is
-    /// called `*-ubyte` or `*.idx` (also with `.gz`), or begins as one.
+    /// called `*-ubyte` or `*.idx` (also with `.gz`, `.zst` or `.bz2`), or begins as one.
     ///
     /// # Errors
     ///

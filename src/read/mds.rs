@@ -216,7 +216,7 @@ impl Shard {
             Some("gz") => Packing::Gzip,
             Some("bz2") => Packing::Bzip2,
             Some("br") => Packing::Brotli,
-            Some("snappy") => Packing::Snappy,
+            Some("snappy") => Packing::Snappy { most: self.raw_data.bytes },
             _ => {
                 let message = format!("compressed by {compression:?}; br, bz2, gz, snappy and zstd are read");
                 return Err(Error::new(ErrorKind::Unsupported, message));

@@ -283,7 +283,7 @@ mod tests {
         let zeros = Arc::new(Zeros::default());
         let files = Files::of(zeros.clone(), &MemoryBudget::unlimited());
         assert_eq!(files.packing(Path::new("x")).unwrap(), None);
-        assert_eq!(*zeros.0.lock(), [(0, 4)]);
+        assert_eq!(*zeros.0.lock(), [(0, MARK_BYTES)]);
     }
 
     #[test]

@@ -16,9 +16,11 @@ pub(crate) enum Packing {
     /// Nothing at its beginning tells it.
     #[cfg(feature = "formats")]
     Brotli,
-    /// A single block, at whose beginning nothing tells it.
+    /// A single block, at whose beginning nothing tells it, of at most so many bytes once decompressed.
     #[cfg(feature = "formats")]
-    Snappy,
+    Snappy {
+        most: u64,
+    },
 }
 
 /// Number of bytes at a file's beginning that tell how it is compressed.
@@ -52,7 +54,7 @@ impl Packing {
             #[cfg(feature = "formats")]
             Self::Brotli => unpack_brotli(bytes, budget),
             #[cfg(feature = "formats")]
-            Self::Snappy => unpack_snappy(bytes, budget),
+            Self::Snappy { most } => unpack_snappy(bytes, most, budget),
         }
     }
 }
@@ -65,8 +67,8 @@ use super::zstandard::unpack_zstd;
 /// What stands in for a decompressor that was left out of the build.
 #[cfg(not(all(feature = "compression", feature = "zstd")))]
 macro_rules! left_out {
-    ($unpack:ident, $name:literal, $feature:literal, $advice:literal) => {
-        fn $unpack(_: Bytes, _: &MemoryBudget) -> Result<Bytes> {
+    ($unpack:ident($($most:ty)?), $name:literal, $feature:literal, $advice:literal) => {
+        fn $unpack(_: Bytes, $(_: $most,)? _: &MemoryBudget) -> Result<Bytes> {
             let message =
                 concat!("a ", $name, "-compressed file; build with the feature `", $feature, "`, or ", $advice);
             Err(crate::error::Error::new(crate::error::ErrorKind::Unsupported, message))
@@ -75,13 +77,13 @@ macro_rules! left_out {
 }
 
 #[cfg(not(feature = "zstd"))]
-left_out!(unpack_zstd, "Zstandard", "zstd", "decompress it first (`zstd -d`)");
+left_out!(unpack_zstd(), "Zstandard", "zstd", "decompress it first (`zstd -d`)");
 #[cfg(not(feature = "compression"))]
-left_out!(unpack_bzip2, "bzip2", "compression", "decompress it first (`bunzip2`)");
+left_out!(unpack_bzip2(), "bzip2", "compression", "decompress it first (`bunzip2`)");
 #[cfg(all(feature = "formats", not(feature = "compression")))]
-left_out!(unpack_brotli, "Brotli", "compression", "decompress it first");
+left_out!(unpack_brotli(), "Brotli", "compression", "decompress it first");
 #[cfg(all(feature = "formats", not(feature = "compression")))]
-left_out!(unpack_snappy, "Snappy", "compression", "decompress it first");
+left_out!(unpack_snappy(u64), "Snappy", "compression", "decompress it first");
 
 #[cfg(test)]
 mod tests {

@@ -117,7 +117,7 @@ pub trait Format: Send + Sync + 'static {
         Some(Self::NAME)
     }
 
-    /// Why a file that is compressed as a whole (by gzip or Zstandard) can't be read, and what to do; `None` if it can
+    /// Why a file that is compressed as a whole (by gzip, Zstandard or bzip2) can't be read, and what to do; `None` if it can
     /// be read.
     fn packed_advice(&self) -> Option<&'static str> {
         Some("a compressed file of a format that is read uncompressed; decompress it first")
