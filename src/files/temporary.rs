@@ -5,8 +5,7 @@ use std::hash::{BuildHasher, Hasher};
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Names are random, and a file is only created under a name that is free. A folder in which so many in a row are taken
-/// is not one that this helps.
+/// Number of random names that are tried. A file that exists is never opened.
 const MAX_TRIES: usize = 1000;
 
 /// A new file under a name of its own, which is removed unless it gets another name.
