@@ -1,23 +1,23 @@
 //! Files that bzip2 compressed as a whole: as Python's `bz2` writes them, and damaged.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
-use std::path::{Path, PathBuf};
+use std::io::Write;
+use std::path::Path;
 
+use bzip2::{Compression, write::BzEncoder};
 use ringfeed::csv::{CsvOptions, CsvReader};
-use ringfeed::field::{Numbers, Text};
 use ringfeed::formats::Formats;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Container, LineOptions, Lines};
 use ringfeed::storage::Files;
-use ringfeed::{DataSet, ErrorKind, Loader, Result};
+use ringfeed::{ErrorKind, Loader, Result};
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
-}
+use crate::compressed::{batch, check_idx, check_lines, check_table, check_tfrecord, fixture, written};
 
-/// The first batch.
-fn batch(loader: Loader) -> DataSet {
-    loader.build().unwrap().next().unwrap().unwrap()
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = BzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
 }
 
 fn open(path: &Path, budget: &MemoryBudget) -> Result<Lines> {
@@ -25,27 +25,13 @@ fn open(path: &Path, budget: &MemoryBudget) -> Result<Lines> {
 }
 
 #[test]
-fn tables_of_several_streams_are_read_at_random_and_as_a_stream() {
-    let loader = || Loader::open(fixture("bzip2/table.csv.bz2")).unwrap().batch_size(200);
-    assert_eq!(Formats::new().detect(fixture("bzip2/table.csv.bz2")).unwrap()[0].format(), "csv");
-    for shuffled in [false, true] {
-        let loader = loader().field("x", Numbers::f64()).field("y", Numbers::i64());
-        let batch = batch(if shuffled { loader.shuffle(1) } else { loader });
-        let (x, y) = (batch.tensor("x").unwrap(), batch.tensor("y").unwrap());
-        let (x, y) = (x.as_slice::<f64>().unwrap(), y.as_slice::<i64>().unwrap());
-        assert_eq!(batch.len(), 200);
-        for (row, id) in batch.sample_ids().iter().enumerate() {
-            assert_eq!((x[row], y[row]), (*id as f64 / 4.0, (id * id) as i64));
-        }
-    }
-}
-
-#[test]
-fn files_are_told_by_what_they_hold() {
-    let loader = Loader::open(fixture("bzip2/lines")).unwrap();
-    let lines = batch(loader.field("text", Text::new(10)).field("id", Numbers::i64()).batch_size(100));
-    assert_eq!(lines.tensor("id").unwrap().as_slice::<i64>().unwrap(), (0..100).collect::<Vec<i64>>());
-    assert_eq!(lines.tensor("text").unwrap().bytes()[..10], *"café 0\0\0\0".as_bytes());
+fn files_are_told_and_read_by_what_they_hold() {
+    check_table(&fixture("bzip2/table.csv.bz2"));
+    check_lines(&fixture("bzip2/lines"));
+    check_tfrecord(compressed);
+    let folder = tempfile::tempdir().unwrap();
+    let idx = [&[0, 0, 8, 1, 0, 0, 0x13, 0x88][..], &[0; 5000]].concat();
+    check_idx(&written(&folder, "zeros-idx1-ubyte.bz2", &compressed(&idx)));
     // As data sets of libsvm are published.
     assert_eq!(Formats::new().detect(fixture("bzip2/rows.bz2")).unwrap()[0].format(), "libsvm");
     let rows = batch(Loader::open(fixture("bzip2/rows.bz2")).unwrap().batch_size(50));
@@ -58,8 +44,7 @@ fn a_file_that_is_cut_off_or_damaged_is_an_error_at_every_byte() {
     let folder = tempfile::tempdir().unwrap();
     let whole = std::fs::read(fixture("bzip2/lines")).unwrap();
     let read = |bytes: &[u8]| {
-        let path = folder.path().join("lines.jsonl.bz2");
-        std::fs::write(&path, bytes).unwrap();
+        let path = written(&folder, "lines.jsonl.bz2", bytes);
         open(&path, &MemoryBudget::unlimited()).map(|lines| lines.len())
     };
     assert_eq!(read(&whole).unwrap(), 100);

@@ -29,6 +29,8 @@ mod columns;
 mod columns_hostile;
 #[cfg(feature = "parquet")]
 mod columns_parts;
+#[cfg(any(feature = "compression", feature = "zstd"))]
+mod compressed;
 mod csv;
 mod csv_numbers;
 mod every_format;

@@ -1,24 +1,14 @@
 //! Files that Zstandard compressed as a whole: as the python package `zstandard` writes them, and damaged.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
-use std::path::{Path, PathBuf};
-
 use ringfeed::csv::{CsvOptions, CsvReader};
-use ringfeed::field::{Numbers, Text};
 use ringfeed::formats::Formats;
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::{Container, LineOptions, Lines, RecordReader, Scratch, TfRecordOptions, TfRecords, Value};
+use ringfeed::read::{Container, LineOptions, Lines, RecordReader, Scratch, Value};
 use ringfeed::storage::Files;
-use ringfeed::{DataSet, ErrorKind, Loader, Result};
+use ringfeed::{ErrorKind, Result};
 
-fn fixture(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures").join(name)
-}
-
-/// The first batch.
-fn batch(loader: Loader) -> DataSet {
-    loader.build().unwrap().next().unwrap().unwrap()
-}
+use crate::compressed::{check_idx, check_lines, check_table, check_tfrecord, fixture, written};
 
 fn all(lines: &Lines) -> String {
     let (mut scratch, mut text) = (Scratch::default(), String::new());
@@ -36,47 +26,13 @@ fn all(lines: &Lines) -> String {
     text
 }
 
-fn written(folder: &tempfile::TempDir, name: &str, bytes: &[u8]) -> PathBuf {
-    let path = folder.path().join(name);
-    std::fs::write(&path, bytes).unwrap();
-    path
-}
-
 #[test]
-fn tables_of_several_frames_are_read_at_random_and_as_a_stream() {
-    let loader = || Loader::open(fixture("zstd/table.csv.zst")).unwrap().batch_size(200);
-    assert_eq!(Formats::new().detect(fixture("zstd/table.csv.zst")).unwrap()[0].format(), "csv");
-    for shuffled in [false, true] {
-        let loader = loader().field("x", Numbers::f64()).field("y", Numbers::i64());
-        let batch = batch(if shuffled { loader.shuffle(1) } else { loader });
-        let (x, y) = (batch.tensor("x").unwrap(), batch.tensor("y").unwrap());
-        let (x, y) = (x.as_slice::<f64>().unwrap(), y.as_slice::<i64>().unwrap());
-        assert_eq!(batch.len(), 200);
-        for (row, id) in batch.sample_ids().iter().enumerate() {
-            assert_eq!((x[row], y[row]), (*id as f64 / 4.0, (id * id) as i64));
-        }
-    }
-}
-
-#[test]
-fn lines_and_arrays_are_told_by_what_they_hold() {
-    let loader = Loader::open(fixture("zstd/lines")).unwrap();
-    let batch = batch(loader.field("text", Text::new(10)).field("id", Numbers::i64()).batch_size(100));
-    assert_eq!(batch.tensor("id").unwrap().as_slice::<i64>().unwrap(), (0..100).collect::<Vec<i64>>());
-    assert_eq!(batch.tensor("text").unwrap().bytes()[..10], *"café 0\0\0\0".as_bytes());
+fn files_are_told_and_read_by_what_they_hold() {
+    check_table(&fixture("zstd/table.csv.zst"));
+    check_lines(&fixture("zstd/lines"));
     // 5000 zeros in some 30 bytes are no lie here, as they would be in gzip.
-    let zeros = Loader::open(fixture("zstd/zeros-idx1-ubyte.zst")).unwrap().batch_size(5000);
-    assert_eq!(self::batch(zeros).len(), 5000);
-}
-
-#[test]
-fn records_of_tensorflow_are_found_in_compressed_files() {
-    let folder = tempfile::tempdir().unwrap();
-    let whole = std::fs::read(fixture("tfrecord/kinds.tfrecord")).unwrap();
-    let path = written(&folder, "train-00000-of-00001", &zstd::encode_all(&whole[..], 3).unwrap());
-    assert_eq!(Formats::new().detect(&path).unwrap()[0].format(), "tfrecord");
-    let records = TfRecords::open(&Files::local(), &path, &TfRecordOptions::default(), &MemoryBudget::unlimited());
-    assert_eq!(records.unwrap().len(), 7);
+    check_idx(&fixture("zstd/zeros-idx1-ubyte.zst"));
+    check_tfrecord(|whole| zstd::encode_all(whole, 3).unwrap());
 }
 
 #[test]
