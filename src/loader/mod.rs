@@ -142,6 +142,16 @@ impl Loader {
         Ok(Self::from(LoaderConfig::for_path_with(path, formats)?).formats(formats.clone()))
     }
 
+    /// As [`open`](Self::open), among these files.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open), and those of the storage.
+    pub fn open_in(files: &Files, path: impl AsRef<Path>) -> Result<Self> {
+        let sources = Formats::new().detect_in(files, path)?;
+        Ok(Self::from(LoaderConfig { sources, ..LoaderConfig::default() }).files(files.clone()))
+    }
+
     /// A CSV file. Without [fields](Self::field), its columns of numbers become `features`, and a column with a usual
     /// name becomes `labels`; [`CsvOptions`] lists these names.
     pub fn csv(path: impl Into<PathBuf>) -> Self {

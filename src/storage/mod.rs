@@ -15,6 +15,7 @@ mod folder;
 mod gather;
 mod gzip;
 mod handles;
+mod in_memory;
 mod input;
 mod limit;
 mod packing;
@@ -40,6 +41,7 @@ pub use files::Files;
 pub(crate) use folder::{EntryKind, Listed, entries, metadata};
 pub(crate) use gather::Gathered;
 pub(crate) use gzip::{Bytes, inflate_error};
+pub use in_memory::InMemory;
 #[cfg(test)]
 pub(crate) use input::MAPPED;
 pub(crate) use input::NO_PROMISE;
@@ -49,7 +51,8 @@ pub use limit::{FetchLimit, ReadLimit};
 pub(crate) use limit::{Limited, OwnedRead};
 pub(crate) use packing::Packing;
 
-/// A place that holds files and has a high latency, such as an object store or a server.
+/// A place that holds files and has a high latency, such as an object store or a server. For files in memory there is
+/// [`InMemory`].
 ///
 /// Several threads call it at the same time: the workers, and one thread for each request that may be in progress.
 ///

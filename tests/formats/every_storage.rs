@@ -2,8 +2,7 @@
 //! ahead.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
-use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::common::{see_all, watchdog};
@@ -11,36 +10,8 @@ use crate::samples::{Sample, samples};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::State;
 use ringfeed::settings::SourceConfig;
-use ringfeed::storage::{Entry, Files, Storage};
-use ringfeed::{DataSetIterator, Error, Loader, LoaderConfig, Result};
-
-/// The files below a folder.
-struct Below(PathBuf);
-
-impl Storage for Below {
-    fn file_len(&self, path: &Path) -> Result<u64> {
-        let path = self.0.join(path);
-        Ok(std::fs::metadata(&path).map_err(|error| Error::io(&path, error))?.len())
-    }
-
-    fn list(&self, folder: &Path) -> Result<Vec<Entry>> {
-        let folder = self.0.join(folder);
-        let entries = std::fs::read_dir(&folder).map_err(|error| Error::io(&folder, error))?;
-        let entry = |entry: std::io::Result<std::fs::DirEntry>| {
-            let entry = entry.unwrap();
-            if entry.path().is_dir() { Entry::Folder(entry.file_name()) } else { Entry::File(entry.file_name()) }
-        };
-        Ok(entries.map(entry).collect())
-    }
-
-    fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
-        let bytes = std::fs::read(self.0.join(path)).map_err(|error| Error::io(path, error))?;
-        let within = |at: u64| usize::try_from(at).unwrap_or(usize::MAX).min(bytes.len());
-        into.clear();
-        into.extend_from_slice(&bytes[within(range.start)..within(range.end)]);
-        Ok(bytes.len() as u64)
-    }
-}
+use ringfeed::storage::{Files, InMemory};
+use ringfeed::{DataSetIterator, Loader, LoaderConfig};
 
 fn loader(sample: &Sample, root: &Path) -> Loader {
     let source = sample.source(&root.join("data").join(&sample.path));
@@ -79,7 +50,11 @@ fn every_format_reads_a_storage_and_asks_for_all_of_it_ahead() {
         let expected = see_all(&mut *loader(sample, folder.path()).build().unwrap());
         let inspected = inspected(sample, folder.path(), &Files::local());
         let planned = planned(&loader(sample, folder.path()), what);
-        let files = Files::of(Arc::new(Below(folder.path().to_owned())), &MemoryBudget::unlimited());
+        let in_memory = sample
+            .files
+            .iter()
+            .fold(InMemory::new(), |files, (name, bytes)| files.with(Path::new("data").join(name), bytes.clone()));
+        let files = Files::of(Arc::new(in_memory), &MemoryBudget::unlimited());
         let stored = loader(sample, Path::new("")).files(files.clone());
         assert_eq!(self::inspected(sample, Path::new(""), &files), inspected, "{what}");
         let (plan, found) = self::planned(&stored, what);
