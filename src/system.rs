@@ -133,6 +133,31 @@ fn done(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
+/// Bytes of memory that this process can have: those of the machine, or of its control group if these are fewer.
+/// `u64::MAX` if it is not known.
+pub(crate) fn memory() -> u64 {
+    #[cfg(target_os = "linux")]
+    {
+        use std::sync::LazyLock;
+
+        static MEMORY: LazyLock<u64> = LazyLock::new(|| {
+            // SAFETY: asks for a number.
+            let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+            // SAFETY: as above.
+            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+            let machine = match (u64::try_from(pages), u64::try_from(page)) {
+                (Ok(pages), Ok(page)) => pages.saturating_mul(page),
+                _ => u64::MAX,
+            };
+            let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max");
+            group.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(machine).min(machine)
+        });
+        *MEMORY
+    }
+    #[cfg(not(target_os = "linux"))]
+    u64::MAX
+}
+
 /// An error if this process may not write a file of `bytes` bytes: beyond the limit (`ulimit -f`), writing raises a
 /// signal that ends the process.
 pub(crate) fn check_file_limit(bytes: u64) -> std::io::Result<()> {

@@ -15,6 +15,7 @@ use crate::stats::Planning;
 use crate::storage::{Needs, ReadLimit, Requested};
 use crate::transform::BatchMut;
 
+use super::fill::RowLimit;
 use super::policy::BadRecords;
 use super::state::State;
 
@@ -301,8 +302,8 @@ pub struct BatchPlan {
     pub(crate) measured: Option<Extents>,
     /// The extents of each row, if tensors are ragged.
     pub(crate) lengths: Vec<Extents>,
-    /// Maximum number of rows for which there is memory; `None` if there is no limit.
-    pub(crate) most_rows: Option<u64>,
+    /// `None` if there is no limit.
+    pub(crate) most_rows: Option<RowLimit>,
 }
 
 /// Takes the error of interrupted user code, which is not a fault of a row.
@@ -342,15 +343,10 @@ impl BatchPlan {
     /// # Errors
     ///
     /// [`ErrorKind::Budget`] if a batch of so many rows can't fit the workspace's memory budget, [`ErrorKind::Limit`]
-    /// if there is no memory for the plan itself.
+    /// if it can't fit this machine's memory.
     pub fn reserve(&mut self, rows: usize) -> Result<()> {
-        if self.most_rows.is_some_and(|most| rows as u64 > most) {
-            let message = format!(
-                "a batch of {rows} samples does not fit the memory budget, which has room for {} at most; lower the \
-                 batch size, or raise the budget",
-                self.most_rows.unwrap_or_default(),
-            );
-            return Err(Error::new(ErrorKind::Budget, message));
+        if let Some(most) = self.most_rows {
+            most.check(rows)?;
         }
         let reserved = [&mut self.positions, &mut self.samples, &mut self.draws]
             .into_iter()

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use crate::caught::caught;
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::random::RandomKey;
@@ -50,7 +50,7 @@ pub(super) fn labels_of(readers: &[Arc<dyn RecordReader>]) -> Result<Vec<u32>> {
 fn class_in(tensor: &mut TensorMut<'_>) -> Option<u32> {
     let dtype = tensor.dtype();
     let is_index = tensor.shape().is_empty();
-    let numbers = Numbers::of(dtype, tensor.bytes_mut());
+    let numbers = NumberSlice::of(dtype, tensor.bytes_mut());
     if is_index {
         let class = numbers.at(0);
         (0.0..=f64::from(u32::MAX)).contains(&class).then_some(class as u32)

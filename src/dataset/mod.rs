@@ -34,7 +34,7 @@ pub use batch::DataSet;
 pub use buckets::{Beyond, Buckets};
 pub(crate) use contract::batches;
 pub use contract::{BatchPlan, Filler, LastBatch, OpenedSource, Planner, Positions, Source};
-pub(crate) use fill::{PlanTerms, at_largest, fill_rows, measure_plan, measure_rows, most_rows, plan_batch};
+pub(crate) use fill::{PlanTerms, RowLimit, at_largest, fill_rows, measure_plan, measure_rows, plan_batch};
 pub use iterator::{AsDyn, ByEpoch, DataSetIterator, Epoch, Epochs};
 pub use labels::read_labels;
 pub(crate) use policy::DEFAULT_BATCH_SIZE;

@@ -389,7 +389,7 @@ mod tests {
     use crate::dataset::{ReaderSource, StreamSource};
     use crate::dtype::DType;
     use crate::error::Location;
-    use crate::read::{Array, RecordReader, Sample, SampleStream};
+    use crate::read::{RecordReader, Sample, SampleStream, SampleTensor};
     use crate::schema::{Role, TensorSpec};
 
     /// Every tenth record is bad: in turn, it can't be fetched, measured or decoded, or its decoder panics.
@@ -570,7 +570,7 @@ mod tests {
         let samples = (0..100u16).map(|i| match i {
             7 => Err(Error::new(ErrorKind::Data, "bad")),
             50 => Err(Error::new(ErrorKind::Io, "gone")),
-            i => Ok(vec![Array::from(f32::from(i))]),
+            i => Ok(vec![SampleTensor::from(f32::from(i))]),
         });
         let source = StreamSource::from_samples(SampleStream::once(&x, samples).unwrap());
         let report = verify_source(source, 3, |_| {}).unwrap();

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use crate::caught::caught;
 use crate::counters::{Tick, Tracer, now};
-use crate::dataset::{Batch, BatchPlan, OpenedSource, PlanTerms, at_largest, measure_plan, most_rows, plan_batch};
+use crate::dataset::{Batch, BatchPlan, OpenedSource, PlanTerms, RowLimit, at_largest, measure_plan, plan_batch};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, MemoryBudget, PageSource, Scope, Scopes, whole_pages};
@@ -207,9 +207,9 @@ impl Workspace {
         }
     }
 
-    /// The inputs of plans of this source: its seed, and the maximum number of rows of a batch within the budget.
+    /// The inputs of plans of this source: its seed, and the maximum number of rows of a batch.
     pub(super) fn terms(&self, opened: &OpenedSource) -> PlanTerms {
-        let most_rows = most_rows(opened.filler.schema(), self.budget().limit());
+        let most_rows = RowLimit::of(opened.filler.schema(), self.budget());
         PlanTerms { seed: opened.seed, most_rows: Some(most_rows) }
     }
 

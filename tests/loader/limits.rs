@@ -11,6 +11,7 @@ use ringfeed::error::Location;
 use ringfeed::field::{Category, Image, Numbers, Text};
 use ringfeed::images::{ImageFolder, ImageLabels, ImageOptions};
 use ringfeed::memory::MemoryBudget;
+use ringfeed::order::LastBatch;
 use ringfeed::read::{Concat, MemoryReader, RecordReader, RowMut, Sample, Scratch, Windows};
 use ringfeed::sequences::{CsvSequenceReader, SequenceOptions};
 use ringfeed::settings::BadRecords;
@@ -357,4 +358,16 @@ fn a_plan_with_windows_counts_what_its_source_holds() {
     let (alone, windows) = (plan(Loader::csv(&path)), plan(Loader::csv(&path).windows(Windows::new(2, 0))));
     assert_eq!((alone.held_bytes, alone.fits), (windows.held_bytes, windows.fits));
     assert!(windows.held_bytes > Some(50_000) && windows.fits == Some(false), "{:?}", windows.held_bytes);
+}
+
+#[test]
+fn padding_to_more_rows_than_this_machine_holds_is_refused_without_a_budget() {
+    let iris = || Loader::csv(fixture("iris.csv")).batch_size(1 << 45);
+    for loader in [iris(), iris().shuffle(1)] {
+        let padded = loader.clone().last_batch(LastBatch::Pad);
+        let error = padded.build().err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Limit, "{error}");
+        assert!(error.to_string().contains("the memory of this machine"), "{error}");
+        assert_eq!(loader.build().unwrap().next().unwrap().unwrap().len(), 150);
+    }
 }
