@@ -2,6 +2,7 @@
 
 use std::io::Read;
 
+use brotli_decompressor::{BrotliDecoderParameter, Decompressor};
 use parquet::basic::Compression;
 
 use crate::error::{Error, ErrorKind, Result};
@@ -56,7 +57,12 @@ impl Unpacker {
                 snap::raw::Decoder::new().decompress(stored, &mut into[start..]).map_err(fault)?;
             }
             Compression::GZIP(_) => read(flate2::read::MultiGzDecoder::new(stored), len, into)?,
-            Compression::BROTLI(_) => read(brotli_decompressor::Decompressor::new(stored, 4096), len, into)?,
+            Compression::BROTLI(_) => {
+                let mut page = Decompressor::new(stored, 4096);
+                // Windows of up to a gigabyte are an extension.
+                page.set_parameter(BrotliDecoderParameter::BROTLI_DECODER_PARAM_LARGE_WINDOW, 0);
+                read(page, len, into)?;
+            }
             Compression::ZSTD(_) => {
                 let zstd = self.zstd.as_mut().ok_or_else(|| fault("no decompressor"))?;
                 into.resize(start + len, 0);
@@ -176,5 +182,13 @@ mod tests {
             }
         }
         assert_eq!(unpacked(Compression::LZO, &text, 3).unwrap_err().kind(), ErrorKind::Unsupported);
+    }
+
+    #[test]
+    fn a_brotli_window_of_the_extension_is_refused() {
+        let brotli = Compression::BROTLI(Default::default());
+        // Empty streams: with a window of 64 KiB, and with one of 1 GiB.
+        assert_eq!(unpacked(brotli, &[0x06], 0).unwrap(), b"");
+        assert_eq!(unpacked(brotli, &[0x11, 0xde], 0).unwrap_err().kind(), ErrorKind::Data);
     }
 }
