@@ -118,6 +118,18 @@ fn examples_of_tensorflow_are_known_by_their_checksums() {
 }
 
 #[test]
+fn columns_of_parquet_are_described_from_all_of_their_records() {
+    let found = inspect(&fixture("parquet/types.parquet"));
+    assert_eq!((&found["format"], &found["records"]), (&json!("parquet"), &json!(11)));
+    let fields = found["fields"].as_array().unwrap();
+    for (name, min, max) in [("i8", json!(-128), json!(127)), ("i64", json!(i64::MIN), json!(i64::MAX))] {
+        let field = fields.iter().find(|field| field["name"] == name).unwrap();
+        assert_eq!((&field["min"], &field["max"]), (&min, &max), "{name}");
+        assert_eq!((&field["count"], &field["missing"]), (&json!(9), &json!(2)), "{name}");
+    }
+}
+
+#[test]
 fn arrays_and_sparse_rows_are_described_from_all_of_their_records() {
     for (name, format) in [("npz/packed.npz", "npz"), ("safetensors/arrays.safetensors", "safetensors")] {
         let found = inspect(&fixture(name));
