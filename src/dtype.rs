@@ -126,7 +126,7 @@ impl FromStr for DType {
 #[derive(Clone, Copy, Debug)]
 #[expect(missing_docs, reason = "each variant is named after its element type")]
 #[non_exhaustive]
-pub enum Numbers<'a> {
+pub enum NumberSlice<'a> {
     U8(&'a [u8]),
     I8(&'a [i8]),
     U16(&'a [u16]),
@@ -141,7 +141,7 @@ pub enum Numbers<'a> {
     F64(&'a [f64]),
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> NumberSlice<'a> {
     /// The numbers of this type in `bytes`.
     ///
     /// # Panics
@@ -281,8 +281,8 @@ pub trait Element: bytemuck::Pod + Send + Sync + PartialEq + fmt::Debug + sealed
     /// The [`DType`] of this type.
     const DTYPE: DType;
 
-    /// Wraps values of this type in [`Numbers`], as [`write_numbers`](crate::tensor::write_numbers) takes them.
-    fn numbers(values: &[Self]) -> Numbers<'_>;
+    /// Wraps values of this type in [`NumberSlice`], as [`write_numbers`](crate::tensor::write_numbers) takes them.
+    fn numbers(values: &[Self]) -> NumberSlice<'_>;
 }
 
 macro_rules! elements {
@@ -291,8 +291,8 @@ macro_rules! elements {
         impl Element for $type {
             const DTYPE: DType = DType::$dtype;
 
-            fn numbers(values: &[Self]) -> Numbers<'_> {
-                Numbers::$dtype(values)
+            fn numbers(values: &[Self]) -> NumberSlice<'_> {
+                NumberSlice::$dtype(values)
             }
         }
     )*};

@@ -239,7 +239,7 @@ pub mod tensor {
     pub use crate::float16::{bf16, f16};
 
     pub use crate::decode::write_numbers;
-    pub use crate::dtype::{Element, Numbers};
+    pub use crate::dtype::{Element, NumberSlice};
     pub use crate::layout::{Layout, TENSOR_ALIGNMENT, TensorLayout};
     pub use crate::schema::{
         Affine, AffineSteps, Dim, Extents, MAX_EXTENTS, MAX_RANK, Masked, Role, Rows, Schema, Shape, TensorSpec,

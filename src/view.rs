@@ -1,6 +1,6 @@
 use std::fmt;
 
-use crate::dtype::{DType, Element, Numbers};
+use crate::dtype::{DType, Element, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
 use crate::schema::{MAX_RANK, Shape, TensorSpec};
@@ -72,8 +72,8 @@ impl<'a> TensorView<'a> {
     }
 
     /// All elements, in row-major order, of any type. No copy.
-    pub fn numbers(&self) -> Numbers<'a> {
-        Numbers::of(self.spec.dtype, self.bytes)
+    pub fn numbers(&self) -> NumberSlice<'a> {
+        NumberSlice::of(self.spec.dtype, self.bytes)
     }
 
     /// All elements, in row-major order. No copy.

@@ -11,7 +11,7 @@ use ringfeed::csv::{CsvOptions, CsvReader, Header};
 use ringfeed::error::Location;
 use ringfeed::field::Numbers;
 use ringfeed::order::LastBatch;
-use ringfeed::read::{Array, Concat, RecordReader, RowMut, Sample, SampleStream, Scratch};
+use ringfeed::read::{Concat, RecordReader, RowMut, Sample, SampleStream, SampleTensor, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{ReaderSource, StreamSource};
 use ringfeed::storage::Access;
@@ -136,8 +136,8 @@ fn numbers() -> [TensorSpec; 1] {
     [TensorSpec::new("x", Role::Feature, DType::I64, &[])]
 }
 
-fn faulty(at: i64, kind: ErrorKind) -> impl Iterator<Item = ringfeed::Result<Vec<Array>>> + Send {
-    (0..20).map(move |i| if i == at { Err(Error::new(kind, "no sample")) } else { Ok(vec![Array::from(i)]) })
+fn faulty(at: i64, kind: ErrorKind) -> impl Iterator<Item = ringfeed::Result<Vec<SampleTensor>>> + Send {
+    (0..20).map(move |i| if i == at { Err(Error::new(kind, "no sample")) } else { Ok(vec![SampleTensor::from(i)]) })
 }
 
 #[test]
@@ -176,7 +176,7 @@ fn a_broken_stream_delivers_what_was_read_before_its_error() {
 
 #[test]
 fn a_panic_in_a_users_iterator_is_an_error_in_its_place() {
-    let samples = || (0..20i64).map(|i| if i == 12 { panic!("sample {i}") } else { Ok(vec![Array::from(i)]) });
+    let samples = || (0..20i64).map(|i| if i == 12 { panic!("sample {i}") } else { Ok(vec![SampleTensor::from(i)]) });
     for shielded in [false, true] {
         let stream = SampleStream::repeatable(&numbers(), samples).unwrap();
         let source = StreamSource::from_samples(stream).batch_size(5);
@@ -208,8 +208,12 @@ fn an_iterator_without_a_factory_serves_one_epoch_and_says_so() {
 
 #[test]
 fn arrays_of_another_shape_or_type_are_bad_records() {
-    let wrong: [Vec<Array>; 4] =
-        [vec![], vec![Array::from(1.0f32)], vec![Array::from(vec![1i64])], vec![Array::from(1i64), Array::from(1i64)]];
+    let wrong: [Vec<SampleTensor>; 4] = [
+        vec![],
+        vec![SampleTensor::from(1.0f32)],
+        vec![SampleTensor::from(vec![1i64])],
+        vec![SampleTensor::from(1i64), SampleTensor::from(1i64)],
+    ];
     for arrays in wrong {
         let stream = SampleStream::once(&numbers(), [Ok(arrays)]).unwrap();
         let mut iterator = AsyncDataSetIterator::new(StreamSource::from_samples(stream), &workspace(1, 1)).unwrap();

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use ringfeed::device::{HostDevice, Upload};
 use ringfeed::error::Location;
 use ringfeed::images::PixelOrder;
-use ringfeed::read::{Array, MemoryReader, RecordReader, RowMut, Sample, SampleStream, Scratch};
+use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, SampleStream, SampleTensor, Scratch};
 use ringfeed::source::{ReaderSource, StreamSource, Transformed};
 use ringfeed::stats::{Limit, Stats, Verdict};
 use ringfeed::tensor::{Role, TensorSpec};
@@ -211,7 +211,7 @@ fn a_slow_iterator_is_the_users_own_too() {
     let run = || {
         let samples = (0..12u8).map(|value| {
             pause(15);
-            Ok(vec![Array::from(vec![value])])
+            Ok(vec![SampleTensor::from(vec![value])])
         });
         let spec = TensorSpec::new("x", Role::Feature, DType::U8, &[1]);
         let source = StreamSource::from_samples(SampleStream::once(&[spec], samples).unwrap()).batch_size(2);

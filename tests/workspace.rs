@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use common::{Flaky, Trouble, Waves, see_all, workspace, xs};
 use latency::latency;
 use ringfeed::memory::MemoryBudget;
-use ringfeed::read::{Array, SampleStream};
+use ringfeed::read::{SampleStream, SampleTensor};
 use ringfeed::source::{ReaderSource, StreamSource};
 use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::workspace::{shield, wrap};
@@ -65,7 +65,7 @@ fn training_and_evaluation_take_turns_in_the_same_memory() {
 fn a_stream_that_lost_its_turn_loses_no_sample() {
     let workspace = workspace(2, 3);
     let tensors = [TensorSpec::new("x", Role::Feature, DType::I64, &[])];
-    let stream = SampleStream::once(&tensors, (0..200i64).map(|i| Ok(vec![Array::from(i)]))).unwrap();
+    let stream = SampleStream::once(&tensors, (0..200i64).map(|i| Ok(vec![SampleTensor::from(i)]))).unwrap();
     let mut stream = AsyncDataSetIterator::new(StreamSource::from_samples(stream).batch_size(10), &workspace).unwrap();
     let mut other = AsyncDataSetIterator::new(numbers(1_000_000), &workspace).unwrap();
     let mut shielded = AsyncShieldDataSetIterator::new(numbers(1_000_000), &workspace).unwrap();

@@ -7,7 +7,7 @@ use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyBytes, PyFloat, PyInt, PyString, PyTuple};
 use ringfeed::error::Location;
 use ringfeed::read::{Container, FieldInfo, FieldKind, List, Scratch, Shaped, Value, Visit};
-use ringfeed::tensor::Numbers;
+use ringfeed::tensor::NumberSlice;
 use ringfeed::{DType, ErrorKind, Result};
 
 use crate::calling::Owner;
@@ -51,7 +51,7 @@ pub(crate) struct Array {
 }
 
 impl Array {
-    fn values(&self) -> Option<Numbers<'_>> {
+    fn values(&self) -> Option<NumberSlice<'_>> {
         let bytes: &[u8] = &bytemuck::cast_slice(&self.words)[..self.len];
         numbers(self.dtype, bytes)
     }
@@ -66,7 +66,7 @@ impl List for Array {
         Some(&self.shape)
     }
 
-    fn numbers(&self) -> Option<Numbers<'_>> {
+    fn numbers(&self) -> Option<NumberSlice<'_>> {
         self.values()
     }
 }
@@ -115,20 +115,20 @@ impl Owned {
 }
 
 /// The numbers in these bytes.
-fn numbers(dtype: DType, bytes: &[u8]) -> Option<Numbers<'_>> {
+fn numbers(dtype: DType, bytes: &[u8]) -> Option<NumberSlice<'_>> {
     use bytemuck::try_cast_slice as cast;
     Some(match dtype {
-        DType::U8 => Numbers::U8(bytes),
-        DType::I8 => Numbers::I8(cast(bytes).ok()?),
-        DType::U16 => Numbers::U16(cast(bytes).ok()?),
-        DType::I16 => Numbers::I16(cast(bytes).ok()?),
-        DType::U32 => Numbers::U32(cast(bytes).ok()?),
-        DType::I32 => Numbers::I32(cast(bytes).ok()?),
-        DType::U64 => Numbers::U64(cast(bytes).ok()?),
-        DType::I64 => Numbers::I64(cast(bytes).ok()?),
-        DType::F16 => Numbers::F16(cast(bytes).ok()?),
-        DType::F32 => Numbers::F32(cast(bytes).ok()?),
-        DType::F64 => Numbers::F64(cast(bytes).ok()?),
+        DType::U8 => NumberSlice::U8(bytes),
+        DType::I8 => NumberSlice::I8(cast(bytes).ok()?),
+        DType::U16 => NumberSlice::U16(cast(bytes).ok()?),
+        DType::I16 => NumberSlice::I16(cast(bytes).ok()?),
+        DType::U32 => NumberSlice::U32(cast(bytes).ok()?),
+        DType::I32 => NumberSlice::I32(cast(bytes).ok()?),
+        DType::U64 => NumberSlice::U64(cast(bytes).ok()?),
+        DType::I64 => NumberSlice::I64(cast(bytes).ok()?),
+        DType::F16 => NumberSlice::F16(cast(bytes).ok()?),
+        DType::F32 => NumberSlice::F32(cast(bytes).ok()?),
+        DType::F64 => NumberSlice::F64(cast(bytes).ok()?),
         _ => return None,
     })
 }

@@ -3,7 +3,7 @@
 use pyo3::buffer::PyBuffer;
 use pyo3::prelude::*;
 use pyo3::sync::PyOnceLock;
-use ringfeed::read::{Array, SampleStream};
+use ringfeed::read::{SampleStream, SampleTensor};
 use ringfeed::tensor::{Element, Role, TensorSpec, f16};
 use ringfeed::{DType, Error, ErrorKind, Result};
 
@@ -55,7 +55,7 @@ impl Iterator {
 }
 
 impl std::iter::Iterator for Iterator {
-    type Item = Result<Vec<Array>>;
+    type Item = Result<Vec<SampleTensor>>;
 
     fn next(&mut self) -> Option<Self::Item> {
         let iterator = match &mut self.state {
@@ -90,13 +90,13 @@ fn fatal(py: Python<'_>, raised: PyErr) -> Error {
     }
 }
 
-fn arrays(sample: &Bound<'_, PyAny>) -> PyResult<Vec<Array>> {
+fn arrays(sample: &Bound<'_, PyAny>) -> PyResult<Vec<SampleTensor>> {
     static PLAIN: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let parts = PLAIN.import(sample.py(), "ringfeed._reader", "arrays")?.call1((sample,))?;
     parts.try_iter()?.map(|part| array(&part?)).collect()
 }
 
-fn array(part: &Bound<'_, PyAny>) -> PyResult<Array> {
+fn array(part: &Bound<'_, PyAny>) -> PyResult<SampleTensor> {
     let (dtype, bytes, shape): (String, PyBuffer<u8>, Vec<usize>) = part.extract()?;
     let dtype = dtype.parse::<DType>().map_err(|error| crate::errors::exception(part.py(), &error))?;
     let py = part.py();
@@ -115,8 +115,8 @@ fn array(part: &Bound<'_, PyAny>) -> PyResult<Array> {
     }
 }
 
-fn typed<T: Element>(py: Python<'_>, bytes: &PyBuffer<u8>, shape: &[usize]) -> PyResult<Array> {
+fn typed<T: Element>(py: Python<'_>, bytes: &PyBuffer<u8>, shape: &[usize]) -> PyResult<SampleTensor> {
     let mut values = vec![T::zeroed(); bytes.len_bytes() / size_of::<T>()];
     bytes.copy_to_slice(py, bytemuck::cast_slice_mut(&mut values))?;
-    Ok(Array::new(values, shape))
+    Ok(SampleTensor::new(values, shape))
 }

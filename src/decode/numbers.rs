@@ -1,6 +1,6 @@
 use super::halves::{Half, odd_f32, odd_f32_of_i64, odd_f32_of_u64};
 use crate::decode::fused::{convert, scale_all, scale_each};
-use crate::dtype::{DType, Element, Numbers};
+use crate::dtype::{DType, Element, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::row::TensorMut;
@@ -37,25 +37,25 @@ pub(crate) fn converts(from: DType, to: DType) -> bool {
 /// # Panics
 ///
 /// If there are more values than elements left.
-pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>) -> Result<()> {
+pub fn write_numbers(tensor: &mut TensorMut<'_>, at: usize, values: NumberSlice<'_>) -> Result<()> {
     write_scaled(tensor, at, values, None)
 }
 
 /// Like [`write_numbers`]; with factor number `entry` for all values, if it is given.
-fn write_scaled(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>, entry: Option<usize>) -> Result<()> {
+fn write_scaled(tensor: &mut TensorMut<'_>, at: usize, values: NumberSlice<'_>, entry: Option<usize>) -> Result<()> {
     match values {
-        Numbers::U8(values) => write(tensor, at, values, entry),
-        Numbers::I8(values) => write(tensor, at, values, entry),
-        Numbers::U16(values) => write(tensor, at, values, entry),
-        Numbers::I16(values) => write(tensor, at, values, entry),
-        Numbers::U32(values) => write(tensor, at, values, entry),
-        Numbers::I32(values) => write(tensor, at, values, entry),
-        Numbers::U64(values) => write(tensor, at, values, entry),
-        Numbers::I64(values) => write(tensor, at, values, entry),
-        Numbers::F16(values) => write_halves(tensor, at, values, entry),
-        Numbers::Bf16(values) => write_halves(tensor, at, values, entry),
-        Numbers::F32(values) => write(tensor, at, values, entry),
-        Numbers::F64(values) => write(tensor, at, values, entry),
+        NumberSlice::U8(values) => write(tensor, at, values, entry),
+        NumberSlice::I8(values) => write(tensor, at, values, entry),
+        NumberSlice::U16(values) => write(tensor, at, values, entry),
+        NumberSlice::I16(values) => write(tensor, at, values, entry),
+        NumberSlice::U32(values) => write(tensor, at, values, entry),
+        NumberSlice::I32(values) => write(tensor, at, values, entry),
+        NumberSlice::U64(values) => write(tensor, at, values, entry),
+        NumberSlice::I64(values) => write(tensor, at, values, entry),
+        NumberSlice::F16(values) => write_halves(tensor, at, values, entry),
+        NumberSlice::Bf16(values) => write_halves(tensor, at, values, entry),
+        NumberSlice::F32(values) => write(tensor, at, values, entry),
+        NumberSlice::F64(values) => write(tensor, at, values, entry),
     }
 }
 
@@ -64,7 +64,7 @@ fn write_scaled(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>, entr
 /// # Errors
 ///
 /// As [`write_numbers`], and [`ErrorKind::Data`] for such a number.
-pub(crate) fn write_finite(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>) -> Result<()> {
+pub(crate) fn write_finite(tensor: &mut TensorMut<'_>, at: usize, values: NumberSlice<'_>) -> Result<()> {
     write_finite_scaled(tensor, at, values, None)
 }
 
@@ -78,13 +78,18 @@ pub(crate) fn write_finite_column(
     column: &mut TensorMut<'_>,
     nth: usize,
     row_shape: &[usize],
-    values: Numbers<'_>,
+    values: NumberSlice<'_>,
 ) -> Result<()> {
     let entry = column.affine().map(|affine| affine.entry(nth, row_shape));
     write_finite_scaled(column, 0, values, entry)
 }
 
-fn write_finite_scaled(tensor: &mut TensorMut<'_>, at: usize, values: Numbers<'_>, entry: Option<usize>) -> Result<()> {
+fn write_finite_scaled(
+    tensor: &mut TensorMut<'_>,
+    at: usize,
+    values: NumberSlice<'_>,
+    entry: Option<usize>,
+) -> Result<()> {
     write_scaled(tensor, at, values, entry)?;
     if !may_be_too_large(values.dtype(), tensor.dtype()) {
         return Ok(());
@@ -111,21 +116,21 @@ fn may_be_too_large(from: DType, to: DType) -> bool {
 }
 
 /// Checks all numbers without a branch, so that the compiler uses vectors.
-fn is_finite(numbers: Numbers<'_>) -> bool {
+fn is_finite(numbers: NumberSlice<'_>) -> bool {
     match numbers {
-        Numbers::F16(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
-        Numbers::Bf16(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
-        Numbers::F32(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
-        Numbers::F64(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
+        NumberSlice::F16(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
+        NumberSlice::Bf16(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
+        NumberSlice::F32(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
+        NumberSlice::F64(numbers) => numbers.iter().fold(true, |all, number| all & number.is_finite()),
         _ => true,
     }
 }
 
 #[cold]
-fn too_large(values: Numbers<'_>, nth: usize, at: usize, tensor: &TensorMut<'_>) -> Error {
+fn too_large(values: NumberSlice<'_>, nth: usize, at: usize, tensor: &TensorMut<'_>) -> Error {
     let number = match values {
-        Numbers::U64(values) => values[nth].to_string(),
-        Numbers::I64(values) => values[nth].to_string(),
+        NumberSlice::U64(values) => values[nth].to_string(),
+        NumberSlice::I64(values) => values[nth].to_string(),
         values if values.dtype().is_float() => format!("{:?}", values.at(nth)),
         values => values.at(nth).to_string(),
     };

@@ -41,11 +41,11 @@ impl Loader {
     /// refused.
     ///
     /// ```
-    /// use ringfeed::read::{Array, SampleStream};
+    /// use ringfeed::read::{SampleTensor, SampleStream};
     /// use ringfeed::tensor::{Role, TensorSpec};
     /// use ringfeed::{DType, Loader, LoaderConfig};
     ///
-    /// let squares = || (0..100i64).map(|i| Ok(vec![Array::from(i * i)]));
+    /// let squares = || (0..100i64).map(|i| Ok(vec![SampleTensor::from(i * i)]));
     /// let tensors = [TensorSpec::new("square", Role::Feature, DType::I64, &[])];
     /// let loader = Loader::from(LoaderConfig::default()).samples(move || SampleStream::repeatable(&tensors, squares));
     /// let batches = loader.batch_size(50).build()?;

@@ -106,7 +106,7 @@ pub(super) fn measured(reader: &impl RecordReader, name: &str) -> Option<Result<
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::dtype::Numbers;
+    use crate::dtype::NumberSlice;
 
     #[test]
     fn a_length_is_that_of_the_outermost_list() {
@@ -117,9 +117,9 @@ mod tests {
             (&plain, Value::Missing, None),
             (&plain, Value::Text("größe"), Some(5)),
             (&plain, Value::Bytes(b"  "), None),
-            (&plain, Value::Numbers(Numbers::F32(&[])), Some(0)),
-            (&plain, Value::Numbers(Numbers::F32(&[1.0, 2.0])), Some(2)),
-            (&boxes, Value::Numbers(Numbers::F32(&[0.0; 12])), Some(3)),
+            (&plain, Value::Numbers(NumberSlice::F32(&[])), Some(0)),
+            (&plain, Value::Numbers(NumberSlice::F32(&[1.0, 2.0])), Some(2)),
+            (&boxes, Value::Numbers(NumberSlice::F32(&[0.0; 12])), Some(3)),
             // A feature of TFRecord with one value is given as this value.
             (&boxes, Value::F64(1.0), Some(1)),
             (&boxes, Value::Bytes(b"\xff\xd8"), Some(1)),

@@ -2,7 +2,7 @@
 //! integers.
 
 use crate::decode::number_of_text;
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Known, MOST_EXACT, written_integer};
 use crate::random::hash_bytes;
@@ -126,9 +126,9 @@ fn exact(value: &Value<'_>) -> Result<Exactly> {
         Value::Missing => float(f64::NAN),
         Value::Bool(flag) => (f64::from(u8::from(*flag)), 0, Kind::Flag),
         Value::I64(number) | Value::Time(number, _) => parts((*number).into()),
-        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => parts((*number).into()),
+        Value::U64(number) | Value::Numbers(NumberSlice::U64([number])) => parts((*number).into()),
         Value::F64(number) => float(*number),
-        Value::Numbers(Numbers::I64([number])) => parts((*number).into()),
+        Value::Numbers(NumberSlice::I64([number])) => parts((*number).into()),
         Value::Numbers(numbers) if numbers.len() == 1 && numbers.dtype().is_float() => float(numbers.at(0)),
         Value::Numbers(numbers) if numbers.len() == 1 => (numbers.at(0), 0, Kind::Integer),
         Value::Decimal(text) => written(text).ok_or_else(unexpected)?,

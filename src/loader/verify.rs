@@ -5,7 +5,7 @@ use crate::dataset::{Proceed, ReaderSource, StreamSource, VerifiedPart, VerifyPr
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::format::{Checked, batch_size};
-use crate::read::{Check, Checks, Csv, Formats, SourceConfig, Streamed};
+use crate::read::{Check, Checks, Formats, SourceConfig, Streamed};
 use crate::storage::Files;
 
 use super::Loader;
@@ -66,7 +66,7 @@ pub fn verify_with<G: Proceed>(
             _ => {}
         }
     }
-    let is_table = sources.iter().any(|source| source.is::<Csv>());
+    let is_table = sources.iter().any(|source| source.infers_types());
     let checked = if is_table { VerifiedPart::Form } else { VerifiedPart::Values };
     let mut all = VerifyReport { checked, ..VerifyReport::default() };
     for source in &sources {

@@ -1,6 +1,6 @@
 use super::Normaliser;
 use super::observed::{Observed, ObservedMask, check_raw};
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::tree::no_faults;
 use crate::view::TensorView;
@@ -15,10 +15,10 @@ use crate::view::TensorView;
 ///
 /// ```
 /// use ringfeed::normalise::NormaliserFit;
-/// use ringfeed::tensor::Numbers;
+/// use ringfeed::tensor::NumberSlice;
 ///
 /// let mut fit = NormaliserFit::standardise(Some(0));
-/// fit.observe_numbers(Numbers::F32(&[1.0, 10.0, 3.0, 30.0]), &[2, 2], None)?;
+/// fit.observe_numbers(NumberSlice::F32(&[1.0, 10.0, 3.0, 30.0]), &[2, 2], None)?;
 /// let normaliser = fit.finish()?; // means 2 and 20
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
@@ -156,14 +156,14 @@ impl NormaliserFit {
     /// As [`NormaliserFit::observe_masked`].
     pub fn observe_numbers(
         &mut self,
-        values: Numbers<'_>,
+        values: NumberSlice<'_>,
         shape: &[usize],
-        mask: Option<(Numbers<'_>, &[usize])>,
+        mask: Option<(NumberSlice<'_>, &[usize])>,
     ) -> Result<()> {
         self.count(values, shape, mask.map(|(values, shape)| ObservedMask { values, shape, axis: None }))
     }
 
-    fn count(&mut self, values: Numbers<'_>, shape: &[usize], mask: Option<ObservedMask<'_, '_>>) -> Result<()> {
+    fn count(&mut self, values: NumberSlice<'_>, shape: &[usize], mask: Option<ObservedMask<'_, '_>>) -> Result<()> {
         let Some(observed) = Observed::new(values, shape, self.axis, mask)? else { return Ok(()) };
         let entries = observed.entries();
         observed.check_entries(self.moments.len())?;

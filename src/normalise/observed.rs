@@ -1,21 +1,21 @@
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::view::TensorView;
 
 /// The values of a batch that a fit counts, each with its index along an axis, without those that a mask marks as
 /// padding.
 pub(super) struct Observed<'a> {
-    values: Numbers<'a>,
+    values: NumberSlice<'a>,
     shape: &'a [usize],
     entries: usize,
     run: usize,
-    mask: Option<(Numbers<'a>, MaskFit)>,
+    mask: Option<(NumberSlice<'a>, MaskFit)>,
 }
 
 /// A mask as it is observed with the values of a tensor.
 #[derive(Clone, Copy)]
 pub(super) struct ObservedMask<'a, 's> {
-    pub(super) values: Numbers<'a>,
+    pub(super) values: NumberSlice<'a>,
     /// With the dimension of samples first.
     pub(super) shape: &'s [usize],
     /// The dimension of a sample that corresponds to the mask's first one, if it is known.
@@ -36,7 +36,7 @@ impl<'a> Observed<'a> {
     ///
     /// [`ErrorKind::Schema`] if shape, axis, values and mask do not fit.
     pub(super) fn new(
-        values: Numbers<'a>,
+        values: NumberSlice<'a>,
         shape: &'a [usize],
         axis: Option<usize>,
         mask: Option<ObservedMask<'a, '_>>,

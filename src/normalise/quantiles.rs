@@ -1,6 +1,6 @@
 use super::Normaliser;
 use super::observed::{Observed, ObservedMask, check_raw};
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::view::TensorView;
 
@@ -77,14 +77,14 @@ impl QuantileFit {
     /// As [`observe_masked`](Self::observe_masked). Earlier counts are kept unchanged.
     pub fn observe_numbers(
         &mut self,
-        values: Numbers<'_>,
+        values: NumberSlice<'_>,
         shape: &[usize],
-        mask: Option<(Numbers<'_>, &[usize])>,
+        mask: Option<(NumberSlice<'_>, &[usize])>,
     ) -> Result<()> {
         self.count(values, shape, mask.map(|(values, shape)| ObservedMask { values, shape, axis: None }))
     }
 
-    fn count(&mut self, values: Numbers<'_>, shape: &[usize], mask: Option<ObservedMask<'_, '_>>) -> Result<()> {
+    fn count(&mut self, values: NumberSlice<'_>, shape: &[usize], mask: Option<ObservedMask<'_, '_>>) -> Result<()> {
         let Some(observed) = Observed::new(values, shape, self.axis, mask)? else { return Ok(()) };
         observed.check_entries(self.values.len())?;
         let kept: usize = self.values.iter().map(Vec::len).sum();

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use crate::decode::{integer_of_decimal, number_of_text};
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::float16::{bf16, f16};
 use crate::read::{ColumnRef, Container, FieldInfo, FieldKind, List, Meaning, Scratch, Value};
@@ -162,20 +162,20 @@ pub(super) fn each_number(dtype: DType, bytes: &[u8], mut visit: impl FnMut(Cell
     }
 }
 
-fn bytes_of(numbers: Numbers<'_>) -> &[u8] {
+fn bytes_of(numbers: NumberSlice<'_>) -> &[u8] {
     match numbers {
-        Numbers::U8(values) => values,
-        Numbers::I8(values) => bytemuck::cast_slice(values),
-        Numbers::U16(values) => bytemuck::cast_slice(values),
-        Numbers::I16(values) => bytemuck::cast_slice(values),
-        Numbers::U32(values) => bytemuck::cast_slice(values),
-        Numbers::I32(values) => bytemuck::cast_slice(values),
-        Numbers::U64(values) => bytemuck::cast_slice(values),
-        Numbers::I64(values) => bytemuck::cast_slice(values),
-        Numbers::F16(values) => bytemuck::cast_slice(values),
-        Numbers::Bf16(values) => bytemuck::cast_slice(values),
-        Numbers::F32(values) => bytemuck::cast_slice(values),
-        Numbers::F64(values) => bytemuck::cast_slice(values),
+        NumberSlice::U8(values) => values,
+        NumberSlice::I8(values) => bytemuck::cast_slice(values),
+        NumberSlice::U16(values) => bytemuck::cast_slice(values),
+        NumberSlice::I16(values) => bytemuck::cast_slice(values),
+        NumberSlice::U32(values) => bytemuck::cast_slice(values),
+        NumberSlice::I32(values) => bytemuck::cast_slice(values),
+        NumberSlice::U64(values) => bytemuck::cast_slice(values),
+        NumberSlice::I64(values) => bytemuck::cast_slice(values),
+        NumberSlice::F16(values) => bytemuck::cast_slice(values),
+        NumberSlice::Bf16(values) => bytemuck::cast_slice(values),
+        NumberSlice::F32(values) => bytemuck::cast_slice(values),
+        NumberSlice::F64(values) => bytemuck::cast_slice(values),
     }
 }
 

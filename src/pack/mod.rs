@@ -35,7 +35,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::files;
 use crate::memory::MemoryBudget;
 use crate::read::parallel::{in_order, thread_count};
-use crate::read::{Csv, Scratch, SourceConfig};
+use crate::read::{Scratch, SourceConfig};
 use crate::storage::{Access, Files};
 use crate::tree::any;
 
@@ -215,11 +215,11 @@ impl Pack {
         let mut container = self.source.open_values(&files, &budget)?;
         let at_source = |error: Error| if error.path().is_some() { error } else { error.at_path(self.source.path()) };
         let mut columns = columns(&mut *container, &self.fields, &self.skip_fields).map_err(at_source)?;
-        if self.source.is::<Csv>() {
+        if self.source.infers_types() {
             infer(&*container, &mut columns, &self.text, thread_count(self.threads))?;
             find_texts(&mut *container, &mut columns).map_err(at_source)?;
         } else if let Some(name) = self.text.first() {
-            let message = "only columns of CSV files can be set to text; values in other files have their own types";
+            let message = "only columns of tables of text, such as CSV files, can be set to text; values in other files have their own types";
             return Err(at_source(Error::new(ErrorKind::Config, message).at_column(name)));
         }
         if let Some(name) = self.text.iter().find(|name| !columns.iter().any(|column| column.name == **name)) {

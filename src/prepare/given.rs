@@ -4,7 +4,7 @@
 use std::fmt::Write;
 
 use crate::decode::number_of_text;
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{DateUnit, Value};
 
@@ -70,8 +70,8 @@ pub(super) fn number(value: &Value<'_>) -> Result<Option<f64>> {
 fn integer(value: &Value<'_>) -> Option<i64> {
     match value {
         Value::I64(number) | Value::Time(number, _) => Some(*number),
-        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => i64::try_from(*number).ok(),
-        Value::Numbers(Numbers::I64([number])) => Some(*number),
+        Value::U64(number) | Value::Numbers(NumberSlice::U64([number])) => i64::try_from(*number).ok(),
+        Value::Numbers(NumberSlice::I64([number])) => Some(*number),
         Value::Decimal(_) | Value::Bytes(_) => text(value)?.parse().ok(),
         _ => None,
     }
@@ -85,7 +85,7 @@ fn integer(value: &Value<'_>) -> Option<i64> {
 #[inline]
 pub(super) fn exact_number(value: &Value<'_>) -> Result<Option<Exact>> {
     let large = || match value {
-        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => Some(*number),
+        Value::U64(number) | Value::Numbers(NumberSlice::U64([number])) => Some(*number),
         Value::Decimal(_) | Value::Bytes(_) => text(value)?.parse().ok(),
         _ => None,
     };
@@ -122,10 +122,10 @@ pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Resu
         Value::Missing => return take(None),
         Value::Bool(flag) => write!(own, "{flag}"),
         Value::I64(number) | Value::Time(number, _) => write!(own, "{number}"),
-        Value::U64(number) | Value::Numbers(Numbers::U64([number])) => write!(own, "{number}"),
+        Value::U64(number) | Value::Numbers(NumberSlice::U64([number])) => write!(own, "{number}"),
         Value::F64(number) if number.is_nan() => return take(None),
         Value::F64(number) => write_float(&mut own, *number),
-        Value::Numbers(Numbers::I64([number])) => write!(own, "{number}"),
+        Value::Numbers(NumberSlice::I64([number])) => write!(own, "{number}"),
         Value::Numbers(numbers) if numbers.len() == 1 && numbers.at(0).is_nan() => return take(None),
         Value::Numbers(numbers) if numbers.len() == 1 => write_float(&mut own, numbers.at(0)),
         Value::Bytes(_) => return Err(unexpected("a name in UTF-8", value)),
@@ -241,7 +241,7 @@ mod tests {
         for value in [Value::I64(3), Value::U64(3), Value::F64(3.0), Value::Decimal("3.0"), Value::Bytes(b" 3e0 ")] {
             assert_eq!(of(value), Ok(Some(3.0)), "{value:?}");
         }
-        assert_eq!(of(Value::Numbers(Numbers::F32(&[0.5]))), Ok(Some(0.5)));
+        assert_eq!(of(Value::Numbers(NumberSlice::F32(&[0.5]))), Ok(Some(0.5)));
         assert_eq!(of(Value::Bool(true)), Ok(Some(1.0)));
         for value in [Value::Missing, Value::F64(f64::NAN), Value::Bytes(b" ")] {
             assert_eq!(of(value), Ok(None), "{value:?}");
@@ -270,8 +270,8 @@ mod tests {
             Value::Decimal("3.0"),
             Value::Bytes(b" 3 "),
             Value::Text("3.00"),
-            Value::Numbers(Numbers::I64(&[3])),
-            Value::Numbers(Numbers::F32(&[3.0])),
+            Value::Numbers(NumberSlice::I64(&[3])),
+            Value::Numbers(NumberSlice::F32(&[3.0])),
         ] {
             assert_eq!(of(value).unwrap().as_deref(), Some("3"), "{value:?}");
         }
@@ -279,7 +279,7 @@ mod tests {
             Value::Decimal("1.50"),
             Value::Decimal("15e-1"),
             Value::F64(1.5),
-            Value::Numbers(Numbers::F32(&[1.5])),
+            Value::Numbers(NumberSlice::F32(&[1.5])),
             Value::Text("1.5"),
         ] {
             assert_eq!(of(value).unwrap().as_deref(), Some("1.5"), "{value:?}");
@@ -290,7 +290,7 @@ mod tests {
             Value::Decimal("0.10000000149011612"),
             Value::F64(0.1),
             Value::F64(0.1f32.into()),
-            Value::Numbers(Numbers::F32(&[0.1])),
+            Value::Numbers(NumberSlice::F32(&[0.1])),
         ] {
             assert_eq!(of(value).unwrap().as_deref(), Some("0.1"), "{value:?}");
         }
@@ -316,7 +316,7 @@ mod tests {
         assert_eq!(of(Value::F64(12345.67f32.into())).unwrap().as_deref(), Some("12345.67"));
         assert_eq!(of(Value::F64(123_456_792f32.into())).unwrap().as_deref(), Some("123456792"));
         assert!(of(Value::Decimal("1e999")).is_err());
-        let large = Value::Numbers(Numbers::I64(&[i64::MAX]));
+        let large = Value::Numbers(NumberSlice::I64(&[i64::MAX]));
         assert_eq!(of(large).unwrap(), Some(i64::MAX.to_string()));
         assert_eq!(of(Value::F64(-0.0)).unwrap().as_deref(), Some("0"));
         assert_eq!(of(Value::Text("-0.0")).unwrap().as_deref(), Some("0"));
@@ -327,7 +327,7 @@ mod tests {
                 assert_eq!(of(value).unwrap().as_deref(), Some(verbatim));
             }
         }
-        let none = Value::Numbers(Numbers::F64(&[f64::NAN]));
+        let none = Value::Numbers(NumberSlice::F64(&[f64::NAN]));
         for value in [Value::Missing, Value::F64(f64::NAN), Value::Text("  "), Value::Bytes(b""), none] {
             assert_eq!(of(value).unwrap(), None, "{value:?}");
         }
@@ -349,7 +349,7 @@ mod tests {
         for value in [
             Value::Time(1_735_689_599_999_999_999, DateUnit::Nanoseconds),
             Value::I64(1_735_689_599_999_999_999),
-            Value::Numbers(Numbers::I64(&[1_735_689_599_999_999_999])),
+            Value::Numbers(NumberSlice::I64(&[1_735_689_599_999_999_999])),
             Value::Bytes(last.as_bytes()),
             Value::Decimal(last),
             Value::Text("2024-12-31T23:59:59.999999999"),
@@ -357,7 +357,7 @@ mod tests {
             assert_eq!(of(value, Some(DateUnit::Nanoseconds)), Some(1_735_689_600f64.next_down()), "{value:?}");
         }
         assert_eq!(of(Value::Decimal("1500"), Some(DateUnit::Milliseconds)), Some(1.5));
-        let none = Value::Numbers(Numbers::F32(&[f32::NAN]));
+        let none = Value::Numbers(NumberSlice::F32(&[f32::NAN]));
         for value in [Value::Text(""), Value::Bytes(b" "), Value::Missing, Value::F64(f64::NAN), none] {
             assert_eq!((of(value, Some(DateUnit::Days)), of(value, None)), (None, None));
             assert_eq!(seconds(&value, Some("%d.%m.%Y"), None).unwrap(), None);

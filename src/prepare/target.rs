@@ -1,7 +1,7 @@
 //! The place for the features and the code of one column: in the row of a batch, or in a row of a server.
 
 use crate::decode::{one_hot, write_finite};
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::RowMut;
 
@@ -36,7 +36,7 @@ impl<'a, 'r> Target<'a, 'r> {
                 }
                 tensor.as_mut_slice::<f32>()?[self.feature] = rounded;
             }
-            _ => write_finite(&mut tensor, self.feature, Numbers::F64(&[number]))?,
+            _ => write_finite(&mut tensor, self.feature, NumberSlice::F64(&[number]))?,
         }
         self.feature += 1;
         Ok(())

@@ -5,7 +5,7 @@
 
 use std::collections::HashSet;
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Location, Result, nearest};
 use crate::storage::Needs;
 
@@ -160,7 +160,7 @@ pub type Visit<'a> = dyn FnMut(usize, Value<'_>) -> Result<()> + 'a;
 
 /// Receives numbers of a field, by its number, for some records of a job: for each, its position in the job and the
 /// position of its value among the numbers.
-pub type VisitColumn<'a> = dyn FnMut(usize, Numbers<'_>, &[(usize, usize)]) + 'a;
+pub type VisitColumn<'a> = dyn FnMut(usize, NumberSlice<'_>, &[(usize, usize)]) + 'a;
 
 /// What is known of a field before it is read.
 #[derive(Clone, Debug)]

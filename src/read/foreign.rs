@@ -25,6 +25,11 @@ const UTF_8: &str = "convert it (`iconv -f utf-32 -t utf-8`)";
 /// The byte-order marks of texts that we can't decode. The first one begins with that of UTF-16.
 pub(super) const UTF_32: [&[u8]; 2] = [b"\xff\xfe\0\0", b"\0\0\xfe\xff"];
 
+/// Whether a text begins with the byte-order mark of UTF-16.
+pub(super) fn has_utf_16_mark(head: &[u8]) -> bool {
+    matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..])
+}
+
 /// The kind of UTF-16 that a text without a byte-order mark seems to have: nearly every second byte is zero, and the
 /// others are not.
 pub(super) fn utf_16(head: &[u8]) -> Option<&'static str> {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Files, Needs, Packing, inflate_error};
@@ -331,10 +331,10 @@ impl MdsShards {
 }
 
 /// The first of these numbers. Integers keep all of their digits, of which f64 has only 53 bits.
-fn single(numbers: Numbers<'_>) -> Value<'static> {
+fn single(numbers: NumberSlice<'_>) -> Value<'static> {
     match numbers {
-        Numbers::U64(integers) => Value::U64(integers[0]),
-        Numbers::I64(integers) => Value::I64(integers[0]),
+        NumberSlice::U64(integers) => Value::U64(integers[0]),
+        NumberSlice::I64(integers) => Value::I64(integers[0]),
         _ if numbers.dtype().is_float() => Value::F64(numbers.at(0)),
         // f64 has every integer of 32 bits.
         _ => Value::I64(numbers.at(0) as i64),

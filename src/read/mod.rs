@@ -118,7 +118,7 @@ pub use fingerprint::Fingerprint;
 #[cfg(feature = "formats")]
 pub(crate) use fixed::ArraySummary;
 pub(crate) use format::SourceConfig;
-pub use format::{Check, Checks, Foretold, Format, FormatOptions, Formats, Open, Opened, Streamed};
+pub(crate) use format::{Check, Checks, Foretold, Formats, Streamed};
 #[cfg(feature = "formats")]
 pub(crate) use idx::{Idx, IdxOptions};
 #[cfg(feature = "formats")]
@@ -144,7 +144,7 @@ pub use reader::RecordReader;
 pub(in crate::read) use reader::check_record;
 pub(crate) use rolling::Rolling;
 pub use sample::Sample;
-pub use samples::{Array, SampleStream};
+pub use samples::{SampleStream, SampleTensor};
 pub(crate) use saved::SavedIndex;
 pub use scratch::Scratch;
 #[cfg(feature = "formats")]

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 
 use super::shaped::Shaped;
@@ -71,19 +71,19 @@ pub(super) fn give(
     }
     // A single number has no shape of its own, and neither has a row.
     let shape = shape.filter(|shape| shape.len() > 1 && count != 1);
-    let mut give = |numbers: Numbers<'_>| match shape {
+    let mut give = |numbers: NumberSlice<'_>| match shape {
         Some(shape) => visit(Value::List(&Shaped::new(numbers, shape)?)),
         None => visit(Value::Numbers(numbers)),
     };
     match elements {
-        Elements::Bool => give(Numbers::U8(bytes)),
+        Elements::Bool => give(NumberSlice::U8(bytes)),
         Elements::Of(dtype) if cfg!(target_endian = "little") => {
             // Records may lie at any byte, but numbers are read where they are aligned.
             let mut own = aligned.borrow_mut();
             own.resize(bytes.len().div_ceil(8), 0);
             let into = &mut bytemuck::cast_slice_mut::<u64, u8>(&mut own)[..bytes.len()];
             into.copy_from_slice(bytes);
-            give(Numbers::of(dtype, into))
+            give(NumberSlice::of(dtype, into))
         }
         Elements::Of(_) => Err(Error::new(ErrorKind::Unsupported, "arrays of this format on a big-endian machine")),
     }

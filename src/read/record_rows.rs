@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::decode::write_numbers;
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::Result;
 use crate::layout::Layout;
 use crate::row::{RowsMut, TensorMut};
@@ -62,12 +62,12 @@ impl RecordTensors {
     ) -> Result<()> {
         let dtype = |at: usize| self.schema.tensors()[at].dtype;
         let record_bytes = rows.layout.tensors()[at].row_bytes();
-        let values = Numbers::of(dtype(at), rows.bytes(at, range.clone()));
+        let values = NumberSlice::of(dtype(at), rows.bytes(at, range.clone()));
         write_numbers(to, first * (record_bytes / dtype(at).bytes()), values)?;
         let Some(Padding { mask, run }) = self.padding[at].filter(|_| to.affine().is_some()) else { return Ok(()) };
         let run = (run * dtype(at).bytes()).max(1);
         for (nth, row) in range.enumerate() {
-            let mask = Numbers::of(dtype(mask), rows.bytes(mask, row..row + 1));
+            let mask = NumberSlice::of(dtype(mask), rows.bytes(mask, row..row + 1));
             let from = rows.bytes(at, row..row + 1).chunks(run);
             let to = to.bytes_mut()[(first + nth) * record_bytes..].chunks_mut(run);
             for ((from, to), place) in from.zip(to).zip((0..mask.len()).cycle()) {

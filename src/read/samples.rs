@@ -15,7 +15,7 @@ use super::{Record, RecordDecoder, RecordStream, Sample, Scratch};
 
 /// One tensor of a sample of your own: values and shape. A `Vec` is taken without a copy.
 #[derive(Clone, Debug)]
-pub struct Array {
+pub struct SampleTensor {
     bytes: Bytes,
     dtype: DType,
     shape: Shape,
@@ -29,7 +29,7 @@ impl<T: Element> AsRef<[u8]> for Owned<T> {
     }
 }
 
-impl Array {
+impl SampleTensor {
     /// Values of this shape, row-major.
     ///
     /// # Panics
@@ -42,34 +42,34 @@ impl Array {
     }
 }
 
-impl<T: Element> From<Vec<T>> for Array {
+impl<T: Element> From<Vec<T>> for SampleTensor {
     fn from(values: Vec<T>) -> Self {
         let shape = [values.len()];
         Self::new(values, &shape)
     }
 }
 
-impl<T: Element> From<T> for Array {
+impl<T: Element> From<T> for SampleTensor {
     fn from(value: T) -> Self {
         Self::new(vec![value], &[])
     }
 }
 
-type Samples = Box<dyn Iterator<Item = Result<Vec<Array>>> + Send>;
+type Samples = Box<dyn Iterator<Item = Result<Vec<SampleTensor>>> + Send>;
 
-/// Samples from an iterator of your own: one [`Array`] for each tensor. It is called on one thread only, ahead of the
+/// Samples from an iterator of your own: one [`SampleTensor`] for each tensor. It is called on one thread only, ahead of the
 /// trainer, and needs no `Sync`.
 ///
 /// An `Err` of kind [`ErrorKind::Data`] is one bad record; any other kind ends the epoch.
 ///
 /// ```
 /// use ringfeed::DType;
-/// use ringfeed::read::{Array, SampleStream};
+/// use ringfeed::read::{SampleTensor, SampleStream};
 /// use ringfeed::source::StreamSource;
 /// use ringfeed::tensor::{Role, TensorSpec};
 ///
 /// let tensors = [TensorSpec::new("x", Role::Feature, DType::F32, &[2]), TensorSpec::new("y", Role::Label, DType::I64, &[])];
-/// let squares = || (0..100).map(|i| Ok(vec![Array::from(vec![i as f32, 0.5]), Array::from(i64::from(i * i))]));
+/// let squares = || (0..100).map(|i| Ok(vec![SampleTensor::from(vec![i as f32, 0.5]), SampleTensor::from(i64::from(i * i))]));
 /// let source = StreamSource::from_samples(SampleStream::repeatable(&tensors, squares)?).batch_size(10);
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
@@ -94,7 +94,7 @@ impl SampleStream {
     /// [`ErrorKind::Schema`] if the tensors are not a valid schema.
     pub fn once<I>(tensors: &[TensorSpec], samples: I) -> Result<Self>
     where
-        I: IntoIterator<Item = Result<Vec<Array>>>,
+        I: IntoIterator<Item = Result<Vec<SampleTensor>>>,
         I::IntoIter: Send + 'static,
     {
         if let Some(spec) = Schema::new(tensors.to_vec())?.tensors().iter().find(|spec| spec.rows != Rows::Even) {
@@ -111,7 +111,7 @@ impl SampleStream {
     /// [`ErrorKind::Schema`] if the tensors are not a valid schema.
     pub fn repeatable<I>(tensors: &[TensorSpec], mut factory: impl FnMut() -> I + Send + 'static) -> Result<Self>
     where
-        I: IntoIterator<Item = Result<Vec<Array>>>,
+        I: IntoIterator<Item = Result<Vec<SampleTensor>>>,
         I::IntoIter: Send + 'static,
     {
         let mut factory: Box<dyn FnMut() -> Samples + Send> = Box::new(move || Box::new(factory().into_iter()));
@@ -125,7 +125,7 @@ impl SampleStream {
     }
 
     /// Checks the arrays against the tensors, and finds the sample's lengths that vary.
-    fn check(&self, arrays: &[Array]) -> Result<Extents> {
+    fn check(&self, arrays: &[SampleTensor]) -> Result<Extents> {
         let fault = |message: String| Error::new(ErrorKind::Data, message);
         if arrays.len() != self.tensors.len() {
             return Err(fault(format!("expected {} arrays, found {}", self.tensors.len(), arrays.len())));

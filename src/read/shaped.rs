@@ -1,6 +1,6 @@
 //! Arrays of several dimensions as values.
 
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 
 use super::value::{List, Value};
@@ -9,16 +9,16 @@ use super::value::{List, Value};
 ///
 /// ```
 /// use ringfeed::read::{List, Shaped};
-/// use ringfeed::tensor::Numbers;
+/// use ringfeed::tensor::NumberSlice;
 ///
-/// let array = Shaped::new(Numbers::U8(&[1, 2, 3, 4, 5, 6]), &[2, 3])?;
+/// let array = Shaped::new(NumberSlice::U8(&[1, 2, 3, 4, 5, 6]), &[2, 3])?;
 /// assert_eq!(array.shape(), Some(&[2, 3][..]));
-/// assert!(Shaped::new(Numbers::U8(&[1, 2, 3]), &[2, 3]).is_err());
+/// assert!(Shaped::new(NumberSlice::U8(&[1, 2, 3]), &[2, 3]).is_err());
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Shaped<'a> {
-    numbers: Numbers<'a>,
+    numbers: NumberSlice<'a>,
     shape: &'a [u64],
 }
 
@@ -26,7 +26,7 @@ impl<'a> Shaped<'a> {
     /// # Errors
     ///
     /// [`ErrorKind::Data`] if the number of values is not that of the shape's elements.
-    pub fn new(numbers: Numbers<'a>, shape: &'a [u64]) -> Result<Self> {
+    pub fn new(numbers: NumberSlice<'a>, shape: &'a [u64]) -> Result<Self> {
         let count = shape.iter().try_fold(1u64, |product, dim| product.checked_mul(*dim));
         if count != Some(numbers.len() as u64) {
             let message = format!("an array of shape {shape:?} of {} numbers", numbers.len());
@@ -56,7 +56,7 @@ impl List for Shaped<'_> {
         Some(self.shape)
     }
 
-    fn numbers(&self) -> Option<Numbers<'_>> {
+    fn numbers(&self) -> Option<NumberSlice<'_>> {
         Some(self.numbers)
     }
 }
@@ -84,11 +84,11 @@ mod tests {
     #[test]
     fn an_array_is_a_list_of_its_rows() {
         let numbers: Vec<i32> = (0..6).collect();
-        let of = |shape: &[u64]| shown(Value::List(&Shaped::new(Numbers::I32(&numbers), shape).unwrap()));
+        let of = |shape: &[u64]| shown(Value::List(&Shaped::new(NumberSlice::I32(&numbers), shape).unwrap()));
         assert_eq!(of(&[2, 3]), "[[0.0, 1.0, 2.0] [3.0, 4.0, 5.0]]");
         assert_eq!(of(&[1, 3, 2]), "[[[0.0, 1.0] [2.0, 3.0] [4.0, 5.0]]]");
         // No work is done for rows that have no elements, however many the file claims.
-        assert_eq!(shown(Value::List(&Shaped::new(Numbers::U8(&[]), &[u64::MAX, 0]).unwrap())), "[]");
-        assert!(Shaped::new(Numbers::U8(&[]), &[u64::MAX, u64::MAX]).is_err());
+        assert_eq!(shown(Value::List(&Shaped::new(NumberSlice::U8(&[]), &[u64::MAX, 0]).unwrap())), "[]");
+        assert!(Shaped::new(NumberSlice::U8(&[]), &[u64::MAX, u64::MAX]).is_err());
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::Result;
 
 use super::date_unit::DateUnit;
@@ -60,8 +60,8 @@ impl Staged {
             Value::U64(number) => Kept::U64(number),
             Value::F64(number) => Kept::F64(number),
             Value::Time(number, unit) => Kept::Time(number, unit),
-            Value::Numbers(Numbers::I64([number])) => Kept::I64(*number),
-            Value::Numbers(Numbers::U64([number])) => Kept::U64(*number),
+            Value::Numbers(NumberSlice::I64([number])) => Kept::I64(*number),
+            Value::Numbers(NumberSlice::U64([number])) => Kept::U64(*number),
             Value::Numbers(numbers) if numbers.len() == 1 => Kept::F64(numbers.at(0)),
             Value::Decimal(text) => Kept::Decimal(self.text_of(text)),
             Value::Text(text) => Kept::Text(self.text_of(text)),
@@ -140,10 +140,10 @@ mod tests {
             for (nth, value) in values.iter().enumerate() {
                 assert_eq!(staged.get(nth).describe(), value.describe());
             }
-            staged.keep(1, &Value::Numbers(Numbers::F32(&[0.5])));
-            staged.keep(2, &Value::Numbers(Numbers::F32(&[0.5, 1.0])));
+            staged.keep(1, &Value::Numbers(NumberSlice::F32(&[0.5])));
+            staged.keep(2, &Value::Numbers(NumberSlice::F32(&[0.5, 1.0])));
             assert_eq!([staged.get(1).describe(), staged.get(2).describe()], ["0.5", "a list"]);
-            staged.keep(1, &Value::Numbers(Numbers::I64(&[i64::MAX])));
+            staged.keep(1, &Value::Numbers(NumberSlice::I64(&[i64::MAX])));
             assert_eq!(staged.get(1).describe(), i64::MAX.to_string());
         }
     }

@@ -2,7 +2,7 @@ use std::cmp::Ordering;
 
 use serde::{Serialize, Serializer};
 
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::filter::order;
 
 /// What `inspect` reports about one field: statistics over every value, array elements included. The sum, the smallest
@@ -151,10 +151,10 @@ impl Tally {
     }
 
     /// Adds elements of any type. NaN is ignored.
-    pub(crate) fn add_numbers(&mut self, numbers: Numbers<'_>) {
+    pub(crate) fn add_numbers(&mut self, numbers: NumberSlice<'_>) {
         match numbers {
-            Numbers::U64(numbers) => numbers.iter().for_each(|number| self.add_integer((*number).into())),
-            Numbers::I64(numbers) => numbers.iter().for_each(|number| self.add_integer((*number).into())),
+            NumberSlice::U64(numbers) => numbers.iter().for_each(|number| self.add_integer((*number).into())),
+            NumberSlice::I64(numbers) => numbers.iter().for_each(|number| self.add_integer((*number).into())),
             _ if !numbers.dtype().is_float() => {
                 (0..numbers.len()).for_each(|at| self.add_integer(numbers.at(at) as i128));
             }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::layout::Layout;
 use crate::random::RandomKey;
@@ -92,7 +92,7 @@ impl Container for TensorValues {
             let bytes: &[u8] = bytemuck::cast_slice(memory);
             for tensor in layout.tensors() {
                 let values = &bytes[tensor.offset()..][..tensor.row_bytes()];
-                visit(number, Value::Numbers(Numbers::of(tensor.dtype(), values)))?;
+                visit(number, Value::Numbers(NumberSlice::of(tensor.dtype(), values)))?;
                 number += 1;
             }
         }

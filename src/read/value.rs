@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::Result;
 
 use super::date_unit::DateUnit;
@@ -30,7 +30,7 @@ pub enum Value<'a> {
     /// Bytes: a file, or text or a number if the codec reads them so.
     Bytes(&'a [u8]),
     /// A list of numbers of one type.
-    Numbers(Numbers<'a>),
+    Numbers(NumberSlice<'a>),
     /// Several values, or an array of more dimensions, as [`Shaped`](super::Shaped).
     List(&'a dyn List),
 }
@@ -52,7 +52,7 @@ pub trait List {
     }
 
     /// All numbers of an array, row-major, if they are contiguous in memory.
-    fn numbers(&self) -> Option<Numbers<'_>> {
+    fn numbers(&self) -> Option<NumberSlice<'_>> {
         None
     }
 

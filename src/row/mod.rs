@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use std::ops::Range;
 use std::ptr::NonNull;
 
-use crate::dtype::{DType, Element, Numbers};
+use crate::dtype::{DType, Element, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::{Layout, Run, TensorLayout};
 use crate::schema::{Affine, Extents, Rows, Shape, TensorSpec};
@@ -442,8 +442,8 @@ impl<'a> TensorMut<'a> {
     }
 
     /// The elements, of any type. No copy.
-    pub fn numbers(&self) -> Numbers<'_> {
-        Numbers::of(self.spec.dtype, self.bytes)
+    pub fn numbers(&self) -> NumberSlice<'_> {
+        NumberSlice::of(self.spec.dtype, self.bytes)
     }
 
     /// The elements of a tensor of type `f32`, row-major.

@@ -19,7 +19,7 @@ pub fn json(value: Value<'_>) -> Json {
         Value::Decimal(text) => serde_json::from_str(text).expect("a number"),
         Value::Text(text) => text.into(),
         Value::Bytes(bytes) => String::from_utf8_lossy(bytes).into(),
-        Value::Numbers(ringfeed::tensor::Numbers::I64(numbers)) => numbers.into(),
+        Value::Numbers(ringfeed::tensor::NumberSlice::I64(numbers)) => numbers.into(),
         Value::Numbers(numbers) => (0..numbers.len()).map(|at| Json::from(numbers.at(at))).collect(),
         Value::List(list) => {
             let mut all = Vec::new();

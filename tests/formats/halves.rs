@@ -9,9 +9,9 @@ use ringfeed::arrays::{Endian, NpyOptions, NpyReader, RawOptions, RawReader, Sto
 use ringfeed::csv::{CsvOptions, CsvReader};
 use ringfeed::field::{self, Class, Image};
 use ringfeed::normalise::NormaliserFit;
-use ringfeed::read::{Array, MemoryReader, RecordReader, SampleStream};
+use ringfeed::read::{MemoryReader, RecordReader, SampleStream, SampleTensor};
 use ringfeed::source::{ReaderSource, StreamSource, Transformed};
-use ringfeed::tensor::{Element, Numbers, Role, TensorSpec, bf16, f16};
+use ringfeed::tensor::{Element, NumberSlice, Role, TensorSpec, bf16, f16};
 use ringfeed::transform::{Transforms, normalise};
 use ringfeed::{AsyncDataSetIterator, DType, DataSet, ErrorKind, LoaderConfig, Normaliser};
 
@@ -309,11 +309,11 @@ fn a_user_s_arrays_may_be_halves() {
     let values: Vec<f16> = [0.5, -2.0, 65504.0].map(f16::from_f32).to_vec();
     let sample = values.clone();
     let specs = [TensorSpec::new("x", Role::Feature, DType::F16, &[3])];
-    let stream = SampleStream::once(&specs, std::iter::once(Ok(vec![Array::new(sample, &[3])]))).unwrap();
+    let stream = SampleStream::once(&specs, std::iter::once(Ok(vec![SampleTensor::new(sample, &[3])]))).unwrap();
     let batch = batch_of(StreamSource::from_samples(stream));
     let view = batch.features().unwrap();
     assert_eq!(view.as_slice::<f16>().unwrap(), values);
-    assert!(matches!(view.numbers(), Numbers::F16(found) if found == values));
+    assert!(matches!(view.numbers(), NumberSlice::F16(found) if found == values));
     let error = view.as_slice::<bf16>().unwrap_err();
     assert!(error.message().contains("holds f16, not bf16"), "{error}");
 }

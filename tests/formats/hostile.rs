@@ -10,7 +10,7 @@ use crate::common::{Flaky, Trouble, Waves, ends, workspace, xs};
 use ringfeed::error::Location;
 use ringfeed::memory::{AnonymousPages, Block, MemoryBudget, PageSource, TempFilePages};
 use ringfeed::order::{LastBatch, RandomKey, State};
-use ringfeed::read::{Array, Fingerprint, Job, RowMut, RowsMut, SampleStream, Scratch};
+use ringfeed::read::{Fingerprint, Job, RowMut, RowsMut, SampleStream, SampleTensor, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{BatchPlan, Filler, OpenedSource, Planner, ReaderSource, Source, StreamSource};
 use ringfeed::tensor::{Dim, Extents, Role, Schema, TensorSpec};
@@ -412,8 +412,10 @@ fn a_planners_own_exhaustion_ends_the_epoch_like_any_other_error() {
 
 #[test]
 fn a_broken_stream_says_so_even_if_its_last_batch_is_to_be_dropped() {
-    let samples =
-        || (0..20i64).map(|i| if i == 7 { Err(Error::new(ErrorKind::Io, "torn")) } else { Ok(vec![Array::from(i)]) });
+    let samples = || {
+        (0..20i64)
+            .map(|i| if i == 7 { Err(Error::new(ErrorKind::Io, "torn")) } else { Ok(vec![SampleTensor::from(i)]) })
+    };
     for shielded in [false, true] {
         let tensors = [TensorSpec::new("x", Role::Feature, DType::I64, &[])];
         let stream = SampleStream::repeatable(&tensors, samples).unwrap();

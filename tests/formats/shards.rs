@@ -72,7 +72,7 @@ fn is_same(value: &Value<'_>, wanted: &Json) -> bool {
     }
 }
 
-fn is_array(numbers: ringfeed::tensor::Numbers<'_>, wanted: &Json) -> bool {
+fn is_array(numbers: ringfeed::tensor::NumberSlice<'_>, wanted: &Json) -> bool {
     let dtype = wanted["dtype"].as_str().unwrap().replace("uint", "u").replace("int", "i").replace("float", "f");
     let values = wanted["values"].as_array().unwrap();
     numbers.dtype().as_str() == dtype

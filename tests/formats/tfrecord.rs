@@ -10,7 +10,7 @@ use ringfeed::memory::MemoryBudget;
 use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, TfRecordOptions, TfRecords, Value};
 use ringfeed::settings::SavedIndex;
 use ringfeed::storage::Files;
-use ringfeed::tensor::Numbers as Array;
+use ringfeed::tensor::NumberSlice;
 use ringfeed::{DType, ErrorKind, Loader, Result};
 use serde_json::{Value as Json, json};
 
@@ -46,10 +46,10 @@ fn add(value: Value<'_>, into: &mut Vec<Json>) {
         Value::I64(number) => into.push(json!({"ints": [number.to_string()]})),
         Value::F64(number) => into.push(json!({"floats": [(number as f32).to_bits()]})),
         Value::Bytes(bytes) => into.push(json!({"bytes": [hex(bytes)]})),
-        Value::Numbers(Array::I64(numbers)) => {
+        Value::Numbers(NumberSlice::I64(numbers)) => {
             into.push(json!({"ints": numbers.iter().map(i64::to_string).collect::<Vec<_>>()}));
         }
-        Value::Numbers(Array::F32(numbers)) => {
+        Value::Numbers(NumberSlice::F32(numbers)) => {
             into.push(json!({"floats": numbers.iter().map(|number| number.to_bits()).collect::<Vec<_>>()}));
         }
         Value::List(list) => list

@@ -12,7 +12,7 @@ use ringfeed::device::{HostDevice, Upload};
 use ringfeed::error::Location;
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::{LastBatch, RandomKey};
-use ringfeed::read::{Array, RecordReader, RowMut, Sample, SampleStream, Scratch};
+use ringfeed::read::{RecordReader, RowMut, Sample, SampleStream, SampleTensor, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{ReaderSource, StreamSource};
 use ringfeed::tensor::{Extents, Role, TensorSpec};
@@ -144,7 +144,7 @@ fn breaks_off_in(broken: Range<u64>) -> StreamSource {
         let is_broken = broken.contains(&pass);
         (0..20i64).map(move |i| match i {
             7 if is_broken => Err(Error::new(ErrorKind::Io, "gone")),
-            _ => Ok(vec![Array::from(i)]),
+            _ => Ok(vec![SampleTensor::from(i)]),
         })
     };
     let tensors = [TensorSpec::new("x", Role::Feature, DType::I64, &[])];

@@ -5,7 +5,7 @@
 use crate::common::{Flaky, Trouble, Waves, see, workspace, xs};
 use ringfeed::device::{HostDevice, Upload};
 use ringfeed::order::{Epoch, Shard, State};
-use ringfeed::read::{Array, SampleStream};
+use ringfeed::read::{SampleStream, SampleTensor};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{ByEpoch, ReaderSource, Replay, StreamSource};
 use ringfeed::tensor::{Role, TensorSpec};
@@ -20,7 +20,7 @@ fn shuffled() -> ReaderSource {
 /// The same batches ahead of the trainer, on its own thread, and from a stream.
 fn iterators() -> Vec<Box<dyn DataSetIterator>> {
     let one = || TensorSpec::new("x", Role::Feature, DType::F32, &[]);
-    let samples = || (0..10u8).map(|i| Ok(vec![Array::from(f32::from(i))]));
+    let samples = || (0..10u8).map(|i| Ok(vec![SampleTensor::from(f32::from(i))]));
     let stream = SampleStream::repeatable(&[one()], samples).unwrap();
     vec![
         wrap(shuffled(), &workspace(2, 2)).unwrap(),
@@ -131,7 +131,7 @@ fn a_device_goes_through_epochs_as_the_host_does() {
 #[test]
 fn what_can_not_begin_again_says_so_and_epochs_are_not_collected() {
     let x = [TensorSpec::new("x", Role::Feature, DType::F32, &[])];
-    let once = SampleStream::once(&x, (0..3u8).map(|i| Ok(vec![Array::from(f32::from(i))]))).unwrap();
+    let once = SampleStream::once(&x, (0..3u8).map(|i| Ok(vec![SampleTensor::from(f32::from(i))]))).unwrap();
     let mut train = AsyncDataSetIterator::new(StreamSource::from_samples(once), &workspace(1, 1)).unwrap();
     let mut epochs = train.epochs(5);
     assert_eq!(epochs.next().unwrap().unwrap().count(), 1);

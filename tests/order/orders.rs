@@ -739,7 +739,7 @@ fn numbers_beyond_any_run_are_refused_or_do_no_harm() {
     assert_eq!(refused.unwrap().kind(), ErrorKind::Config);
     let rows = ringfeed::read::SampleStream::repeatable(
         &[ringfeed::tensor::TensorSpec::new("x", Role::Feature, ringfeed::DType::U8, &[])],
-        || (0..10u8).map(|x| Ok(vec![ringfeed::read::Array::from(x)])),
+        || (0..10u8).map(|x| Ok(vec![ringfeed::read::SampleTensor::from(x)])),
     );
     let stream = ringfeed::source::StreamSource::from_samples(rows.unwrap());
     let mut iterator = AsyncShieldDataSetIterator::new(stream, &workspace(1, 0)).unwrap();

@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use ringfeed::normalise::{NormaliserFit, QuantileFit};
 use ringfeed::order::RandomKey;
 use ringfeed::read::RowMut;
-use ringfeed::tensor::{Dim, Element, Extents, Layout, Numbers, Role, Schema, TensorSpec, write_numbers};
+use ringfeed::tensor::{Dim, Element, Extents, Layout, NumberSlice, Role, Schema, TensorSpec, write_numbers};
 use ringfeed::{DType, ErrorKind, Normaliser};
 
 /// Mean and deviation as numpy computes them: two passes over all values.
@@ -21,14 +21,14 @@ fn two_passes(values: &[f64]) -> (f64, f64) {
 
 /// What decoding with `normaliser` writes for one sample.
 fn normalised(normaliser: &Normaliser, values: &[f32], shape: &[usize]) -> Vec<f32> {
-    normalised_to(normaliser, values, Numbers::F32, shape)
+    normalised_to(normaliser, values, NumberSlice::F32, shape)
 }
 
 /// The same of other numbers, to a tensor of their own type.
 fn normalised_to<'a, T: Element>(
     normaliser: &Normaliser,
     values: &'a [T],
-    numbers: fn(&'a [T]) -> Numbers<'a>,
+    numbers: fn(&'a [T]) -> NumberSlice<'a>,
     shape: &[usize],
 ) -> Vec<T> {
     let mut spec = TensorSpec::new("x", Role::Feature, T::DTYPE, shape);
@@ -58,8 +58,8 @@ proptest! {
         let mut standardise = NormaliserFit::standardise(Some(0));
         let mut min_max = NormaliserFit::min_max(Some(0), (-1.0, 1.0));
         for rows in rows.chunks(batch) {
-            standardise.observe_numbers(Numbers::F64(rows.as_flattened()), &[rows.len(), 3], None).unwrap();
-            min_max.observe_numbers(Numbers::F64(rows.as_flattened()), &[rows.len(), 3], None).unwrap();
+            standardise.observe_numbers(NumberSlice::F64(rows.as_flattened()), &[rows.len(), 3], None).unwrap();
+            min_max.observe_numbers(NumberSlice::F64(rows.as_flattened()), &[rows.len(), 3], None).unwrap();
         }
         let Normaliser::Standardise { mean, deviation, .. } = standardise.finish().unwrap() else { panic!() };
         let Normaliser::MinMax { low, high, .. } = min_max.finish().unwrap() else { panic!() };
@@ -101,7 +101,7 @@ proptest! {
         for new in new {
             let fit = |is_taken: &dyn Fn(usize) -> bool| {
                 let mut fit: NormaliserFit = new(Some(0));
-                observed(&mut |batch, shape| fit.observe_numbers(Numbers::F64(batch), shape, None).unwrap(), is_taken);
+                observed(&mut |batch, shape| fit.observe_numbers(NumberSlice::F64(batch), shape, None).unwrap(), is_taken);
                 fit
             };
             let whole = fit(&|_| true);
@@ -127,7 +127,7 @@ proptest! {
         }
         let fit = |is_taken: &dyn Fn(usize) -> bool| {
             let mut fit = QuantileFit::new(Some(0));
-            observed(&mut |batch, shape| fit.observe_numbers(Numbers::F64(batch), shape, None).unwrap(), is_taken);
+            observed(&mut |batch, shape| fit.observe_numbers(NumberSlice::F64(batch), shape, None).unwrap(), is_taken);
             fit
         };
         let whole = fit(&|_| true);
@@ -147,7 +147,7 @@ fn a_million_rows_far_from_zero_keep_their_deviation() {
     let mut values = vec![0.0f64; 1000];
     for batch in 0..1000u64 {
         values.iter_mut().zip(0..).for_each(|(value, i)| *value = 1e9 + RandomKey::new(batch).normal(i));
-        fit.observe_numbers(Numbers::F64(&values), &[1000], None).unwrap();
+        fit.observe_numbers(NumberSlice::F64(&values), &[1000], None).unwrap();
     }
     let Normaliser::Standardise { mean, deviation, .. } = fit.finish().unwrap() else { panic!() };
     // In one pass with f64 sums of squares, 1e18 would swallow the 1 altogether.
@@ -158,7 +158,7 @@ fn a_million_rows_far_from_zero_keep_their_deviation() {
 fn standardised(values: &[f64], batch: usize) -> (f64, f64) {
     let mut fit = NormaliserFit::standardise(None);
     for batch in values.chunks(batch) {
-        fit.observe_numbers(Numbers::F64(batch), &[batch.len()], None).unwrap();
+        fit.observe_numbers(NumberSlice::F64(batch), &[batch.len()], None).unwrap();
     }
     let Normaliser::Standardise { mean, deviation, .. } = fit.finish().unwrap() else { panic!() };
     (mean[0], deviation[0])
@@ -174,10 +174,10 @@ fn equal_values_have_their_own_mean_and_no_deviation() {
             assert_eq!(found, (constant, 0.0), "{constant:e} {count} times in batches of {batch}");
         }
         let mut ranged = NormaliserFit::min_max(None, (-0.3, 1.0));
-        ranged.observe_numbers(Numbers::F64(&[constant; 5]), &[5], None).unwrap();
+        ranged.observe_numbers(NumberSlice::F64(&[constant; 5]), &[5], None).unwrap();
         let standardise = Normaliser::Standardise { axis: None, mean: vec![constant], deviation: vec![0.0] };
         for (normaliser, becomes) in [(standardise, 0.0), (ranged.finish().unwrap(), -0.3)] {
-            assert_eq!(normalised_to(&normaliser, &[constant], Numbers::F64, &[]), [becomes], "{constant:e}");
+            assert_eq!(normalised_to(&normaliser, &[constant], NumberSlice::F64, &[]), [becomes], "{constant:e}");
             if constant.abs() < 1e30 {
                 assert_eq!(normalised(&normaliser, &[constant as f32], &[]), [becomes as f32], "{constant:e}");
             }
@@ -216,7 +216,7 @@ fn fits_of_parts_merge_to_the_fit_of_all() {
     for new in [NormaliserFit::standardise as fn(_) -> _, |axis| NormaliserFit::min_max(axis, (0.0, 1.0))] {
         let fit = |values: &[f64]| {
             let mut fit: NormaliserFit = new(Some(0));
-            fit.observe_numbers(Numbers::F64(values), &[values.len() / 3, 3], None).unwrap();
+            fit.observe_numbers(NumberSlice::F64(values), &[values.len() / 3, 3], None).unwrap();
             fit
         };
         let mut merged = new(Some(0));
@@ -235,7 +235,7 @@ fn fits_of_parts_merge_to_the_fit_of_all() {
         }
         assert_eq!(merged.merge(&new(None)).unwrap_err().kind(), ErrorKind::Config);
         let mut narrow = new(Some(0));
-        narrow.observe_numbers(Numbers::F64(&[1.0, f64::NAN]), &[1, 2], None).unwrap();
+        narrow.observe_numbers(NumberSlice::F64(&[1.0, f64::NAN]), &[1, 2], None).unwrap();
         assert_eq!(merged.merge(&narrow).unwrap_err().kind(), ErrorKind::Schema);
         let mut missing = new(Some(0));
         missing.merge(&narrow).unwrap();
@@ -252,16 +252,16 @@ fn tensors_of_f64_are_normalised_in_f64() {
     let mut standardise = NormaliserFit::standardise(Some(1));
     let mut min_max = NormaliserFit::min_max(Some(1), (-1.0, 1.0));
     for fit in [&mut standardise, &mut min_max] {
-        fit.observe_numbers(Numbers::F64(&values), &[1, 4, 3, 5], None).unwrap();
+        fit.observe_numbers(NumberSlice::F64(&values), &[1, 4, 3, 5], None).unwrap();
     }
     let normaliser = standardise.finish().unwrap();
-    let out = normalised_to(&normaliser, &values, Numbers::F64, &[4, 3, 5]);
+    let out = normalised_to(&normaliser, &values, NumberSlice::F64, &[4, 3, 5]);
     let Normaliser::Standardise { mean, deviation, .. } = &normaliser else { panic!() };
     for (nth, (x, y)) in values.iter().zip(&out).enumerate() {
         assert_eq!(*y, (x - mean[nth / 5 % 3]) / deviation[nth / 5 % 3]);
     }
     let normaliser = min_max.finish().unwrap();
-    let out = normalised_to(&normaliser, &values, Numbers::F64, &[4, 3, 5]);
+    let out = normalised_to(&normaliser, &values, NumberSlice::F64, &[4, 3, 5]);
     let Normaliser::MinMax { low, high, .. } = &normaliser else { panic!() };
     for (nth, (x, y)) in values.iter().zip(&out).enumerate() {
         let (low, high) = (low[nth / 5 % 3], high[nth / 5 % 3]);
@@ -269,7 +269,7 @@ fn tensors_of_f64_are_normalised_in_f64() {
         assert!((*x != low || *y == -1.0) && (*x != high || *y == 1.0));
     }
     let pixels = [0.0f64, 12.5, 255.0];
-    let out = normalised_to(&Normaliser::imagenet(), &pixels, Numbers::F64, &[3, 1, 1]);
+    let out = normalised_to(&Normaliser::imagenet(), &pixels, NumberSlice::F64, &[3, 1, 1]);
     for ((x, y), (mean, deviation)) in pixels.iter().zip(out).zip([(0.485, 0.229), (0.456, 0.224), (0.406, 0.225)]) {
         let expected: f64 = (x / 255.0 - mean) / deviation;
         assert!((y - expected).abs() < 1e-15 * (1.0 + expected.abs()), "{y} {expected}");
@@ -311,8 +311,8 @@ fn factors_beyond_their_type_are_refused() {
     assert_eq!(wide.affine(&spec(DType::F64)).unwrap_err().kind(), ErrorKind::Config);
     let shapes = [usize::MAX, 2, usize::MAX];
     let mut fit = NormaliserFit::standardise(Some(0));
-    assert!(fit.observe_numbers(Numbers::F64(&[1.0, 2.0]), &shapes, None).is_err());
-    fit.observe_numbers(Numbers::F64(&[]), &[0, usize::MAX, usize::MAX], None).unwrap();
+    assert!(fit.observe_numbers(NumberSlice::F64(&[1.0, 2.0]), &shapes, None).is_err());
+    fit.observe_numbers(NumberSlice::F64(&[]), &[0, usize::MAX, usize::MAX], None).unwrap();
     assert!(narrow(1.0).revert(&mut [1.0, 2.0], &shapes).is_err());
 }
 
@@ -322,7 +322,7 @@ fn standardised_data_has_mean_zero_and_deviation_one_on_every_axis() {
     let values: Vec<f32> = (0..60u64).map(|i| RandomKey::new(5).normal(i) as f32 * 7.0 + i as f32).collect();
     for axis in [None, Some(0), Some(1), Some(2)] {
         let mut fit = NormaliserFit::standardise(axis);
-        fit.observe_numbers(Numbers::F32(&values), &[1, 4, 3, 5], None).unwrap();
+        fit.observe_numbers(NumberSlice::F32(&values), &[1, 4, 3, 5], None).unwrap();
         let normaliser = fit.finish().unwrap();
         let mut out = normalised(&normaliser, &values, &shape);
         let entries = axis.map_or(1, |axis| shape[axis]);
@@ -355,7 +355,7 @@ fn masked_padding_missing_values_and_infinities_do_not_count() {
     let values = [1.0, 10.0, 2.0, f32::NAN, 3.0, 30.0, 5.0, 20.0, 0.0, 0.0, 0.0, 0.0];
     let mask = [1.0f32, 1.0, 1.0, 1.0, 0.0, 0.0];
     let mut fit = NormaliserFit::min_max(Some(1), (0.0, 1.0));
-    fit.observe_numbers(Numbers::F32(&values), &[2, 3, 2], Some((Numbers::F32(&mask), &[2, 3]))).unwrap();
+    fit.observe_numbers(NumberSlice::F32(&values), &[2, 3, 2], Some((NumberSlice::F32(&mask), &[2, 3]))).unwrap();
     assert_eq!(fit.missing(), 1);
     let Normaliser::MinMax { low, high, .. } = fit.finish().unwrap() else { panic!() };
     assert_eq!((low, high), (vec![1.0, 10.0], vec![5.0, 30.0]));
@@ -364,33 +364,35 @@ fn masked_padding_missing_values_and_infinities_do_not_count() {
     let pixels: Vec<u8> = (1..=8).chain(11..=18).collect();
     let mask = [1u8, 0, 1, 0, 0, 0, 0, 0];
     let mut fit = NormaliserFit::standardise(Some(0));
-    fit.observe_numbers(Numbers::U8(&pixels), &[1, 2, 2, 4], Some((Numbers::U8(&mask), &[1, 2, 4]))).unwrap();
+    fit.observe_numbers(NumberSlice::U8(&pixels), &[1, 2, 2, 4], Some((NumberSlice::U8(&mask), &[1, 2, 4]))).unwrap();
     let Normaliser::Standardise { mean, deviation, .. } = fit.finish().unwrap() else { panic!() };
     assert_eq!((mean, deviation), (vec![2.0, 12.0], vec![1.0, 1.0]));
 
     let before = fit.finish().unwrap();
-    let error = fit.observe_numbers(Numbers::F32(&[f32::INFINITY; 16]), &[1, 2, 2, 4], None).unwrap_err();
+    let error = fit.observe_numbers(NumberSlice::F32(&[f32::INFINITY; 16]), &[1, 2, 2, 4], None).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Data);
     assert_eq!(fit.finish().unwrap(), before);
-    assert!(fit.observe_numbers(Numbers::F32(&[0.0; 3]), &[1, 3], None).is_err());
-    assert!(fit.observe_numbers(Numbers::U8(&pixels), &[1, 2, 2, 4], Some((Numbers::U8(&mask), &[2, 4]))).is_err());
+    assert!(fit.observe_numbers(NumberSlice::F32(&[0.0; 3]), &[1, 3], None).is_err());
+    assert!(
+        fit.observe_numbers(NumberSlice::U8(&pixels), &[1, 2, 2, 4], Some((NumberSlice::U8(&mask), &[2, 4]))).is_err()
+    );
 }
 
 #[test]
 fn what_can_not_be_fitted_is_an_error() {
     assert_eq!(NormaliserFit::standardise(None).finish().unwrap_err().kind(), ErrorKind::Data);
     let mut fit = NormaliserFit::standardise(Some(0));
-    fit.observe_numbers(Numbers::F32(&[1.0, f32::NAN]), &[1, 2], None).unwrap();
+    fit.observe_numbers(NumberSlice::F32(&[1.0, f32::NAN]), &[1, 2], None).unwrap();
     assert!(fit.finish().unwrap_err().to_string().contains("index 1"));
     let mut fit = NormaliserFit::min_max(None, (1.0, 1.0));
-    fit.observe_numbers(Numbers::F32(&[1.0]), &[1], None).unwrap();
+    fit.observe_numbers(NumberSlice::F32(&[1.0]), &[1], None).unwrap();
     assert_eq!(fit.finish().unwrap_err().kind(), ErrorKind::Config);
 }
 
 #[test]
 fn constant_values_are_shifted_and_come_back() {
     for mut fit in [NormaliserFit::standardise(None), NormaliserFit::min_max(None, (-1.0, 1.0))] {
-        fit.observe_numbers(Numbers::I64(&[7, 7, 7]), &[3], None).unwrap();
+        fit.observe_numbers(NumberSlice::I64(&[7, 7, 7]), &[3], None).unwrap();
         let normaliser = fit.finish().unwrap();
         let mut out = normalised(&normaliser, &[7.0], &[]);
         assert!(out == [0.0] || out == [-1.0]);

@@ -170,7 +170,7 @@ fn a_record_of_several_fields_is_served_whole() {
             ("age", Value::I64(nth as i64)),
             ("city", Value::Text(["Oslo", "Bonn"][nth % 2])),
             ("note", Value::Text(&note)),
-            ("ids", Value::Numbers(ringfeed::tensor::Numbers::I64(&ids))),
+            ("ids", Value::Numbers(ringfeed::tensor::NumberSlice::I64(&ids))),
         ];
         served.apply(values, &mut row).unwrap();
         assert!(tensors(&row) == expected[nth], "record {nth}");
@@ -286,8 +286,8 @@ fn lists_are_served_as_in_a_batch_of_their_own() {
     assert_eq!((row.get::<i64>("ids").unwrap(), row.get::<i64>("ids_offsets").unwrap()), (&[][..], &[0, 0][..]));
     let (ids, x) = ([7, -8, i64::MAX], [0.5f32]);
     let values = [
-        ("/x", Value::Numbers(ringfeed::tensor::Numbers::F32(&x))),
-        ("/ids", Value::Numbers(ringfeed::tensor::Numbers::I64(&ids))),
+        ("/x", Value::Numbers(ringfeed::tensor::NumberSlice::F32(&x))),
+        ("/ids", Value::Numbers(ringfeed::tensor::NumberSlice::I64(&ids))),
         ("n", Value::I64(1)),
     ];
     served.apply(values, &mut row).unwrap();

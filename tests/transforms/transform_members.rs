@@ -10,7 +10,7 @@ use ringfeed::normalise::QuantileFit;
 use ringfeed::read::{MemoryReader, RecordReader, RowMut, Sample, Scratch};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::source::{ReaderSource, Source, Transformed};
-use ringfeed::tensor::{Dim, Extents, Numbers, Role, TensorSpec, bf16, f16};
+use ringfeed::tensor::{Dim, Extents, NumberSlice, Role, TensorSpec, bf16, f16};
 use ringfeed::transform::{
     Operation, Transforms, bins, cast, clip, cutmix, log1p, masking, mixup, noise, normalise, one_hot, pad_to,
     pad_to_multiple, quantile, remove, scale,
@@ -694,11 +694,11 @@ fn members_give_the_same_bytes_for_any_workers_and_prefetch_and_behind_a_shield(
 fn quantiles_are_fitted_as_scikit_learn_fits_them_and_merge_to_the_same() {
     let f = members();
     let mut whole = QuantileFit::new(None);
-    whole.observe_numbers(Numbers::F64(&f.train), &[f.train.len()], None).unwrap();
+    whole.observe_numbers(NumberSlice::F64(&f.train), &[f.train.len()], None).unwrap();
     let mut merged = QuantileFit::new(None);
     for part in f.train.chunks(300).rev() {
         let mut fit = QuantileFit::new(None);
-        fit.observe_numbers(Numbers::F64(part), &[part.len()], None).unwrap();
+        fit.observe_numbers(NumberSlice::F64(part), &[part.len()], None).unwrap();
         merged.merge(&fit).unwrap();
     }
     let quantiles = whole.finish().unwrap();
@@ -711,14 +711,14 @@ fn quantiles_are_fitted_as_scikit_learn_fits_them_and_merge_to_the_same() {
 
     // numpy.quantile of equal values; KBinsDiscretizer leaves bins without a value out, too.
     let mut equal = QuantileFit::new(None);
-    equal.observe_numbers(Numbers::F64(&[1.0, 1.0, 1.0, 1.0, 2.0, 3.0]), &[6], None).unwrap();
+    equal.observe_numbers(NumberSlice::F64(&[1.0, 1.0, 1.0, 1.0, 2.0, 3.0]), &[6], None).unwrap();
     assert_eq!(equal.finish().unwrap().edges(4).unwrap(), [1.75]);
     let mut by_column = QuantileFit::new(Some(0));
     let rows = [1.0, 10.0, f64::NAN, 30.0, 3.0, 20.0];
-    by_column.observe_numbers(Numbers::F64(&rows), &[3, 2], None).unwrap();
-    let infinite = by_column.observe_numbers(Numbers::F64(&[5.0, f64::INFINITY]), &[1, 2], None).unwrap_err();
+    by_column.observe_numbers(NumberSlice::F64(&rows), &[3, 2], None).unwrap();
+    let infinite = by_column.observe_numbers(NumberSlice::F64(&[5.0, f64::INFINITY]), &[1, 2], None).unwrap_err();
     assert_eq!((infinite.kind(), by_column.missing()), (ErrorKind::Data, 1));
-    assert!(by_column.observe_numbers(Numbers::F64(&[5.0]), &[1, 1], None).is_err());
+    assert!(by_column.observe_numbers(NumberSlice::F64(&[5.0]), &[1, 1], None).is_err());
     assert_eq!(by_column.merge(&QuantileFit::new(None)).unwrap_err().kind(), ErrorKind::Config);
     let columns = by_column.finish().unwrap();
     assert_eq!((columns.at(0, 0.5), columns.at(1, 0.25), columns.at(2, 0.5)), (Some(2.0), Some(15.0), None));

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::decode::write_finite;
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::Result;
 use crate::random::RandomKey;
 use crate::row::{RowMut, TensorMut};
@@ -149,7 +149,7 @@ impl Plane<'_, '_> {
 
     fn put(&mut self, at: usize, numbers: &[f32]) -> Result<()> {
         if self.tensor.dtype() != DType::I16 {
-            return write_finite(self.tensor, self.start + at, Numbers::F32(numbers));
+            return write_finite(self.tensor, self.start + at, NumberSlice::F32(numbers));
         }
         let start = self.start + at;
         let out = &mut self.tensor.as_mut_slice::<i16>()?[start..start + numbers.len()];

@@ -11,7 +11,7 @@ use super::resize::{Cut, centre};
 use super::rotate::rotate_nearest;
 use super::stored::{Header, ImageFormat};
 use crate::decode::write_finite;
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::row::TensorMut;
@@ -127,7 +127,7 @@ impl Map {
                 let target = &mut tensor.bytes_mut()[y * out_width..][..width];
                 target.iter_mut().zip(row).for_each(|(into, value)| *into = *value as u8);
             } else {
-                write_finite(tensor, y * out_width, Numbers::U16(row))?;
+                write_finite(tensor, y * out_width, NumberSlice::U16(row))?;
             }
         }
         Ok(())

@@ -333,7 +333,7 @@ fn augment_faults(options: &ImageOptions, faults: &mut Vec<String>) {
         if options.colour == ImageColour::Index && matches!(operation, ImageAugment::AugMix { .. }) {
             fault("aug_mix: a map of indices can't be mixed; leave it out".to_owned());
         }
-        if matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. }) {
+        if operation.is_before_decoding() {
             let name = operation.name();
             if options.size.is_none() {
                 fault(format!("{name} needs a size to resize to"));
@@ -351,8 +351,7 @@ pub(crate) fn list_faults(key: &str, operations: &[ImageAugment]) -> Vec<String>
     for (index, operation) in operations.iter().enumerate() {
         let mut fault = |fault: String| faults.push(format!("{key}[{index}]: {fault}"));
         operation.faults(&mut fault);
-        let is_place = matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. });
-        if is_place && index > 0 {
+        if operation.is_before_decoding() && index > 0 {
             let message = "it must be the first operation, and only once: the box is cut before anything else is done";
             fault(format!("{}: {message}", operation.name()));
         }

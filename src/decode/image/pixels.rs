@@ -6,7 +6,7 @@ use super::rows::{Rows, write_rounded};
 use super::stored::{Orientation, Region};
 use crate::decode::fused::{scale_all, scale_pixels, scale_planes, split_planes};
 use crate::decode::write_numbers;
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::row::TensorMut;
@@ -154,7 +154,7 @@ fn write(
                         };
                         let x_from = if mirrored { width - 1 - x } else { x };
                         let value = &pixels[(y * width + x_from) * channels + c..][..1];
-                        write_numbers(tensor, at, Numbers::U8(value))?;
+                        write_numbers(tensor, at, NumberSlice::U8(value))?;
                     }
                 }
             }

@@ -98,10 +98,7 @@ impl Wanted {
         // Maps are decoded as a whole.
         let region = if options.colour == ImageColour::Index { Region::whole(&self.stored) } else { self.region };
         let decoder = Decoders::memory(&self.stored, region, bytes, options.jpeg);
-        let is_place = |operation: &ImageAugment| {
-            matches!(operation, ImageAugment::RandomResizedCrop { .. } | ImageAugment::ScaleJitter { .. })
-        };
-        let changes = options.augment.iter().any(|operation| !is_place(operation));
+        let changes = options.augment.iter().any(|operation| !operation.is_before_decoding());
         if options.colour == ImageColour::Index {
             // Numbers of two bytes: as stored, in their places, and once more to move them.
             let moved = if changes || self.jitter.is_some() { values } else { 0 };

@@ -1,7 +1,7 @@
 use crate::counters::Damages;
 use crate::decode::ImageOptions;
 use crate::decode::image::Shared;
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::random::RandomKey;
@@ -45,7 +45,7 @@ pub(in crate::read) trait Decode: Send + Sync {
     fn write_column(
         &self,
         nth: usize,
-        numbers: Numbers<'_>,
+        numbers: NumberSlice<'_>,
         places: &[(usize, usize)],
         rows: &mut RowsMut<'_>,
     ) -> bool {

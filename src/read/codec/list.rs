@@ -227,7 +227,7 @@ fn walk(value: Value<'_>, depth: usize, dims: &mut Dims, visit: &mut dyn FnMut(V
             // What is inside of other lists must be seen one by one, to tell numbers from lists beside them.
             if dims.at_once && depth == 0 {
                 let all = list.integers(&mut |integers| {
-                    walk(Value::Numbers(crate::dtype::Numbers::I64(integers)), depth, dims, visit)
+                    walk(Value::Numbers(crate::dtype::NumberSlice::I64(integers)), depth, dims, visit)
                 });
                 // If this fails, the values are read again one by one, so that the error names one of them.
                 if let Some(Ok(())) = all {

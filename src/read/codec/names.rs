@@ -5,7 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use crate::decode::one_hot;
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Location, Result, nearest};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
@@ -119,8 +119,8 @@ fn class_of<'a>(value: &'a Value<'a>) -> Result<Option<Class<'a>>> {
         Value::I64(index) | Value::Time(index, _) => Class::Index(*index),
         Value::U64(index) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
         Value::F64(number) if number.fract() == 0.0 && number.abs() < 9e15 => Class::Index(*number as i64),
-        Value::Numbers(Numbers::I64([index])) => Class::Index(*index),
-        Value::Numbers(Numbers::U64([index])) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
+        Value::Numbers(NumberSlice::I64([index])) => Class::Index(*index),
+        Value::Numbers(NumberSlice::U64([index])) => Class::Index(i64::try_from(*index).map_err(|_| refused())?),
         // Every other type converts to f64 exactly.
         Value::Numbers(numbers) if numbers.len() == 1 => {
             return match numbers.at(0) {

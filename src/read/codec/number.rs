@@ -3,7 +3,7 @@
 use bytemuck::cast_slice_mut;
 
 use crate::decode::{integer_of_decimal, number_of_text, write_finite, write_finite_column};
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Missing;
 use crate::read::csv::{BeforeHalf, FieldElement, FieldNumber, with_element};
@@ -60,7 +60,7 @@ impl Decode for NumberCodec {
     fn write_column(
         &self,
         nth: usize,
-        numbers: Numbers<'_>,
+        numbers: NumberSlice<'_>,
         places: &[(usize, usize)],
         rows: &mut RowsMut<'_>,
     ) -> bool {
@@ -91,7 +91,7 @@ impl Decode for NumberCodec {
 const BLOCK: usize = 64;
 
 /// The numbers at `places`, one after another in `room`.
-fn gather<'a>(numbers: Numbers<'_>, places: &[(usize, usize)], room: &'a mut [u64; BLOCK]) -> Numbers<'a> {
+fn gather<'a>(numbers: NumberSlice<'_>, places: &[(usize, usize)], room: &'a mut [u64; BLOCK]) -> NumberSlice<'a> {
     let dtype = numbers.dtype();
     let bytes: &mut [u8] = &mut cast_slice_mut(room)[..places.len() * dtype.bytes()];
     with_element!(dtype, T => {
@@ -99,13 +99,13 @@ fn gather<'a>(numbers: Numbers<'_>, places: &[(usize, usize)], room: &'a mut [u6
         let room = cast_slice_mut::<u8, T>(bytes);
         room.iter_mut().zip(places).for_each(|(room, (_, at))| *room = numbers[*at]);
     });
-    Numbers::of(dtype, bytes)
+    NumberSlice::of(dtype, bytes)
 }
 
 /// Writes numbers as element `nth` of `count` in each row of `rows`, which all have the same type; `places` gives the
 /// row and the position of each number.
 fn scatter(
-    numbers: Numbers<'_>,
+    numbers: NumberSlice<'_>,
     places: impl Iterator<Item = (usize, usize)>,
     nth: usize,
     count: usize,
@@ -157,15 +157,17 @@ pub(super) fn write_number(tensor: &mut TensorMut<'_>, at: usize, value: Value<'
 }
 
 /// Writes numbers of one type, beginning at element `at`.
-pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: Numbers<'_>) -> Result<()> {
+pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: NumberSlice<'_>) -> Result<()> {
     match numbers {
-        Numbers::I64(integers) if !tensor.dtype().is_float() && tensor.dtype() != DType::I64 => {
+        NumberSlice::I64(integers) if !tensor.dtype().is_float() && tensor.dtype() != DType::I64 => {
             integers.iter().zip(at..).try_for_each(|(number, at)| write_integer(tensor, at, *number))
         }
-        Numbers::U64(integers) if !tensor.dtype().is_float() && tensor.dtype() != DType::U64 => {
+        NumberSlice::U64(integers) if !tensor.dtype().is_float() && tensor.dtype() != DType::U64 => {
             integers.iter().zip(at..).try_for_each(|(number, at)| write_unsigned(tensor, at, *number))
         }
-        Numbers::F32(_) | Numbers::F64(_) | Numbers::F16(_) | Numbers::Bf16(_) if !tensor.dtype().is_float() => {
+        NumberSlice::F32(_) | NumberSlice::F64(_) | NumberSlice::F16(_) | NumberSlice::Bf16(_)
+            if !tensor.dtype().is_float() =>
+        {
             (0..numbers.len()).try_for_each(|index| write_float(tensor, at + index, numbers.at(index)))
         }
         numbers if crate::decode::converts(numbers.dtype(), tensor.dtype()) => write_finite(tensor, at, numbers),
@@ -178,7 +180,7 @@ pub(super) fn write_array(tensor: &mut TensorMut<'_>, at: usize, numbers: Number
 fn write_integer(tensor: &mut TensorMut<'_>, at: usize, number: i64) -> Result<()> {
     let dtype = tensor.dtype();
     if dtype.is_float() || dtype == DType::I64 {
-        return write_finite(tensor, at, Numbers::I64(&[number]));
+        return write_finite(tensor, at, NumberSlice::I64(&[number]));
     }
     with_element!(dtype, T => {
         match <T as FieldElement>::from_i64(number) {
@@ -193,7 +195,7 @@ fn write_unsigned(tensor: &mut TensorMut<'_>, at: usize, number: u64) -> Result<
     let dtype = tensor.dtype();
     match i64::try_from(number) {
         Ok(number) => write_integer(tensor, at, number),
-        Err(_) if dtype.is_float() || dtype == DType::U64 => write_finite(tensor, at, Numbers::U64(&[number])),
+        Err(_) if dtype.is_float() || dtype == DType::U64 => write_finite(tensor, at, NumberSlice::U64(&[number])),
         Err(_) => Err(unexpected(dtype, &Value::U64(number))),
     }
 }
@@ -201,7 +203,7 @@ fn write_unsigned(tensor: &mut TensorMut<'_>, at: usize, number: u64) -> Result<
 fn write_float(tensor: &mut TensorMut<'_>, at: usize, number: f64) -> Result<()> {
     let dtype = tensor.dtype();
     if dtype.is_float() {
-        return write_finite(tensor, at, Numbers::F64(&[number]));
+        return write_finite(tensor, at, NumberSlice::F64(&[number]));
     }
     with_element!(dtype, T => {
         match <T as FieldNumber>::from_f64(number) {
@@ -222,23 +224,23 @@ fn write_decimal(tensor: &mut TensorMut<'_>, at: usize, text: &str) -> Result<()
     let dtype = tensor.dtype();
     match dtype {
         DType::F32 => match parsed::<f32>(text).filter(|number| number.is_finite()) {
-            Some(number) => write_finite(tensor, at, Numbers::F32(&[number])),
+            Some(number) => write_finite(tensor, at, NumberSlice::F32(&[number])),
             None => Err(refused(text, dtype)),
         },
         DType::F64 => match parsed::<f64>(text).filter(|number| number.is_finite()) {
-            Some(number) => write_finite(tensor, at, Numbers::F64(&[number])),
+            Some(number) => write_finite(tensor, at, NumberSlice::F64(&[number])),
             None => Err(refused(text, dtype)),
         },
         DType::F16 | DType::Bf16 if tensor.affine().is_some() => {
             match parsed::<f32>(text).filter(|number| number.is_finite()) {
-                Some(number) => write_finite(tensor, at, Numbers::F32(&[number])),
+                Some(number) => write_finite(tensor, at, NumberSlice::F32(&[number])),
                 None => Err(refused(text, dtype)),
             }
         }
         DType::F16 | DType::Bf16 => match parsed::<BeforeHalf>(text).map(f32::from) {
             // `number` may not be what the file says, so the error names the text.
             Some(number) if number.is_finite() => {
-                write_finite(tensor, at, Numbers::F32(&[number])).map_err(|_| refused(text, dtype))
+                write_finite(tensor, at, NumberSlice::F32(&[number])).map_err(|_| refused(text, dtype))
             }
             _ => Err(refused(text, dtype)),
         },

@@ -2,7 +2,7 @@
 
 use crate::decode::image::{Step, follow, header};
 use crate::decode::{ImageOptions, number_of_text, write_numbers};
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
 use crate::read::fields::{BoxFormat, TargetFormat, Targets};
@@ -257,7 +257,7 @@ impl Decode for TargetsCodec {
             };
             let left = left.filter(is_large);
             match left.map(|corners| self.formatted(corners, result)) {
-                Some(numbers) => write_numbers(&mut tensor, nth * width, Numbers::F64(&numbers[..width]))?,
+                Some(numbers) => write_numbers(&mut tensor, nth * width, NumberSlice::F64(&numbers[..width]))?,
                 None => tensor.as_mut_slice::<f32>()?[nth * width..][..width].fill(0.0),
             }
             row.tensor(1).bytes_mut()[nth] = u8::from(left.is_some());

@@ -38,15 +38,15 @@ struct Rows(Vec<f32>, Vec<u64>);
 
 impl List for Rows {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
-        super::super::Shaped::new(crate::dtype::Numbers::F32(&self.0), &self.1)?.each(visit)
+        super::super::Shaped::new(crate::dtype::NumberSlice::F32(&self.0), &self.1)?.each(visit)
     }
 
     fn shape(&self) -> Option<&[u64]> {
         Some(&self.1)
     }
 
-    fn numbers(&self) -> Option<crate::dtype::Numbers<'_>> {
-        Some(crate::dtype::Numbers::F32(&self.0))
+    fn numbers(&self) -> Option<crate::dtype::NumberSlice<'_>> {
+        Some(crate::dtype::NumberSlice::F32(&self.0))
     }
 }
 
@@ -67,9 +67,9 @@ impl Own {
             Self::Decimal(text) => Value::Decimal(text),
             Self::Text(text) => Value::Text(text),
             Self::Bytes(bytes) => Value::Bytes(bytes),
-            Self::F32s(numbers) => Value::Numbers(crate::dtype::Numbers::F32(numbers)),
+            Self::F32s(numbers) => Value::Numbers(crate::dtype::NumberSlice::F32(numbers)),
             Self::Shaped(rows) => Value::List(rows),
-            Self::F64s(numbers) => Value::Numbers(crate::dtype::Numbers::F64(numbers)),
+            Self::F64s(numbers) => Value::Numbers(crate::dtype::NumberSlice::F64(numbers)),
             Self::List(list) => Value::List(list),
         }
     }
@@ -176,7 +176,7 @@ fn what_is_too_large_is_refused_in_every_form_and_what_was_infinite_stays_so() {
             let bytes = numbers::<u8>(value, field).ok()?;
             let mut room = [0u64; 2];
             bytemuck::cast_slice_mut(&mut room)[..bytes.len()].copy_from_slice(&bytes);
-            let numbers = crate::dtype::Numbers::of(dtype, &bytemuck::cast_slice(&room)[..bytes.len()]);
+            let numbers = crate::dtype::NumberSlice::of(dtype, &bytemuck::cast_slice(&room)[..bytes.len()]);
             Some((0..numbers.len()).all(|at| numbers.at(at).is_finite()))
         };
         for sign in [1.0, -1.0] {

@@ -14,7 +14,7 @@ use arrow_array::{
 use arrow_buffer::{ArrowNativeType, BooleanBuffer, NullBuffer, ScalarBuffer, i256};
 use arrow_schema::DataType;
 
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::f16;
 use crate::read::{DateUnit, List, Shaped, Value};
@@ -155,15 +155,15 @@ impl Whole {
         })
     }
 
-    fn numbers(&self, range: Range<usize>) -> Numbers<'_> {
+    fn numbers(&self, range: Range<usize>) -> NumberSlice<'_> {
         match self {
-            Self::U8(values) => Numbers::U8(&values[range]),
-            Self::I8(values) => Numbers::I8(&values[range]),
-            Self::U16(values) => Numbers::U16(&values[range]),
-            Self::I16(values) => Numbers::I16(&values[range]),
-            Self::U32(values) => Numbers::U32(&values[range]),
-            Self::I32(values) => Numbers::I32(&values[range]),
-            Self::I64(values) => Numbers::I64(&values[range]),
+            Self::U8(values) => NumberSlice::U8(&values[range]),
+            Self::I8(values) => NumberSlice::I8(&values[range]),
+            Self::U16(values) => NumberSlice::U16(&values[range]),
+            Self::I16(values) => NumberSlice::I16(&values[range]),
+            Self::U32(values) => NumberSlice::U32(&values[range]),
+            Self::I32(values) => NumberSlice::I32(&values[range]),
+            Self::I64(values) => NumberSlice::I64(&values[range]),
         }
     }
 
@@ -182,14 +182,14 @@ impl Whole {
 }
 
 impl Plain {
-    fn numbers(&self, range: Range<usize>) -> Numbers<'_> {
+    fn numbers(&self, range: Range<usize>) -> NumberSlice<'_> {
         match self {
             Self::Whole(values) => values.numbers(range),
-            Self::Days(values) => Numbers::I32(&values[range]),
-            Self::Times(values, _) => Numbers::I64(&values[range]),
-            Self::F16(values) => Numbers::F16(&values[range]),
-            Self::F32(values) => Numbers::F32(&values[range]),
-            Self::F64(values) => Numbers::F64(&values[range]),
+            Self::Days(values) => NumberSlice::I32(&values[range]),
+            Self::Times(values, _) => NumberSlice::I64(&values[range]),
+            Self::F16(values) => NumberSlice::F16(&values[range]),
+            Self::F32(values) => NumberSlice::F32(&values[range]),
+            Self::F64(values) => NumberSlice::F64(&values[range]),
         }
     }
 
@@ -472,7 +472,7 @@ impl Cells {
     }
 
     /// All of them, if they are numbers and none is missing; with the number of elements per record.
-    pub(crate) fn plain(&self) -> Option<(Numbers<'_>, usize)> {
+    pub(crate) fn plain(&self) -> Option<(NumberSlice<'_>, usize)> {
         match &self.data {
             Data::Stepped { numbers, first, step } => Some((numbers.numbers(*first..step * self.len), *step)),
             _ => self.whole_numbers().map(|numbers| (numbers.numbers(0..self.len), 1)),
@@ -519,7 +519,7 @@ impl Cells {
     }
 
     /// The numbers in a range, if none is missing; also those in nested lists of equal length.
-    fn numbers(&self, range: &Range<usize>) -> Option<Numbers<'_>> {
+    fn numbers(&self, range: &Range<usize>) -> Option<NumberSlice<'_>> {
         let has_missing = |nulls: &NullBuffer| nulls.slice(range.start, range.len()).null_count() > 0;
         if self.nulls.as_ref().is_some_and(has_missing) {
             return None;

@@ -1,7 +1,7 @@
 //! From the bytes of a record to numbers in a row.
 
 use crate::decode::{one_hot, write_finite};
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::row::{RowMut, TensorMut};
 use crate::schema::Affine;
@@ -154,7 +154,7 @@ impl Plan {
             self.read_numbers(run, start, tensor.dtype(), fields, buffer, &mut read[..count])?;
             numbers.iter_mut().zip(read).for_each(|(number, read)| *number = read.into());
             let (first, numbers) = (base + run.at + start, &numbers[..count]);
-            if write_finite(&mut tensor, first, Numbers::F32(numbers)).is_err() {
+            if write_finite(&mut tensor, first, NumberSlice::F32(numbers)).is_err() {
                 let written = tensor.numbers().range(first..first + count);
                 let is_lost = |nth: &usize| numbers[*nth].is_finite() && !written.at(*nth).is_finite();
                 let nth = (0..count).find(is_lost).unwrap_or(0);

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::read::fields::{Field, fault_of};
+use crate::read::foreign::has_utf_16_mark;
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, Open, Opened, Streamed, format_has,
     open_parts,
@@ -29,7 +30,7 @@ impl Format for Csv {
     type Options = CsvOptions;
 
     fn sniff(&self, head: &[u8], path: &Path) -> bool {
-        looks_like_table(path, head, (head.len() as u64) < HEAD_BYTES)
+        has_utf_16_mark(head) || looks_like_table(path, head, (head.len() as u64) < HEAD_BYTES)
     }
 
     fn has_name(&self, name: &str) -> bool {
@@ -42,6 +43,10 @@ impl Format for Csv {
 
     fn packed_advice(&self) -> Option<&'static str> {
         None
+    }
+
+    fn infers_types(&self) -> bool {
+        true
     }
 
     format_has!(small_samples, access, saved_index, one_of_many);

@@ -11,7 +11,7 @@ mod summary;
 use std::ops::Range;
 use std::path::Path;
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::row::{RowMut, RowsMut, TensorMut};
 use crate::schema::{MAX_RANK, Role, TensorSpec};
@@ -283,7 +283,7 @@ impl FixedRecords {
         sample: u64,
         nth: usize,
         room: &'a mut Vec<u64>,
-    ) -> Numbers<'a> {
+    ) -> NumberSlice<'a> {
         let bytes = fetched.bytes(&self.input, self.record_bytes, sample, nth, |sample| self.bytes_of(sample));
         self.stored.numbers(bytes, room)
     }
@@ -291,8 +291,8 @@ impl FixedRecords {
     /// The error for numbers of a record that a tensor does not hold: it names the first one that i64 does not hold,
     /// with its byte.
     #[cold]
-    pub(crate) fn explained(&self, error: Error, numbers: Numbers<'_>, sample: u64) -> Error {
-        let Numbers::U64(values) = numbers else { return error };
+    pub(crate) fn explained(&self, error: Error, numbers: NumberSlice<'_>, sample: u64) -> Error {
+        let NumberSlice::U64(values) = numbers else { return error };
         match values.iter().position(|value| i64::try_from(*value).is_err()) {
             Some(nth) => self.located(too_large(values[nth], self.offset(sample), nth), sample),
             None => error,

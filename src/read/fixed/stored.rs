@@ -5,7 +5,7 @@ use bytemuck::{Zeroable, cast_slice_mut, try_cast_slice};
 use serde::{Deserialize, Serialize};
 
 use crate::decode::{converts, write_finite, write_numbers};
-use crate::dtype::{DType, Element, Numbers};
+use crate::dtype::{DType, Element, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::row::TensorMut;
@@ -181,14 +181,14 @@ impl Stored {
     }
 
     /// The elements in `bytes` in native order and aligned, in `room`.
-    pub(crate) fn numbers<'a>(self, bytes: &[u8], room: &'a mut Vec<u64>) -> Numbers<'a> {
+    pub(crate) fn numbers<'a>(self, bytes: &[u8], room: &'a mut Vec<u64>) -> NumberSlice<'a> {
         room.resize(bytes.len().div_ceil(8), 0);
         let room = &mut cast_slice_mut::<u64, u8>(room)[..bytes.len()];
         room.copy_from_slice(bytes);
         if self.endian != Endian::NATIVE && self.kind.bytes() > 1 {
             room.chunks_exact_mut(self.kind.bytes()).for_each(<[u8]>::reverse);
         }
-        Numbers::of(self.kind.exactly(), room)
+        NumberSlice::of(self.kind.exactly(), room)
     }
 
     /// Gives every element of `bytes` to `visit`.

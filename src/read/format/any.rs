@@ -90,6 +90,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn kind(&self, path: &Path) -> &'static str;
     fn title(&self) -> Option<&'static str>;
     fn packed_advice(&self) -> Option<&'static str>;
+    fn infers_types(&self) -> bool;
     fn is_folder(&self, files: &Files, path: &Path) -> Result<bool>;
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool;
     fn has_small_samples(&self) -> bool;
@@ -142,6 +143,10 @@ impl<F: Format> Erased for F {
 
     fn packed_advice(&self) -> Option<&'static str> {
         Format::packed_advice(self)
+    }
+
+    fn infers_types(&self) -> bool {
+        Format::infers_types(self)
     }
 
     fn is_folder(&self, files: &Files, path: &Path) -> Result<bool> {

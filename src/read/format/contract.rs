@@ -123,6 +123,13 @@ pub trait Format: Send + Sync + 'static {
         Some("a compressed file of a format that is read uncompressed; decompress it first")
     }
 
+    /// Whether its values are text whose types are inferred, as in tables of text. Almost any text might be one: such a
+    /// format is asked after all others whether a file is its own, `verify` checks the form of its records, and `pack`
+    /// infers the types of columns.
+    fn infers_types(&self) -> bool {
+        false
+    }
+
     /// Whether a folder is a data set of this format, by its layout. `false` if it is not a folder.
     ///
     /// # Errors

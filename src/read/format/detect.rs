@@ -7,10 +7,8 @@ use std::path::{Path, PathBuf};
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::read::Csv;
-use crate::read::csv::looks_like_table;
-use crate::read::foreign::{self, Foreign};
-use crate::read::names::{HEAD_BYTES, is_csv_name, plain_name};
+use crate::read::foreign::{self, Foreign, has_utf_16_mark};
+use crate::read::names::{HEAD_BYTES, plain_name};
 use crate::read::paths::{files_at, is_pattern};
 use crate::storage::{EntryKind, Files, inflate_error, metadata};
 
@@ -86,7 +84,8 @@ fn head_of(files: &Files, path: &Path) -> Result<(Vec<u8>, bool)> {
 fn file(formats: &[AnyFormat], path: &Path, head: &[u8], is_packed: bool) -> Result<AnyFormat> {
     let name = plain_name(path);
     // Any text might be a table: that is asked last.
-    let others = || formats.iter().filter(|format| !format.is::<Csv>());
+    let asked_last = || formats.iter().filter(|format| format.infers_types());
+    let others = || formats.iter().filter(|format| !format.infers_types());
     let by_content = others().find(|format| format.sniff(head, path));
     if let Some(format) = by_content.or_else(|| others().find(|format| format.has_name(&name))) {
         return match format.packed_advice().filter(|_| is_packed) {
@@ -94,8 +93,7 @@ fn file(formats: &[AnyFormat], path: &Path, head: &[u8], is_packed: bool) -> Res
             None => Ok(format.clone()),
         };
     }
-    let is_utf16 = matches!(head, [0xff, 0xfe, ..] | [0xfe, 0xff, ..]);
-    let binary = binary_byte(head).filter(|_| !is_utf16);
+    let binary = binary_byte(head).filter(|_| !has_utf_16_mark(head));
     let is_text =
         binary.is_none() && std::str::from_utf8(head).map_or_else(|error| error.error_len().is_none(), |_| true);
     let ending = Path::new(&name).extension().and_then(OsStr::to_str).unwrap_or_default();
@@ -120,11 +118,8 @@ fn file(formats: &[AnyFormat], path: &Path, head: &[u8], is_packed: bool) -> Res
         let message = format!("{:#04x}: {what}; {}", head[byte], known_formats(formats));
         return Err(Error::new(ErrorKind::Format, message).at_path(path).at_byte(byte as u64));
     }
-    let whole = (head.len() as u64) < HEAD_BYTES;
-    if let Some(csv) = formats.iter().find(|format| format.is::<Csv>())
-        && (is_csv_name(&name) || is_utf16 || looks_like_table(path, head, whole))
-    {
-        return Ok(csv.clone());
+    if let Some(format) = asked_last().find(|format| format.has_name(&name) || format.sniff(head, path)) {
+        return Ok(format.clone());
     }
     let message = match head.trim_ascii() {
         [] => "the file is empty".to_owned(),

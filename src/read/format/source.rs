@@ -83,6 +83,11 @@ impl SourceConfig {
         self.format.is::<F>()
     }
 
+    /// Whether its values are text whose types [are inferred](Format::infers_types), as in CSV files.
+    pub fn infers_types(&self) -> bool {
+        self.format.infers_types()
+    }
+
     /// Its path; the first path if there are several.
     pub fn path(&self) -> &Path {
         self.paths.first()

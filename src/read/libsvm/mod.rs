@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs};
@@ -263,7 +263,7 @@ impl SparseLines {
                     let row = Dense { line, indices, values, shape: [self.dense.unwrap_or(0) as u64] };
                     visit(number, Value::List(&row))
                 }
-                Part::Indices => visit(number, Value::Numbers(Numbers::I64(indices))),
+                Part::Indices => visit(number, Value::Numbers(NumberSlice::I64(indices))),
                 Part::Values => visit(number, Value::List(&Decimals { line, ranges: values })),
             };
             given.map_err(|error| (error.at_column(part.name()), 0))?;
@@ -382,7 +382,7 @@ impl List for Dense<'_> {
         let zeros = |mut count: usize, visit: &mut dyn FnMut(Value<'_>) -> Result<()>| {
             while count > 0 {
                 let some = count.min(ZEROS.len());
-                visit(Value::Numbers(Numbers::U8(&ZEROS[..some])))?;
+                visit(Value::Numbers(NumberSlice::U8(&ZEROS[..some])))?;
                 count -= some;
             }
             Ok::<(), Error>(())

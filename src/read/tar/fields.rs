@@ -2,7 +2,7 @@
 
 use crate::decode::image::ImageFormat;
 use crate::decode::{ImageColour, ImageOptions, number_of_text, write_numbers};
-use crate::dtype::{DType, Numbers};
+use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::Longer;
 use crate::read::fields::{Class, Codec, Field, Image, Numbers as NumberField};
@@ -395,12 +395,12 @@ fn kept(text: &str, max_len: usize) -> &str {
 fn write_number(value: &Value<'_>, tensor: &mut TensorMut<'_>) -> Option<Result<()>> {
     match (value, tensor.dtype()) {
         (Value::Float(text), DType::F64) => {
-            number_of_text(text).map(|number| write_numbers(tensor, 0, Numbers::F64(&[number])))
+            number_of_text(text).map(|number| write_numbers(tensor, 0, NumberSlice::F64(&[number])))
         }
         (Value::Float(text), DType::F32) => {
             let number = number_of_text(text).filter(|number: &f32| number.is_finite());
-            number.map(|number| write_numbers(tensor, 0, Numbers::F32(&[number])))
+            number.map(|number| write_numbers(tensor, 0, NumberSlice::F32(&[number])))
         }
-        _ => value.to_i64().map(|number| write_numbers(tensor, 0, Numbers::I64(&[number]))),
+        _ => value.to_i64().map(|number| write_numbers(tensor, 0, NumberSlice::I64(&[number]))),
     }
 }

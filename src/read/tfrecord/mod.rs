@@ -13,7 +13,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::dtype::Numbers;
+use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::storage::{Access, Files, Needs, Spool};
@@ -471,9 +471,9 @@ fn give(values: Values<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> R
     match values {
         Values::None | Values::Floats([]) | Values::Integers([]) => Ok(()),
         Values::Floats([number]) => visit(Value::F64((*number).into())),
-        Values::Floats(numbers) => visit(Value::Numbers(Numbers::F32(numbers))),
+        Values::Floats(numbers) => visit(Value::Numbers(NumberSlice::F32(numbers))),
         Values::Integers([number]) => visit(Value::I64(*number)),
-        Values::Integers(numbers) => visit(Value::Numbers(Numbers::I64(numbers))),
+        Values::Integers(numbers) => visit(Value::Numbers(NumberSlice::I64(numbers))),
         Values::Bytes(strings) => match strings.len() {
             0 => Ok(()),
             1 => strings.each(visit),
@@ -491,9 +491,9 @@ impl List for ByteStrings<'_> {
 /// Gives the values of a step as a list, whatever their number.
 fn give_list(values: Values<'_>, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
     match values {
-        Values::None => visit(Value::Numbers(Numbers::I64(&[]))),
-        Values::Floats(numbers) => visit(Value::Numbers(Numbers::F32(numbers))),
-        Values::Integers(numbers) => visit(Value::Numbers(Numbers::I64(numbers))),
+        Values::None => visit(Value::Numbers(NumberSlice::I64(&[]))),
+        Values::Floats(numbers) => visit(Value::Numbers(NumberSlice::F32(numbers))),
+        Values::Integers(numbers) => visit(Value::Numbers(NumberSlice::I64(numbers))),
         Values::Bytes(strings) => visit(Value::List(&strings)),
     }
 }

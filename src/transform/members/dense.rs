@@ -1,7 +1,7 @@
 //! Sparse rows become dense ones.
 
 use crate::decode::FromF32;
-use crate::dtype::{DType, Element, Numbers};
+use crate::dtype::{DType, Element, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::memory::Scope;
@@ -146,10 +146,10 @@ impl Dense {
         let mask = self.mask.as_ref().map(|mask| row.u8(mask)).transpose()?;
         for (entry, value) in values.iter().enumerate().take(indices.len()) {
             let column = match indices {
-                Numbers::U64(indices) => usize::try_from(indices[entry]).ok(),
-                Numbers::I64(indices) => usize::try_from(indices[entry]).ok(),
-                Numbers::U32(indices) => usize::try_from(indices[entry]).ok(),
-                Numbers::I32(indices) => usize::try_from(indices[entry]).ok(),
+                NumberSlice::U64(indices) => usize::try_from(indices[entry]).ok(),
+                NumberSlice::I64(indices) => usize::try_from(indices[entry]).ok(),
+                NumberSlice::U32(indices) => usize::try_from(indices[entry]).ok(),
+                NumberSlice::I32(indices) => usize::try_from(indices[entry]).ok(),
                 _ => None,
             };
             if mask.is_none_or(|mask| mask[entry] != 0)

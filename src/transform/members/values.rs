@@ -1,5 +1,5 @@
 use crate::decode::{converts, one_hot, write_finite};
-use crate::dtype::{DType, Element, Numbers};
+use crate::dtype::{DType, Element, NumberSlice};
 use crate::error::{Error, ErrorKind, Result};
 use crate::float16::{bf16, f16};
 use crate::memory::Scope;
@@ -152,18 +152,18 @@ impl Transform for Cast {
 /// Whole numbers up to this one are exact in f64.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
-fn to_whole<T: Element + TryFrom<i128>>(numbers: Numbers<'_>, tensor: &mut TensorMut<'_>) -> Result<()> {
+fn to_whole<T: Element + TryFrom<i128>>(numbers: NumberSlice<'_>, tensor: &mut TensorMut<'_>) -> Result<()> {
     let name = tensor.spec().name.as_str();
     for (index, into) in tensor.as_mut_slice::<T>()?.iter_mut().enumerate() {
         let whole = match numbers {
-            Numbers::U64(values) => Some(values[index].into()),
-            Numbers::I64(values) => Some(values[index].into()),
+            NumberSlice::U64(values) => Some(values[index].into()),
+            NumberSlice::I64(values) => Some(values[index].into()),
             other => Some(other.at(index)).filter(|x| x.fract() == 0.0 && x.abs() <= MOST_EXACT).map(|x| x as i128),
         };
         *into = whole.and_then(|whole| T::try_from(whole).ok()).ok_or_else(|| {
             let number = match numbers {
-                Numbers::U64(values) => values[index].to_string(),
-                Numbers::I64(values) => values[index].to_string(),
+                NumberSlice::U64(values) => values[index].to_string(),
+                NumberSlice::I64(values) => values[index].to_string(),
                 other => other.at(index).to_string(),
             };
             Error::new(ErrorKind::Data, format!("element {index}: {number} does not fit {}", T::DTYPE)).at_column(name)
@@ -187,7 +187,7 @@ fn classes_of(tensor: &str, classes: Option<usize>, tensors: &Tensors) -> Result
 }
 
 /// The position of the 1 for element `index`, if it is a class.
-fn class(numbers: Numbers<'_>, index: usize, classes: usize) -> Result<usize, String> {
+fn class(numbers: NumberSlice<'_>, index: usize, classes: usize) -> Result<usize, String> {
     let class = numbers.at(index);
     if (0.0..classes as f64).contains(&class) { Ok(class as usize) } else { Err(format!("class {class} of {classes}")) }
 }
@@ -211,7 +211,7 @@ impl Transform for IsClass {
 
     fn apply(&self, _: &Row<'_>, out: &mut Outputs<'_>, _: &Scope<'_>) -> Result<()> {
         let mut tensor = out.tensor(0);
-        let numbers = Numbers::of(tensor.dtype(), tensor.bytes_mut());
+        let numbers = NumberSlice::of(tensor.dtype(), tensor.bytes_mut());
         let fault = (0..numbers.len()).find_map(|index| Some((index, class(numbers, index, self.classes).err()?)));
         fault.map_or(Ok(()), |(index, message)| {
             let message = format!("element {index}: {message}");

@@ -185,6 +185,11 @@ impl ImageAugment {
         }
     }
 
+    /// Whether it only chooses the part of the picture that is decoded.
+    pub(in crate::decode::image) fn is_before_decoding(&self) -> bool {
+        matches!(self, Self::RandomResizedCrop { .. } | Self::ScaleJitter { .. })
+    }
+
     /// Its name in settings.
     pub(crate) fn name(&self) -> &'static str {
         match self {
