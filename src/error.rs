@@ -301,6 +301,20 @@ impl Error {
         self
     }
 
+    /// Says in words which byte of a value it is: the value's own place in its file is not known.
+    #[must_use]
+    pub(crate) fn in_value(mut self) -> Self {
+        let Location { path, byte, .. } = &mut self.0.location;
+        // In a file that the value names, the place is known.
+        match byte.take_if(|_| path.is_none()) {
+            Some(byte) => {
+                let message = format!("{} (byte {byte} of the value)", self.0.message);
+                self.with_message(message)
+            }
+            None => self,
+        }
+    }
+
     /// Converts an offset in something that was made of a file, if known, to one in the file, where there may be none.
     #[must_use]
     pub(crate) fn with_byte(mut self, in_file: impl FnOnce(u64) -> Option<u64>) -> Self {

@@ -220,6 +220,8 @@ class Loader:
         self._source: Source | Samples | Table | None = None
         if sum(given is not None for given in (reader, iterable, table)) > 1:
             raise TypeError("reader, iterable and table: samples come from one of them")
+        if names is not None and reader is None and iterable is None:
+            raise TypeError("names: those of the tensors of a reader or an iterable; the columns of a file have names")
         if reader is not None:
             self._source = Source(reader, names)
         elif iterable is not None:

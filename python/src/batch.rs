@@ -181,8 +181,8 @@ impl Batch {
         by_name(py, &self.shared, Framework::Jax)
     }
 
-    /// The texts of a tensor of bytes, by the tensor of their lengths.
-    fn text(&self, py: Python<'_>, name: &str) -> PyResult<Vec<String>> {
+    /// The texts of a tensor of bytes, by the tensor of their lengths, in lists as its shape has them.
+    fn text<'py>(&self, py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyList>> {
         let texts = || {
             let data = self.shared.data()?;
             let bytes = data.tensor(name)?;
@@ -191,16 +191,18 @@ impl Batch {
                     format!("{name:?} holds no text, as a field `Text` gives it; `batch[{name:?}].classes` has names");
                 return Err(Error::new(ErrorKind::Schema, message).at_column(name));
             };
-            let width = bytes.shape().get(1).copied().unwrap_or(0);
+            // The last dimension is that of the bytes.
+            let (shape, width) = (lengths.shape().to_vec(), bytes.shape().last().copied().unwrap_or(0));
             let (bytes, lengths) = (bytes.as_slice::<u8>()?, lengths.numbers());
-            let text = |row: usize| {
-                let row_bytes = bytes.get(row * width..(row + 1) * width).unwrap_or_default();
-                let length = (lengths.at(row) as usize).min(row_bytes.len());
-                String::from_utf8_lossy(&row_bytes[..length]).into_owned()
+            let text = |nth: usize| {
+                let padded = bytes.get(nth * width..(nth + 1) * width).unwrap_or_default();
+                let length = (lengths.at(nth) as usize).min(padded.len());
+                String::from_utf8_lossy(&padded[..length]).into_owned()
             };
-            Ok((0..data.len()).map(text).collect())
+            Ok(((0..lengths.len()).map(text).collect::<Vec<_>>(), shape))
         };
-        texts().map_err(|error| exception(py, &error))
+        let (texts, shape) = texts().map_err(|error| exception(py, &error))?;
+        nested(py, &texts, shape.get(1..).unwrap_or_default())
     }
 
     fn __repr__(&self) -> String {
@@ -223,6 +225,13 @@ impl Batch {
              batch[\"x\"].numpy().copy()";
         Err(raise(py, ErrorKind::Unsupported, message))
     }
+}
+
+/// Texts, row-major, as a list; its items are lists of this shape.
+fn nested<'py>(py: Python<'py>, texts: &[String], inner: &[usize]) -> PyResult<Bound<'py, PyList>> {
+    let Some((_, within)) = inner.split_first() else { return PyList::new(py, texts) };
+    let lists = texts.chunks(inner.iter().product::<usize>().max(1)).map(|texts| nested(py, texts, within));
+    PyList::new(py, lists.collect::<PyResult<Vec<_>>>()?)
 }
 
 /// The tensors of a batch as a framework's arrays, by name.

@@ -163,6 +163,14 @@ impl Transform for Function {
         self.takes_rng
     }
 
+    fn tensor(&self) -> Option<&str> {
+        match &self.written {
+            Written::All => None,
+            Written::Same(name) => Some(name),
+            Written::New(spec) => Some(&spec.name),
+        }
+    }
+
     fn around(&self, work: &mut dyn FnMut()) {
         // Not while the interpreter ends: the samples are then bad records that nobody asks for.
         let _ = attach(self.owner, |_| work());

@@ -17,6 +17,9 @@ impl Loader {
         if self.has_transforms() {
             return self.transform(Operation::Normalise { tensor, normaliser });
         }
+        if self.config.normalise.contains_key(&tensor) {
+            self.faults.push(format!("normalise: the tensor {tensor:?} has a normaliser already"));
+        }
         self.config.normalise.insert(tensor, normaliser);
         self
     }
@@ -33,7 +36,7 @@ impl Loader {
         if self.has_transforms() {
             return operations.into_iter().fold(self, |loader, one| loader.transform(one.on(&tensor)));
         }
-        self.config.augment.insert(tensor, operations.into_iter().collect());
+        self.config.augment.entry(tensor).or_default().extend(operations);
         self
     }
 

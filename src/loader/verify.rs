@@ -138,7 +138,8 @@ fn verify_parts<G: Proceed>(
 impl Loader {
     /// Reads and decodes every sample according to these settings, and lists the bad ones; see
     /// [`verify_source`](crate::inspect::verify_source). Order, subsets, shard, policies and augmentation are ignored.
-    /// A single CSV file is read one record after another, without an index.
+    /// With windows, single records are checked, without the transforms, which work on windows. A single CSV file is read
+    /// one record after another, without an index.
     ///
     /// # Errors
     ///
@@ -167,7 +168,12 @@ impl Loader {
         (config.filter, config.stratify, config.group) = (None, None, None);
         (config.class_balanced, config.weight_by) = (false, None);
         config.bucket = None;
-        config.windows = None;
+        if config.windows.take().is_some() {
+            // They work on windows.
+            all.transforms = Default::default();
+            config.transforms.clear();
+            config.normalise.clear();
+        }
         config.samples_per_epoch = None;
         config.shard = Default::default();
         config.last_batch = Default::default();

@@ -187,7 +187,8 @@ impl Values {
             Cell::I64(number) => Some(Number::Integer((*number).into())),
             Cell::U64(number) => Some(Number::Integer((*number).into())),
             Cell::F64(number) => Some(Number::Float(*number)),
-            Cell::Decimal(text) | Cell::Text(text) => Some(Number::Written(text)),
+            // What is text in its file is no number to any reader.
+            Cell::Decimal(text) => Some(Number::Written(text)),
             Cell::Bytes(bytes) => std::str::from_utf8(bytes).ok().map(Number::Written),
             _ => None,
         };
@@ -197,7 +198,7 @@ impl Values {
                 Some(Number::Integer(_)) => true,
                 Some(Number::Float(number)) => number.is_finite(),
                 Some(Number::Written(text)) => json_number(text).is_some(),
-                None => false,
+                None => matches!(cell, Cell::Text(_)),
             };
             match is_in_tar {
                 true => Error::new(error.kind(), format!("{}; tar archives hold it", error.message())),

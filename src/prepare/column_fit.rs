@@ -65,7 +65,7 @@ impl Number {
     }
 
     pub(super) fn finish(&self, missing: u64, raw: &Stats, shaped: &Stats) -> Result<FittedNumber> {
-        let impute = self.impute.as_ref().map(|impute| raw.imputed(impute).ok_or_else(nothing)).transpose()?;
+        let impute = self.impute.as_ref().map(|impute| raw.imputed(impute)?.ok_or_else(nothing)).transpose()?;
         let mut shaped = shaped.clone();
         if let Some(number) = impute {
             // The substitute for missing values is scaled like all others.
@@ -116,7 +116,7 @@ impl Category {
 
 impl Date {
     pub(super) fn finish(&self, missing: u64, seconds: &Stats, parts: &[(DatePart, Stats)]) -> Result<FittedDate> {
-        let impute = self.impute.as_ref().map(|impute| seconds.imputed(impute).ok_or_else(nothing)).transpose()?;
+        let impute = self.impute.as_ref().map(|impute| seconds.imputed(impute)?.ok_or_else(nothing)).transpose()?;
         let imputed = impute.map(moment).transpose()?;
         let fitted = parts.iter().map(|(part, stats)| {
             let mut stats = stats.clone();

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 
 use serde::{Deserialize, Serialize};
 
+use crate::error::{Error, ErrorKind, Result};
+
 /// Most different numbers that are counted separately.
 const MOST: usize = 1 << 18;
 
@@ -106,10 +108,21 @@ impl Counts {
     }
 
     /// The most frequent number; the smallest one if several are equally frequent.
-    pub(super) fn most_frequent(&self) -> Option<f64> {
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] if numbers were not counted separately.
+    pub(super) fn most_frequent(&self) -> Result<Option<f64>> {
+        if self.dropped > 0 {
+            let message = format!(
+                "there are more than {MOST} different values, so that the most frequent one is not known; impute a value, the \
+                 mean or the median"
+            );
+            return Err(Error::new(ErrorKind::Limit, message));
+        }
         let numbers = self.by_bits.iter().map(|(bits, times)| (f64::from_bits(*bits), *times));
         let most = numbers.max_by(|(one, times), (other, more)| times.cmp(more).then(other.total_cmp(one)));
-        most.map(|(number, _)| number)
+        Ok(most.map(|(number, _)| number))
     }
 }
 
@@ -179,7 +192,11 @@ mod tests {
         assert_eq!(sorted.median(), Some(1.0));
         assert_eq!(counts([f64::MAX, -f64::MAX]).sorted().quantile(0.5), Some(0.0));
         assert_eq!(counts([]).sorted().quantile(0.5), None);
-        assert_eq!(counts([2.0, 1.0, 2.0, 1.0, 5.0]).most_frequent(), Some(1.0));
+        assert_eq!(counts([2.0, 1.0, 2.0, 1.0, 5.0]).most_frequent().unwrap(), Some(1.0));
+        let separate = counts((0..MOST).map(|nth| nth as f64));
+        assert_eq!(separate.most_frequent().unwrap(), Some(0.0));
+        let too_many = counts((0..=MOST).map(|nth| nth as f64));
+        assert_eq!(too_many.most_frequent().unwrap_err().kind(), ErrorKind::Limit);
     }
 
     #[test]

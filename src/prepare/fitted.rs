@@ -151,6 +151,20 @@ impl FittedCategory {
         self.names.iter().cloned().zip(0..).collect()
     }
 
+    /// The name of a flag as it was written in the data that was fitted, such as `True` in CSV files of pandas.
+    fn flag<'n>(&self, index: &HashMap<String, u32>, value: &Value<'_>, name: &'n str) -> &'n str {
+        let written = match value {
+            Value::Bool(true) => ["True", "TRUE"],
+            Value::Bool(false) => ["False", "FALSE"],
+            _ => return name,
+        };
+        if index.contains_key(name) {
+            name
+        } else {
+            written.into_iter().find(|name| index.contains_key(*name)).unwrap_or(name)
+        }
+    }
+
     /// The position of a name, from 0; `None` if it is unknown and that is allowed.
     fn place(&self, index: &HashMap<String, u32>, name: Option<&str>) -> Result<Option<u32>> {
         let Some(name) = name else {
@@ -227,6 +241,7 @@ impl Fitted {
                 target.mask(number.mask, given.is_none())
             }
             Self::Category(category) => given::name(value, |given| {
+                let given = given.map(|name| category.flag(index, value, name));
                 let place = category.place(index, given.or(category.impute.as_deref()))?;
                 if category.one_hot {
                     target.one_hot(category.names.len(), place.map(|place| place as usize))?;

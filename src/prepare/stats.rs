@@ -79,14 +79,19 @@ impl Stats {
     }
 
     /// The substitute for missing numbers; `None` without numbers.
-    pub(super) fn imputed(&self, impute: &Impute) -> Option<f64> {
-        match impute {
-            Impute::Mean => self.sums.as_ref()?.mean(),
-            Impute::Median => self.counts.as_ref()?.sorted().median(),
-            Impute::MostFrequent => self.counts.as_ref()?.most_frequent(),
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Limit`] if there are too many different numbers to know the most frequent one.
+    pub(super) fn imputed(&self, impute: &Impute) -> Result<Option<f64>> {
+        let counts = self.counts.as_ref();
+        Ok(match impute {
+            Impute::Mean => self.sums.as_ref().and_then(|sums| sums.mean()),
+            Impute::Median => counts.and_then(|counts| counts.sorted().median()),
+            Impute::MostFrequent => counts.map(Counts::most_frequent).transpose()?.flatten(),
             Impute::Number(number) => Some(*number),
             Impute::Text(text) => iso(text),
-        }
+        })
     }
 
     /// # Errors

@@ -343,7 +343,7 @@ impl Container for LitDataChunks {
                 rest = behind;
                 if self.found[number] {
                     stored
-                        .give(value, &worker.aligned, &mut |value| visit(number, value))
+                        .give(value, &worker.aligned, &mut |value| visit(number, value).map_err(Error::in_value))
                         .map_err(|error| error.at_column(&self.fields[number].name))?;
                 }
             }

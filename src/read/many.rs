@@ -11,7 +11,7 @@ use crate::storage::Needs;
 
 use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit};
 use super::dealt::Dealt;
-use super::json::missing_objects;
+use super::json::{common_shape, missing_objects};
 use super::{ColumnRef, Fingerprint, Scratch};
 
 /// Writes what distinguishes a file from the others of its data set.
@@ -160,11 +160,15 @@ fn add_fields(infos: &mut Vec<FieldInfo>, own: &[FieldInfo]) {
             (FieldKind::Numbers(one), FieldKind::Numbers(other)) => FieldKind::Numbers(wide_enough(one, other)),
             _ => FieldKind::Other,
         };
+        info.shape = match info.shape.len().cmp(&field.shape.len()) {
+            std::cmp::Ordering::Equal => common_shape(&info.shape, &field.shape),
+            // Lists of nothing stand for lists of lists, too.
+            std::cmp::Ordering::Less if info.is_unseen => common_shape(&info.shape, &field.shape),
+            std::cmp::Ordering::Greater if field.is_unseen => common_shape(&field.shape, &info.shape),
+            // Single values, or lists of different depth, are lists of different lengths.
+            _ => vec![0],
+        };
         info.is_unseen &= field.is_unseen;
-        if info.shape.len() != field.shape.len() {
-            (info.kind, info.shape) = (FieldKind::Other, Vec::new());
-        }
-        info.shape.iter_mut().zip(&field.shape).filter(|(own, other)| own != other).for_each(|(own, _)| *own = 0);
     }
 }
 
@@ -204,8 +208,11 @@ impl Many {
         for (part, path) in self.parts.iter_mut().zip(&self.paths) {
             match find(&mut *part.container, &field) {
                 Ok(number) => numbers.push(Some(number)),
-                // A field that one file lacks may be in another one.
-                Err(error) if error.kind() == ErrorKind::NotFound && part.container.fields_vary() => {
+                // A field that one file lacks, or whose every record is bad, may be in another one.
+                Err(error)
+                    if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::Data)
+                        && part.container.fields_vary() =>
+                {
                     missing.get_or_insert(error.at_path(path));
                     numbers.push(None);
                 }

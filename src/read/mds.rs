@@ -466,8 +466,10 @@ impl Container for MdsShards {
                 let (value, behind) = rest.split_at_checked(size as usize).ok_or_else(cut)?;
                 rest = behind;
                 for (number, (_, pointer)) in self.found.iter().enumerate().filter(|(_, (found, _))| *found == at) {
-                    self.give(column, pointer.as_ref(), value, worker, &mut |value| visit(number, value))
-                        .map_err(|error| error.at_column(&column.name))?;
+                    self.give(column, pointer.as_ref(), value, worker, &mut |value| {
+                        visit(number, value).map_err(Error::in_value)
+                    })
+                    .map_err(|error| error.at_column(&column.name))?;
                 }
             }
             match rest {

@@ -10,9 +10,14 @@ use super::field_reader::GivenFields;
 use super::json::{Buffers, Found, Wanted, steps_to};
 use super::value::Value;
 
-/// Fields of a JSON value, by key or pointer.
+/// Fields of a JSON value, by key or pointer, or by a path with dots as tables have it: `a.b` is the member `b` of `a`
+/// where there is no `a.b`.
 #[derive(Debug)]
-pub(crate) struct OneJson(Wanted);
+pub(crate) struct OneJson {
+    wanted: Wanted,
+    /// The numbers of fields with dots in their names, and the numbers of those paths.
+    paths: Vec<(usize, usize)>,
+}
 
 /// Buffers that are kept from one JSON value to the next.
 #[derive(Debug, Default)]
@@ -25,8 +30,21 @@ impl OneJson {
     /// Fields by these names, counted from 0.
     pub(crate) fn new<'n>(names: impl Iterator<Item = &'n str>) -> Self {
         let mut wanted = Wanted::default();
-        names.enumerate().for_each(|(nth, name)| wanted.add(&steps_to(name), nth));
-        Self(wanted)
+        let mut dotted = Vec::new();
+        let mut count = 0;
+        for (nth, name) in names.enumerate() {
+            wanted.add(&steps_to(name), nth);
+            if name.contains('.') && !name.starts_with('/') {
+                dotted.push((nth, name.split('.').map(str::to_owned).collect::<Vec<_>>()));
+            }
+            count = nth + 1;
+        }
+        let paths = (count..).zip(dotted).map(|(path, (nth, steps))| {
+            wanted.add(&steps, path);
+            (nth, path)
+        });
+        let paths = paths.collect();
+        Self { wanted, paths }
     }
 
     /// Gives the fields that the value has.
@@ -36,7 +54,10 @@ impl OneJson {
     /// [`ErrorKind::Data`] for what is no JSON, and those of `visit`.
     pub(crate) fn read(&self, text: &str, memory: &mut JsonMemory, visit: &mut Visit<'_>) -> Result<()> {
         let JsonMemory { found, buffers } = memory;
-        self.0.find(text, found).map_err(|fault| fault.error(text).at_byte(fault.at as u64))?;
+        self.wanted.find(text, found).map_err(|fault| fault.error(text).at_byte(fault.at as u64))?;
+        for (field, path) in &self.paths {
+            found.take_unless_there(*path, *field);
+        }
         found.give(text, buffers, visit, |error, _, at| error.at_byte(at as u64))
     }
 }

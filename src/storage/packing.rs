@@ -30,7 +30,8 @@ impl Packing {
     /// The packing of a file that begins with these bytes; `None` if it is not compressed.
     pub(crate) fn of(begin: &[u8]) -> Option<Self> {
         match begin {
-            [0x1f, 0x8b, ..] => Some(Self::Gzip),
+            // With the only method that there is.
+            [0x1f, 0x8b, 8, ..] => Some(Self::Gzip),
             // A frame, or one that readers skip: parallel writers put their index there.
             [0x28, 0xb5, 0x2f, 0xfd, ..] | [0x50..=0x5f, 0x2a, 0x4d, 0x18, ..] => Some(Self::Zstd),
             // A block, or the end of what holds none. The first four bytes alone may begin a text.

@@ -135,13 +135,21 @@ impl Transforms {
         self
     }
 
-    /// The same list without operations on one of these tensors.
+    /// The same list without transforms of only one of these tensors, or of its mask, lengths or offsets.
     pub(crate) fn without_those_of(mut self, tensors: &[&str]) -> Self {
-        let is_of = |operation: &Operation| match operation {
-            Operation::Pad { tensor, .. } => tensors.contains(&tensor.as_str()),
-            other => other.tensor().is_some_and(|tensor| tensors.contains(&tensor)),
+        let is_one = |name: &str| {
+            let of = ["_mask", "_len", "_offsets"].iter().find_map(|end| name.strip_suffix(end));
+            tensors.contains(&name) || of.is_some_and(|name| tensors.contains(&name))
         };
-        self.items.retain(|item| !matches!(item, Item::Member(operation) if is_of(operation)));
+        self.items.retain(|item| {
+            let tensor = match item {
+                Item::Member(Operation::Pad { tensor, .. }) => Some(tensor.as_str()),
+                Item::Member(operation) => operation.tensor(),
+                Item::Own(Part::Row(own)) => own.tensor(),
+                _ => None,
+            };
+            !tensor.is_some_and(is_one)
+        });
         self
     }
 
@@ -222,6 +230,10 @@ impl<F: Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync
         tensors.write(self.tensor.clone())
     }
 
+    fn tensor(&self) -> Option<&str> {
+        Some(&self.tensor.name)
+    }
+
     fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, scope: &Scope<'_>) -> Result<()> {
         let mut tensor = out.tensor(0);
         tensor.bytes_mut().fill(0);
@@ -239,6 +251,10 @@ impl<F: Fn(&Row<'_>, &mut TensorMut<'_>, &Scope<'_>) -> Result<()> + Send + Sync
     fn declare(&self, tensors: &mut Tensors) -> Result<()> {
         tensors.read_all();
         tensors.change(&self.tensor)
+    }
+
+    fn tensor(&self) -> Option<&str> {
+        Some(&self.tensor)
     }
 
     fn apply(&self, row: &Row<'_>, out: &mut Outputs<'_>, scope: &Scope<'_>) -> Result<()> {

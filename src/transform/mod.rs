@@ -81,6 +81,12 @@ pub trait Transform: Send + Sync {
         false
     }
 
+    /// The only tensor that it changes or writes, if there is just one. If that is a label,
+    /// [`Loader::serve`](crate::Loader::serve) leaves the transform out. By default `None`.
+    fn tensor(&self) -> Option<&str> {
+        None
+    }
+
     /// Works on one sample. `out` has the tensors that it changes or writes, in the order in which it declared them. It
     /// must write every byte of a tensor that it writes, padding included, because the memory still holds earlier data.
     /// Arrays of `scope` end with this call.

@@ -280,6 +280,20 @@ fn a_vorbis_file_needs_its_last_page() {
 }
 
 #[test]
+fn other_codecs_are_refused_by_name() {
+    let opus = std::fs::read(fixture("opus.ogg")).unwrap();
+    for (bytes, name) in
+        [(opus, "Ogg with Opus"), (b"\0\0\0\x20ftypM4A ".to_vec(), "AAC"), (b"\xff\xf1\x50\x80".to_vec(), "AAC")]
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a.ogg");
+        std::fs::write(&path, &bytes).unwrap();
+        let error = sound(&path, Audio::new(16_000)).unwrap_err();
+        assert!(error.message().contains(name) && error.message().contains("convert it to FLAC"), "{error}");
+    }
+}
+
+#[test]
 fn what_a_header_promises_is_not_believed() {
     // STREAMINFO says 2^36 - 1 frames.
     let mut bytes = std::fs::read(fixture("mono-16.flac")).unwrap();
@@ -294,6 +308,12 @@ fn what_a_header_promises_is_not_believed() {
     assert!(error.message().contains("FLAC") || error.message().contains("damaged"), "{error}");
     let start = sound(&path, Audio::new(16_000).length(100).crop(AudioCrop::Start)).unwrap();
     assert_eq!(start, sound(&fixture("mono-16.flac"), Audio::new(16_000)).unwrap()[..100]);
+    // As many frames as may be taken as a whole, but not in so few bytes.
+    bytes[21] &= 0xf0;
+    bytes[22..26].copy_from_slice(&(1u32 << 28).to_be_bytes());
+    std::fs::write(&path, &bytes).unwrap();
+    let error = sound(&path, Audio::new(16_000)).unwrap_err();
+    assert!(error.message().contains("268435456 frames are promised, but at most"), "{error}");
     // Where nothing says it, the packets do.
     bytes[21] &= 0xf0;
     bytes[22..26].fill(0);

@@ -405,6 +405,45 @@ fn classes_that_are_names_in_one_file_and_numbers_in_another_are_an_error_where_
 }
 
 #[test]
+fn a_field_of_other_depth_in_another_file_is_a_list_as_in_one_file() {
+    for (one, other) in [
+        (r#"{"a": 7, "e": 1}"#, r#"{"a": 8, "e": [1, 2]}"#),
+        (r#"{"a": 7, "e": []}"#, r#"{"a": 8, "e": [[1, 2], [3, 4]]}"#),
+        (r#"{"a": 7, "e": [1]}"#, r#"{"a": 8, "e": [[1, 2], [3, 4]]}"#),
+        (r#"{"a": 7, "e": [[1, 2]]}"#, r#"{"a": 8, "e": []}"#),
+    ] {
+        let [one, other] = [one, other].map(|line| format!("{line}\n"));
+        let folder = folder(&[
+            ("all.jsonl", (one.clone() + &other).as_bytes()),
+            ("p/0.jsonl", one.as_bytes()),
+            ("p/1.jsonl", other.as_bytes()),
+        ]);
+        let formats = Formats::new();
+        let [whole, parts] = ["all.jsonl", "p"].map(|path| formats.inspect(folder.path().join(path)).unwrap().fields);
+        assert_eq!(serde_json::to_value(whole).unwrap(), serde_json::to_value(parts).unwrap(), "{one} {other}");
+        let of = |path: &str| config(folder.path(), &format!(r#"{{"source": "FOLDER/{path}", "batch_size": 2}}"#));
+        assert_eq!(format!("{:?}", seen(&of("all.jsonl"))), format!("{:?}", seen(&of("p"))), "{one} {other}");
+    }
+}
+
+#[test]
+fn a_file_of_bad_records_alone_is_no_fault_of_the_others() {
+    let folder = folder(&[
+        ("all.jsonl", b"{\"x\": 1}\nnot json\nnor this\n{\"x\": 2}\n"),
+        ("p/0.jsonl", b"{\"x\": 1}\n"),
+        ("p/1.jsonl", b"not json\nnor this\n"),
+        ("p/2.jsonl", b"{\"x\": 2}\n"),
+    ]);
+    let of = |path: &str| {
+        let fields = r#"{"x": {"numbers": "f32", "missing": -1}}"#;
+        config(folder.path(), &format!(r#"{{"source": "FOLDER/{path}", "bad_records": "skip", "fields": {fields}}}"#))
+    };
+    assert_eq!(format!("{:?}", seen(&of("all.jsonl"))), format!("{:?}", seen(&of("p"))));
+    let batch = Loader::from(of("p")).build().unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("x").unwrap().as_slice::<f32>().unwrap(), [1.0, 2.0]);
+}
+
+#[test]
 fn a_field_of_which_one_file_has_only_nulls_is_that_of_the_other_files() {
     let lines: [(&str, &[u8]); 4] = [
         ("p/0.jsonl", b"{\"x\": null, \"y\": 1, \"l\": null, \"e\": []}\n"),

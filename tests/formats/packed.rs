@@ -517,6 +517,22 @@ mod columns {
     }
 
     #[test]
+    fn text_is_no_number_of_a_column_of_numbers() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lines.jsonl");
+        for (nth, (number, text)) in [("10115", "01067"), ("0.5", "nan"), ("0.5", "inf"), ("1", "1")].iter().enumerate()
+        {
+            let numbers = format!("{{\"x\": {number}}}\n").repeat(1000);
+            fs::write(&path, format!("{numbers}{{\"x\": \"{text}\"}}\n")).unwrap();
+            let error =
+                Pack::new(source(&path), PackInto::Parquet).run(folder.path().join(format!("{nth}"))).unwrap_err();
+            let place = (error.location().record, error.location().column.as_deref());
+            assert_eq!((error.kind(), place), (ErrorKind::Data, (Some(1000), Some("x"))), "{error}");
+            assert!(error.message().contains("tar archives hold it"), "{error}");
+        }
+    }
+
+    #[test]
     fn integers_of_64_bits_of_json_are_a_column_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("ids.jsonl");

@@ -501,3 +501,54 @@ fn the_shards_of_a_folder_are_one_data_set() {
         assert_eq!(batch.tensor("index").unwrap().as_slice::<i64>().unwrap(), [0, 1, 2, 0, 1, 2, 0, 1]);
     }
 }
+
+/// The parts of a message in the format of protocol buffers: fields of bytes, by their numbers.
+fn message(fields: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for (number, field) in fields {
+        bytes.push(number << 3 | 2);
+        let mut len = field.len();
+        while len > 127 {
+            bytes.push(len as u8 | 128);
+            len >>= 7;
+        }
+        bytes.push(len as u8);
+        bytes.extend_from_slice(field);
+    }
+    bytes
+}
+
+/// An example with a feature of bytes.
+fn example_of(name: &str, bytes: &[u8]) -> Vec<u8> {
+    let feature = message(&[(1, &message(&[(1, bytes)]))]);
+    message(&[(1, &message(&[(1, &message(&[(1, name.as_bytes()), (2, &feature)]))]))])
+}
+
+#[test]
+fn a_record_whose_length_begins_like_a_compressed_file_is_read() {
+    // The first bytes of such a length are those of gzip, with its method.
+    const GZIP: usize = 0x08_8b1f;
+    let frame = example_of("t", &[b'x'; GZIP]).len() - GZIP;
+    let record = framed(&example_of("t", &vec![b'x'; GZIP - frame]));
+    assert_eq!(record[..3], [0x1f, 0x8b, 8]);
+    let file = file(&record);
+    let records =
+        TfRecords::open(&Files::local(), file.path(), &TfRecordOptions::default(), &MemoryBudget::unlimited());
+    assert_eq!(records.unwrap().len(), 1);
+}
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn the_byte_of_a_fault_in_a_value_is_said_to_be_one_of_the_value() {
+    let jpeg = std::fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/images/orientation-6.jpg")).unwrap();
+    let first = framed(&example_of("i", &jpeg));
+    let file = file(&[&first[..], &framed(&example_of("i", &jpeg[..jpeg.len() / 2]))].concat());
+    let source =
+        ringfeed::settings::SourceConfig::new(ringfeed::formats::TfRecord, file.path(), TfRecordOptions::default());
+    let loader = Loader::new(source).field("i", Image::rgb(8, 8)).batch_size(1);
+    let error = loader.build().unwrap().nth(1).unwrap().unwrap_err();
+    let location = error.location();
+    assert_eq!((location.record, location.column.as_deref()), (Some(1), Some("i")), "{error}");
+    assert_eq!(location.byte, Some(first.len() as u64), "the record's: {error}");
+    assert!(error.message().contains(" of the value)"), "{error}");
+}

@@ -166,6 +166,27 @@ fn texts_may_lie_one_behind_another_without_padding() {
 }
 
 #[test]
+fn a_text_that_a_record_lacks_is_an_empty_text_whatever_is_in_its_batch() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("texts.jsonl");
+    std::fs::write(&path, "{\"text\": \"cat\"}\n{}\n{\"text\": null}\n{\"text\": \"\"}\n").unwrap();
+    let open = |field: Tokenizer, rows| {
+        Loader::open(&path).unwrap().field("ids", field.from("text")).batch_size(rows).build().unwrap()
+    };
+    let tokenizer = || Tokenizer::new(fixture("wordpiece.json"));
+    let whole = open(tokenizer().ragged(), 4).next().unwrap().unwrap();
+    let (ids, offsets) = (i64s(&whole, "ids"), i64s(&whole, "ids_offsets"));
+    let row = |nth: usize| &ids[offsets[nth] as usize..offsets[nth + 1] as usize];
+    assert!(row(0).len() > row(1).len() && !row(1).is_empty());
+    assert!(row(1) == row(2) && row(1) == row(3));
+    for field in [tokenizer().ragged(), tokenizer(), tokenizer().ragged().max_len(9).cut()] {
+        for (nth, batch) in open(field, 1).enumerate() {
+            assert_eq!(i64s(&batch.unwrap(), "ids"), row(nth));
+        }
+    }
+}
+
+#[test]
 fn a_text_that_is_too_long_or_none_is_a_bad_record_with_its_place() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("texts.jsonl");

@@ -454,3 +454,18 @@ fn images_in_windows_are_normalised_by_channel() {
         }
     }
 }
+
+#[test]
+fn verifying_checks_records_and_not_what_is_made_of_windows() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = sensors(folder.path());
+    let of_window = Normaliser::Standardise { axis: Some(1), mean: vec![1.0, 2.0], deviation: vec![1.0, 1.0] };
+    let loader = loader(&path, Windows::new(4, 2)).normalise("before", of_window).change("before", |_, before, _| {
+        assert_eq!(before.shape(), [4, 2]);
+        Ok(())
+    });
+    let expected = loader.clone().build().unwrap().filter(|batch| batch.is_ok()).count();
+    assert!(expected > 0);
+    let report = loader.verify(|_| {}).unwrap();
+    assert_eq!((report.samples, report.bad_samples), (60, 0), "{:?}", report.bad);
+}

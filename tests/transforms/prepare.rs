@@ -889,3 +889,46 @@ fn a_normaliser_of_the_features_comes_on_top() {
     assert_eq!(halved, plain.iter().map(|x| x * 0.5).collect::<Vec<_>>());
     assert!(plain.contains(&1.0));
 }
+
+#[test]
+fn a_member_of_an_object_is_served_as_the_column_of_a_table() {
+    let recipe = Recipe::new()
+        .column("address.city", category().unknown())
+        .column("address.age", number().impute(Median))
+        .column("flat.x", number());
+    let mut fit = RecipeFit::new(&recipe).unwrap();
+    fit.observe(&[Value::Text("Oslo"), Value::I64(3), Value::I64(1)]).unwrap();
+    fit.observe(&[Value::Text("Bonn"), Value::I64(5), Value::I64(2)]).unwrap();
+    let prepared = fit.finish().unwrap();
+    let mut row = prepared.row();
+    for (record, code, features) in [
+        (r#"{"address": {"city": "Oslo", "age": 9}, "flat.x": 7}"#, 2, [9.0, 7.0]),
+        (r#"{"address.city": "Oslo", "address.age": 9, "flat": {"x": 7}}"#, 2, [9.0, 7.0]),
+        (r#"{"flat": {"x": 1}, "address.age": 8, "address": {"city": "Bonn", "age": 9}, "flat.x": 7}"#, 1, [8.0, 7.0]),
+        (r#"{"address": {"city": null}, "flat": {"x": 7}}"#, 0, [4.0, 7.0]),
+    ] {
+        prepared.apply_json(record, &mut row).unwrap();
+        assert_eq!(
+            (row.i64("categories").unwrap()[0], row.f32("features").unwrap()),
+            (code, &features[..]),
+            "{record}"
+        );
+    }
+}
+
+#[test]
+fn a_flag_is_the_name_that_the_data_had_for_it() {
+    for (names, unknown) in [(["True", "False"], 0), (["TRUE", "FALSE"], 0), (["true", "false"], 0), (["yes", "no"], 2)]
+    {
+        let mut fit = one(category().unknown());
+        names.iter().for_each(|name| fit.observe(&[Value::Text(name)]).unwrap());
+        let prepared = fit.finish().unwrap();
+        let mut row = prepared.row();
+        let mut code = |flag: bool| {
+            prepared.apply([("x", Value::Bool(flag))], &mut row).unwrap();
+            row.i64("categories").unwrap()[0]
+        };
+        // In the order of their names.
+        assert_eq!([code(false), code(true)], if unknown == 0 { [1, 2] } else { [0, 0] }, "{names:?}");
+    }
+}

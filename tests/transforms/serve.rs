@@ -426,6 +426,37 @@ fn what_nothing_says_of_lists_is_asked_for_and_bad_lists_are_bad_records() {
 }
 
 #[test]
+fn what_changes_only_labels_is_left_out() {
+    let loader = Loader::csv("nowhere.csv")
+        .field("x", Numbers::f32().from("x"))
+        .field("y", Numbers::f32().from("y").role(Role::Label))
+        .change("y", |_, y, _| {
+            y.f32()?[0] *= 2.0;
+            Ok(())
+        })
+        .map(TensorSpec::new("y", Role::Label, DType::F32, &[]), |row, y, _| {
+            y.f32()?[0] = row.f32("y")?[0].ln();
+            Ok(())
+        })
+        .change("x", |_, x, _| {
+            x.f32()?[0] += 1.0;
+            Ok(())
+        });
+    let served = loader.serve().unwrap();
+    let mut row = served.row();
+    served.apply([("x", Value::F64(2.0))], &mut row).unwrap();
+    assert_eq!(row.f32("x").unwrap(), [3.0]);
+    // One that needs the label for a feature can't be served.
+    let needs = loader.map(TensorSpec::new("z", Role::Feature, DType::F32, &[]), |row, z, _| {
+        z.f32()?[0] = row.f32("y")?[0];
+        Ok(())
+    });
+    let served = needs.serve().unwrap();
+    let mut row = served.row();
+    assert_eq!(served.apply([("x", Value::F64(2.0))], &mut row).unwrap_err().kind(), ErrorKind::NotFound);
+}
+
+#[test]
 #[cfg_attr(not(feature = "images"), ignore = "decodes images")]
 fn what_cannot_serve_is_refused_by_name() {
     let images = || Loader::images("nowhere");

@@ -20,7 +20,7 @@ impl Cut {
     pub(super) fn new(options: &AudioOptions, sound: &Sound, kernel: Option<&Kernel>, key: RandomKey) -> Result<Self> {
         let frames = kernel.map_or(sound.frames, |kernel| kernel.frames_of(sound.frames));
         let output = match options.length.map(|length| length as u64) {
-            None => 0..whole(frames)?,
+            None => 0..whole(sound, frames)?,
             Some(length) if frames <= length => 0..frames,
             Some(length) => {
                 let free = frames - length;
@@ -45,9 +45,17 @@ impl Cut {
 
 /// # Errors
 ///
-/// [`ErrorKind::Data`](crate::ErrorKind::Data) for a sound that is too long to be taken as a whole.
-pub(super) fn whole(frames: u64) -> Result<u64> {
+/// [`ErrorKind::Data`](crate::ErrorKind::Data) for a sound that is too long to be taken as a whole, or longer than its
+/// bytes can be.
+pub(super) fn whole(sound: &Sound, frames: u64) -> Result<u64> {
     if frames <= MAX_FRAMES {
+        let Sound { frames: promised, possible, .. } = sound;
+        if promised > possible {
+            return Err(bad(format!(
+                "{promised} frames are promised, but at most {possible} can be in a file of this size; the file is cut off or \
+                 damaged"
+            )));
+        }
         return Ok(frames);
     }
     Err(bad(format!(

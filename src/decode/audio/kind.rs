@@ -50,7 +50,15 @@ fn mpeg_frame_len(header: [u8; 4]) -> Option<usize> {
 #[cold]
 pub(super) fn not_read(bytes: &[u8]) -> Error {
     if !is_audio(bytes) {
-        let message = "these bytes are not WAV, FLAC, MP3 or Ogg Vorbis sound (if the field names a file, set `file`)";
+        let message = match bytes {
+            [_, _, _, _, b'f', b't', b'y', b'p', ..] => {
+                "this is an MPEG-4 file (AAC or ALAC), which is not read; convert it to FLAC (`ffmpeg -i FILE FILE.flac`)"
+            }
+            [0xff, second, ..] if second & 0xf6 == 0xf0 => {
+                "this is AAC, which is not read; convert it to FLAC (`ffmpeg -i FILE FILE.flac`)"
+            }
+            _ => "these bytes are not WAV, FLAC, MP3 or Ogg Vorbis sound (if the field names a file, set `file`)",
+        };
         return Error::new(ErrorKind::Data, message).at_byte(0);
     }
     Error::new(ErrorKind::Unsupported, "FLAC, MP3 and Ogg Vorbis need a build with the feature `audio`; WAV does not")

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use memchr::memmem;
 use symphonia::core::checksum::Crc32;
 use symphonia::core::codecs::CodecParameters;
+use symphonia::core::codecs::audio::well_known::{CODEC_ID_FLAC, CODEC_ID_OPUS, CODEC_ID_VORBIS};
 use symphonia::core::codecs::audio::{AudioCodecParameters, AudioDecoder, AudioDecoderOptions};
 use symphonia::core::errors::Error as Fault;
 use symphonia::core::formats::{FormatOptions, FormatReader, SeekMode, SeekTo, Track};
@@ -37,6 +38,21 @@ enum Packing {
     Flac,
     Mpeg,
     Vorbis,
+}
+
+impl Packing {
+    /// The most frames that can be in so many bytes.
+    fn most_frames(self, bytes: u64) -> u64 {
+        let per_byte = match self {
+            // A frame of FLAC has at least 10 bytes, and at most 65,536 samples per channel.
+            Self::Flac => 6554,
+            // Layer 3 has at least 8 kilobits per second at 24,000 samples per second, or 32 at 48,000.
+            Self::Mpeg => 24,
+            // A packet has at least a byte and its length, and gives at most 8192 samples per channel.
+            Self::Vorbis => 4096,
+        };
+        bytes.saturating_mul(per_byte)
+    }
 }
 
 /// The error for a fault in a file, `at` frames into its sound.
@@ -140,10 +156,11 @@ impl<'a> Open<'a> {
             Packing::Flac | Packing::Vorbis => Box::new(Cursor::new(bytes)),
             Packing::Mpeg => Box::new(ReadOnlySource::new(bytes)),
         };
-        Self::of(packing, source)
+        Self::of(packing, source, bytes.len() as u64)
     }
 
-    fn of(packing: Packing, source: Box<dyn MediaSource + 'a>) -> Result<Self> {
+    /// `len` is the number of bytes.
+    fn of(packing: Packing, source: Box<dyn MediaSource + 'a>, len: u64) -> Result<Self> {
         let located = |error: Fault| fault(packing, error, 0);
         let stream = MediaSourceStream::new(source, Default::default());
         let options = FormatOptions::default();
@@ -163,7 +180,18 @@ impl<'a> Open<'a> {
             rate: parameters.sample_rate.unwrap_or_default(),
             channels: parameters.channels.as_ref().map_or(0, |channels| channels.count()),
             frames: track.num_frames.filter(|frames| *frames > 0).unwrap_or(u64::MAX),
+            possible: packing.most_frames(len),
         };
+        if packing == Packing::Vorbis && parameters.codec != CODEC_ID_VORBIS {
+            let codec = match parameters.codec {
+                CODEC_ID_OPUS => "Opus",
+                CODEC_ID_FLAC => "FLAC",
+                _ => "another codec than Vorbis",
+            };
+            let message =
+                format!("Ogg with {codec}, which is not read; convert it to FLAC (`ffmpeg -i FILE FILE.flac`)");
+            return Err(Error::new(ErrorKind::Unsupported, message));
+        }
         if packing == Packing::Vorbis && sound.channels > 2 {
             let message = format!(
                 "Ogg Vorbis with {} channels, of which the decoder (symphonia 0.6.1) mixes some up; convert it to FLAC",
@@ -377,7 +405,7 @@ fn open_flac<'a, F: ReadAt + Sync>(file: &'a F, left: &'a AtomicU64) -> Result<O
     if begin != *b"fLaC" {
         return Ok(None);
     }
-    let open = match Open::of(Packing::Flac, Box::new(Reading { file, at: 0, left })) {
+    let open = match Open::of(Packing::Flac, Box::new(Reading { file, at: 0, left }), file.len()) {
         // Too much lies before the sound for reading only a part.
         Err(_) if left.load(Ordering::Relaxed) == 0 => return Ok(None),
         open => open?,

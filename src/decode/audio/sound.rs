@@ -30,6 +30,8 @@ pub(crate) struct Sound {
     pub(crate) channels: usize,
     /// Number of samples per channel.
     pub(crate) frames: u64,
+    /// No more than these can be in so many bytes.
+    pub(crate) possible: u64,
 }
 
 /// Highest rate that a file may have, in frames per second.

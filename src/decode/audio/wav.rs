@@ -108,7 +108,8 @@ pub(crate) fn parse<R: ReadAt + ?Sized>(file: &R) -> Result<Wav> {
                 };
                 let bytes = data_bytes(&head, start, size)?;
                 let frames = bytes / (channels * encoding.bytes()) as u64;
-                let sound = Sound { rate, channels, frames }.checked().map_err(|error| error.at_byte(at))?;
+                let sound =
+                    Sound { rate, channels, frames, possible: frames }.checked().map_err(|error| error.at_byte(at))?;
                 return Ok(Wav { sound, encoding, start });
             }
             _ => {}

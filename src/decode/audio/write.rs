@@ -96,7 +96,7 @@ impl Writer {
     /// [`ErrorKind::Data`] for a sound that is too long.
     pub(crate) fn frames(&self, sound: &Sound) -> Result<u32> {
         let kernel = self.kernel(sound.rate)?;
-        let frames = whole(kernel.map_or(sound.frames, |kernel| kernel.frames_of(sound.frames)))?;
+        let frames = whole(sound, kernel.map_or(sound.frames, |kernel| kernel.frames_of(sound.frames)))?;
         Ok(u32::try_from(frames).unwrap_or(u32::MAX))
     }
 

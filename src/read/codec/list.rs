@@ -283,8 +283,10 @@ impl Decode for ListCodec {
         if !matches!(value, Value::Missing) {
             walk(value, 0, &mut dims, &mut |value| {
                 if let Value::Numbers(numbers) = value {
-                    let left = room.saturating_sub(at).min(numbers.len());
-                    write_array(&mut tensor, at, numbers.range(0..left))?;
+                    if at < room {
+                        let left = (room - at).min(numbers.len());
+                        write_array(&mut tensor, at, numbers.range(0..left))?;
+                    }
                     at += numbers.len();
                 } else {
                     if at < room {

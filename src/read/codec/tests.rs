@@ -282,6 +282,24 @@ fn lists_have_a_shape_or_are_padded_with_a_mask() {
 }
 
 #[test]
+fn lists_of_lists_are_cut_where_the_room_ends() {
+    let nested = || Own::List(vec![Own::F32s(vec![1.0, 2.0, 3.0]), Own::F32s(vec![4.0, 5.0]), Own::F32s(vec![6.0])]);
+    for (room, expected) in
+        [(7, vec![1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 0.0]), (4, vec![1.0, 2.0, 3.0, 4.0]), (1, vec![1.0])]
+    {
+        let field = Numbers::f64().max_len(room);
+        assert_eq!(numbers::<f64>(nested(), field.clone().cut()).unwrap(), expected);
+        if room < 6 {
+            let error = numbers::<f64>(nested(), field).unwrap_err();
+            assert!(error.message().contains(&format!("6 numbers; at most {room} fit")), "{error}");
+        }
+    }
+    assert!(
+        numbers::<f32>(nested(), Numbers::f32().shape(&[2])).unwrap_err().message().contains("a list of 6 numbers")
+    );
+}
+
+#[test]
 fn names_are_those_that_are_found_sorted_or_listed() {
     let values = || vec![Own::Text("oslo"), Own::Text("bonn"), Own::Text("oslo")];
     let indices = |rows: Vec<Result<Vec<u8>>>| -> Vec<Option<i64>> {

@@ -450,7 +450,7 @@ impl Container for Columns {
         for number in 0..self.found.len() {
             decoded
                 .cells(&*self.source, number)
-                .give(row, &mut |value| visit(number, value))
+                .give(row, &mut |value| visit(number, value).map_err(Error::in_value))
                 .map_err(|error| self.at_field(error, number, span.file))?;
         }
         Ok(())

@@ -168,13 +168,23 @@ impl FieldReader {
     /// The lengths that vary, of the values that `read` gives.
     pub(super) fn measure_values(&self, read: impl FnOnce(&mut Visit<'_>) -> Result<()>) -> Result<Extents> {
         let mut extents = Extents::default();
+        let mut given = Targets::default();
+        let mut measure = |target: &Target, value: Value<'_>| {
+            let part = &self.parts[target.part];
+            part.codec.measure(value, &mut extents).map_err(|error| error.at_column(&part.name))
+        };
         read(&mut |number, value| {
             let targets = self.targets.get(number).map(Vec::as_slice).unwrap_or_default();
             targets.iter().try_for_each(|target| {
-                let part = &self.parts[target.part];
-                part.codec.measure(value, &mut extents).map_err(|error| error.at_column(&part.name))
+                given.add(target.number);
+                measure(target, value)
             })
         })?;
+        if given.count < self.target_count {
+            // A missing text has a length, too, if tokens are added to it.
+            let mut absent = self.targets.iter().flatten().filter(|target| !given.has(target.number));
+            absent.try_for_each(|target| measure(target, Value::Missing))?;
+        }
         Ok(extents)
     }
 }

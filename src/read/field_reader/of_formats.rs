@@ -67,6 +67,8 @@ fn listed(
                 Value::Bytes(bytes) => std::str::from_utf8(bytes).unwrap_or_default(),
                 _ => "",
             };
+            // No file has such a name.
+            let text = if text.contains('\0') { "" } else { text };
             // Most files lie in the same folder as the first record's.
             let place = container.place(record).path;
             let folder = place.as_deref().and_then(Path::parent).unwrap_or(Path::new(""));

@@ -57,7 +57,7 @@ impl Numbers {
         self
     }
 
-    /// What to do with a missing value. By default its record is bad.
+    /// What to do with a missing value. By default its record is bad. A missing list whose length may vary is an empty one.
     #[must_use]
     pub fn missing(mut self, missing: Missing) -> Self {
         self.missing = missing;

@@ -85,10 +85,10 @@ impl Seen {
         };
         match (&short.shape, &long.shape) {
             (Some(few), Some(many)) if few.len() == many.len() => {
-                Self { kind, shape: Some(common(few, many)), is_open: short.is_open && long.is_open }
+                Self { kind, shape: Some(common_shape(few, many)), is_open: short.is_open && long.is_open }
             }
             (Some(few), Some(many)) if short.is_open => {
-                Self { kind, shape: Some(common(few, many)), is_open: long.is_open }
+                Self { kind, shape: Some(common_shape(few, many)), is_open: long.is_open }
             }
             (Some(_), Some(_)) => Self { kind, shape: Some(vec![0]), is_open: false },
             (_, shape) => Self { kind, shape: shape.clone(), is_open: long.is_open },
@@ -128,7 +128,7 @@ impl Seen {
 }
 
 /// The shape that fits lists of both shapes.
-fn common(few: &[usize], many: &[usize]) -> Vec<usize> {
+pub(in crate::read) fn common_shape(few: &[usize], many: &[usize]) -> Vec<usize> {
     let each =
         many.iter().enumerate().map(|(at, len)| if few.get(at).is_none_or(|other| other == len) { *len } else { 0 });
     each.collect()

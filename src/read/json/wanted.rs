@@ -118,6 +118,14 @@ impl Found {
         Some(Raw { text: text.get(start..end)?, integers: &self.integers[first..first + count] })
     }
 
+    /// Moves a value to the number `to`, unless there is a value already.
+    pub(in crate::read) fn take_unless_there(&mut self, from: usize, to: usize) {
+        let span = std::mem::replace(&mut self.spans[from], Span::NONE);
+        if self.spans[to] == Span::NONE {
+            self.spans[to] = span;
+        }
+    }
+
     /// Gives the values of `text`, which was searched, by number; one that was not found is left out.
     ///
     /// # Errors

@@ -170,14 +170,22 @@ struct Wanted {
     numbers: [HashMap<Box<[u8]>, usize>; 2],
     /// The number of a feature, and another number of the same feature under another name.
     twins: Vec<(usize, usize)>,
+    /// Whether each number is wanted.
+    has: Vec<bool>,
 }
 
 impl Wanted {
+    fn has(&self, number: usize) -> bool {
+        self.has.get(number) == Some(&true)
+    }
+
     fn of(&self, name: &[u8], is_list: bool) -> Option<usize> {
         self.numbers[usize::from(is_list)].get(name).copied()
     }
 
     fn add(&mut self, key: &Key, number: usize) {
+        self.has.resize(self.has.len().max(number + 1), false);
+        self.has[number] = true;
         let first = *self.numbers[usize::from(key.is_list)].entry(key.name.as_bytes().into()).or_insert(number);
         if first != number && !self.twins.contains(&(first, number)) {
             self.twins.push((first, number));
@@ -397,13 +405,13 @@ impl Container for TfRecords {
             let given = if self.keys[number].is_list {
                 let are_lists = self.fields[number].shape.len() > 1;
                 let steps = Steps { list: feature, are_lists, room: Cell::new(std::mem::take(room)) };
-                let given = visit(number, Value::List(&steps));
+                let given = visit(number, Value::List(&steps)).map_err(Error::in_value);
                 *room = steps.room.into_inner();
                 given
             } else {
                 room.values(feature)
                     .map_err(Error::from)
-                    .and_then(|values| give(values, &mut |value| visit(number, value)))
+                    .and_then(|values| give(values, &mut |value| visit(number, value).map_err(Error::in_value)))
             };
             given.map_err(|error| self.located(error.at_column(&self.fields[number].name), record))?;
         }
@@ -437,7 +445,8 @@ impl TfRecords {
         let mut nth = 0;
         each_feature(example, &mut |name, is_list, feature| {
             let is_it = |key: &Key| key.is_list == is_list && key.name.as_bytes() == name;
-            let guess = order.get(nth).copied().filter(|number| self.keys.get(*number).is_some_and(is_it));
+            let is_this = |number: usize| self.wanted.has(number) && self.keys.get(number).is_some_and(is_it);
+            let guess = order.get(nth).copied().filter(|number| is_this(*number));
             let number = guess.or_else(|| self.wanted.of(name, is_list));
             if let Some(number) = number {
                 if nth < MAX_FIELDS && guess.is_none() {

@@ -18,13 +18,14 @@ const HEAD_BYTES: u64 = 1 << 10;
 ///
 /// Those of reading.
 pub(super) fn packing_of(files: &Files, path: &Path) -> Result<Option<Packing>> {
-    if let Some(packing) = files.packing(path)? {
-        return Ok(Some(packing));
-    }
     let mut head = Vec::new();
     let read = files.stream(path)?.take(HEAD_BYTES).read_to_end(&mut head);
     read.map_err(|error| inflate_error(path, 0, error))?;
-    Ok(is_zlib(&head).then_some(Packing::Zlib))
+    // The length of a record may have the first bytes of a compressed file; its checksum tells.
+    if head.first_chunk::<HEADER>().is_some_and(|header| length(header).is_some()) {
+        return Ok(None);
+    }
+    Ok(Packing::of(&head).or_else(|| is_zlib(&head).then_some(Packing::Zlib)))
 }
 
 /// Whether data that begins like this is zlib's, and unpacks to the length of a record and its checksum.
