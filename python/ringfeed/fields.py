@@ -331,7 +331,7 @@ class Text(Field):
     """UTF-8 text of at most ``max_len`` bytes: u8 ``[max_len]``, and its length in a tensor with the suffix ``_len``.
 
     ``longer``: with ``"error"``, a longer text makes a bad record; ``"cut"`` cuts off its end. ``batch.text(name)``
-    returns strings.
+    returns strings, in lists if there are several fields per record, or samples are windows.
     """
 
     def __init__(

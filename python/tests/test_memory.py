@@ -394,6 +394,18 @@ def test_text_comes_as_strings(tmp_path) -> None:
         batch.text("wort")
 
 
+def test_texts_of_several_columns_or_records_come_in_lists(tmp_path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("first,last\nAda,Byron\nAlan,Turing\nÖ,\n")
+    names = ringfeed.Text(8, from_=["first", "last"])
+    batch = next(iter(ringfeed.open(path, fields={"name": names})))
+    assert batch.text("name") == [["Ada", "Byron"], ["Alan", "Turing"], ["Ö", ""]]
+    windows = ringfeed.open(path, fields={"first": ringfeed.Text(8), "name": names}, windows={"length": 2, "horizon": 0})
+    batch = next(iter(windows))
+    assert batch.text("first") == [["Ada", "Alan"], ["Alan", "Ö"]]
+    assert batch.text("name") == [[["Ada", "Byron"], ["Alan", "Turing"]], [["Alan", "Turing"], ["Ö", ""]]]
+
+
 def test_a_batch_is_a_mapping_that_says_what_it_is(numbers: Make) -> None:
     from collections.abc import Mapping
 

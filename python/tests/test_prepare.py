@@ -389,3 +389,33 @@ def test_rows_of_tables_are_records(people: Path) -> None:
             served.apply(given)
     with pytest.raises(TypeError, match="not a list"):
         served.apply([{"age": 3}])
+
+
+def test_members_of_structs_are_served_as_the_columns_that_they_are(tmp_path: Path) -> None:
+    pyarrow = pytest.importorskip("pyarrow")
+    parquet = pytest.importorskip("pyarrow.parquet")
+    addresses = [{"city": "Oslo", "age": 30}, {"city": "Bonn", "age": 50}, {"city": None, "age": 40}]
+    table = pyarrow.table({"address": addresses})
+    parquet.write_table(table, tmp_path / "people.parquet")
+    columns = {"address.city": category(unknown=True), "address.age": number(impute="median", scale="standardise")}
+    prepared = Recipe(columns).fit(ringfeed.open(tmp_path / "people.parquet"))
+    wanted = next(iter(ringfeed.open(tmp_path / "people.parquet", prepared=prepared)))
+    assert wanted["categories"].tolist() == [[2], [1], [0]]
+    for made in prepared.apply(table), prepared.apply([{"address": address} for address in addresses]):
+        assert {name: array.tobytes() for name, array in made.items()} == {
+            name: wanted[name].numpy().tobytes() for name in wanted
+        }
+
+
+def test_functions_of_labels_are_left_out_where_records_are_served(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n3,4\n")
+    fields = {"x": Numbers(), "y": Numbers(role="label")}
+    loader = ringfeed.open(tmp_path / "t.csv", fields=fields).map("y", lambda sample: sample["y"] * 10)
+    assert next(iter(loader))["y"].tolist() == [20, 40]
+    assert loader.serve().apply(x=3)["x"] == 3
+
+
+def test_names_are_for_samples_that_have_none(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("x,y\n1,2\n")
+    with pytest.raises(TypeError, match="names: those of the tensors of a reader or an iterable"):
+        ringfeed.open(tmp_path / "t.csv", names=["a", "b"])
