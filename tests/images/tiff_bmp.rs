@@ -253,3 +253,10 @@ fn colours_that_are_multiplied_by_opacity_are_divided_by_it() {
     // Pillow drops the lower bits first, where we round the quotient.
     assert_eq!(found, [199, 100, 0, 10, 200, 30, 0, 0, 0, 255, 255, 255]);
 }
+
+#[test]
+fn samples_of_12_bits_are_refused_by_name() {
+    let error = read_bytes(&tiff((2, 1), 12, 1, None, &[0x12, 0x3a, 0xbc]), ImageColour::Rgb).unwrap_err();
+    let message = error.message();
+    assert!(message.contains("12 bits a pixel") && message.contains("convert it, as with `magick"), "{message}");
+}
