@@ -11,6 +11,7 @@ use crate::memory::{AnonymousPages, Block, PageSource};
 use crate::ring::Overflow;
 use crate::schema::Extents;
 
+use super::super::measuring::Measuring;
 use super::super::numbers::session_parts;
 use super::super::steps::Taken;
 use super::super::workers::Job;
@@ -158,4 +159,18 @@ fn a_slot_that_goes_when_its_session_is_paused_is_freed_under_no_lock() {
     assert_eq!(nosy.0.lock().unwrap().count, 1);
     // The batch is planned still.
     assert_eq!(session.window.lock().pending.len(), 2);
+}
+
+#[test]
+fn a_part_that_is_dropped_before_it_is_measured_ends_the_wait_with_an_error() {
+    let (session, _job, _) = session_and_job();
+    let measuring = Arc::new(Measuring::default());
+    let mut plan = BatchPlan::default();
+    plan.positions = vec![0, 1];
+    plan.samples = vec![0, 1];
+    measuring.begin(&mut plan, 2, false);
+    drop(Job::measure(session.clone(), measuring.clone(), 0..1));
+    Job::measure(session, measuring.clone(), 1..2).run(0);
+    let error = measuring.wait(&mut plan).unwrap_err();
+    assert_eq!((error.kind(), plan.samples), (crate::ErrorKind::Panicked, vec![0, 1]), "{error}");
 }
