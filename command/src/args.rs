@@ -224,7 +224,7 @@ samples before it. A file that can't be opened, or is damaged in its first 64 Ki
 all of these are listed among the bad samples, and the other files are read: `ended_by` is then set only after Ctrl-C. \
 With --config, everything that a loader with these settings refuses before its first batch is an error.
 
-Exit status: 0 if nothing is bad, 130 after Ctrl-C, 1 otherwise. With --json, standard output holds {path, format, \
+Exit status: 0 if nothing is bad, 130 after Ctrl-C, 143 after SIGTERM, 1 otherwise. With --json, standard output holds {path, format, \
 checked (`values`, or `form` for a table without --config), samples, bad_samples, \
 bad: [{kind, path, record, line, member, column, byte, message}], damaged, damage: [{kind, images}], ended_by, ok, seconds}, or \
 {error: {...}}.";
@@ -262,7 +262,7 @@ and the options.
 If a run was stopped or killed, give the same command again to resume it. Finished shards are kept, and a shard only appears when it \
 is complete. At the end, _manifest.json lists the shards with records, bytes and CRC-32, the fields, and the names of the classes.
 
-Exit status: 0 if everything was packed, 1 for errors (including the first bad record, unless --skip-bad), 130 after Ctrl-C. With --json, \
+Exit status: 0 if everything was packed, 1 for errors (including the first bad record, unless --skip-bad), 130 after Ctrl-C, 143 after SIGTERM. With --json, \
 standard output holds {path, out, manifest, bad: [{kind, path, record, line, member, column, byte, message}], ok, seconds}; bad lists the \
 first 100 records that this run left out.";
 

@@ -286,12 +286,12 @@ fn settings(args: &BenchArgs, formats: &Formats) -> Result<(LoaderConfig, bool)>
         }
     };
     let mut config = at_path(config, args.path.as_deref(), formats, plain)?;
-    let mut takes_dtype = false;
+    let mut taken = Taken::default();
     for source in &mut config.sources {
-        takes_dtype |= adjust(source, args, has_fields)?;
+        adjust(source, args, has_fields, &mut taken)?;
     }
-    if let (Some(dtype), Some(source), false) = (args.dtype(), config.sources.first(), takes_dtype) {
-        return Err(not_for(dtype, source));
+    if let Some(source) = config.sources.first() {
+        taken.check(args, source)?;
     }
     config.batch_size = args.batch_size.unwrap_or(config.batch_size);
     config.workers = args.workers.or(config.workers);
@@ -439,11 +439,33 @@ fn change_images(source: &mut SourceConfig, change: impl Fn(Image) -> Image) -> 
     any
 }
 
-/// What the flags for images and arrays say; whether the source takes the type of --dtype. With `has_fields`, the
-/// settings say what tensors there are.
-fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool) -> Result<bool> {
+/// Which flags for images and arrays a source has taken.
+#[derive(Default)]
+struct Taken {
+    dtype: bool,
+    images: bool,
+}
+
+impl Taken {
+    /// The error for a flag that none of the sources takes, of which `source` is the first.
+    fn check(&self, args: &BenchArgs, source: &SourceConfig) -> Result<()> {
+        let message = match args.dtype() {
+            _ if !self.images && (args.size.is_some() || args.layout().is_some()) => {
+                format!("--size and --layout are for images, but this is {}", source.format())
+            }
+            Some(dtype) if !self.dtype => format!(
+                "--dtype {dtype} is for images, and for arrays without fields; a --config file chooses the types of tensors"
+            ),
+            _ => return Ok(()),
+        };
+        Err(Error::new(ErrorKind::Config, message).at_path(source.path()))
+    }
+}
+
+/// What the flags for images and arrays say. With `has_fields`, the settings say what tensors there are.
+fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool, taken: &mut Taken) -> Result<()> {
     if args.size.is_none() && args.dtype().is_none() && args.layout().is_none() {
-        return Ok(true);
+        return Ok(());
     }
     if !has_fields {
         name_usual_fields(source)?;
@@ -454,33 +476,21 @@ fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool) -> Resu
         if let Some(order) = args.layout() { image.order(order) } else { image }
     });
     if has_images {
-        return Ok(true);
+        (taken.dtype, taken.images) = (true, true);
+        return Ok(());
     }
-    let is_array = source.is::<Idx>() || source.is::<Npy>() || source.is::<Raw>();
-    // Fields say it already, as those of labels do.
-    let takes_dtype = !is_array || source.fields.is_empty() && !has_fields;
-    match args.dtype() {
-        Some(dtype) if is_array && takes_dtype => {
+    let Some(dtype) = args.dtype() else { return Ok(()) };
+    if source.is::<Idx>() || source.is::<Npy>() || source.is::<Raw>() {
+        // Fields say it already, as those of labels do.
+        if source.fields.is_empty() && !has_fields {
             source.fields = vec![("features".to_owned(), Numbers::of(dtype).into())];
+            taken.dtype = true;
         }
+    } else {
         // Number columns are f32 anyway.
-        Some(dtype) if !is_array && (dtype != DType::F32 || source.is::<TokenFiles>()) => {
-            return Err(not_for(dtype, source));
-        }
-        _ => {}
+        taken.dtype |= dtype == DType::F32 && !source.is::<TokenFiles>();
     }
-    if args.size.is_some() || args.layout().is_some() {
-        let message = format!("--size and --layout are for images, but this is {}", source.format());
-        return Err(Error::new(ErrorKind::Config, message).at_path(source.path()));
-    }
-    Ok(takes_dtype)
-}
-
-fn not_for(dtype: DType, source: &SourceConfig) -> Error {
-    let message = format!(
-        "--dtype {dtype} is for images, and for arrays without fields; a --config file chooses the types of tensors"
-    );
-    Error::new(ErrorKind::Config, message).at_path(source.path())
+    Ok(())
 }
 
 /// The trainer's step, exactly as long as asked for: sleeping alone takes some 0.1 ms more.

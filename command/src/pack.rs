@@ -11,6 +11,7 @@ use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
 
 use crate::args::PackArgs;
+use crate::bench::at_path;
 use crate::ending::Ending;
 use crate::output::{Report, lossy};
 use crate::progress::style;
@@ -41,14 +42,12 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Resul
         None => formats.whole(&args.path)?,
         Some(file) => {
             let config = LoaderConfig::load_with(file, formats)?;
-            let config = config.resolved_with(formats)?;
+            let config = at_path(config, Some(&args.path), formats, |path| Ok(vec![formats.whole(path)?]))?;
             check_alone(&config).map_err(|error| error.at_path(file))?;
             let [source] = <[_; 1]>::try_from(config.sources).map_err(|sources: Vec<_>| {
                 let message = format!("names {} sources; one is packed at a time", sources.len());
                 Error::new(ErrorKind::Config, message).at_path(file)
             })?;
-            let mut source = source;
-            source.set_paths(&*args.path);
             source
         }
     };
@@ -105,7 +104,15 @@ fn check_alone(config: &LoaderConfig) -> Result<()> {
         ("fields", config.fields != default.fields || config.sources.iter().any(has_fields)),
         ("prepared", config.prepared != default.prepared),
         ("prepare", config.prepare != default.prepare),
+        ("normalise", config.normalise != default.normalise),
+        ("transforms", config.transforms != default.transforms),
+        ("augment", config.augment != default.augment),
+        ("mix", config.mix != default.mix),
         ("shuffle", config.shuffle != default.shuffle),
+        ("shuffle_blocks", config.shuffle_blocks != default.shuffle_blocks),
+        ("bucket", config.bucket != default.bucket),
+        ("stratify", config.stratify != default.stratify),
+        ("group", config.group != default.group),
         ("split", config.split != default.split),
         ("folds", config.folds != default.folds),
         ("windows", config.windows != default.windows),

@@ -102,17 +102,7 @@ pub(crate) fn run(args: &VerifyArgs, formats: &Formats, ending: &Ending) -> Resu
 /// What the file says, of the data at PATH.
 fn settings(file: &Path, args: &VerifyArgs, formats: &Formats) -> Result<LoaderConfig> {
     let config = LoaderConfig::load_with(file, formats)?;
-    // A table is looked at by its form alone where no setting tells of its values.
-    let LoaderConfig { filter, weight_by, stratify, group, .. } = &config;
-    let is_plain = [filter, weight_by, stratify, group].into_iter().all(Option::is_none)
-        && !config.class_balanced
-        && config.normalise.is_empty()
-        && config.augment.is_empty()
-        && config.transforms.is_empty();
-    let plain = |path: &Path| match is_plain {
-        true => Ok(Vec::new()),
-        false => Ok(LoaderConfig::for_path_with(path, formats)?.sources),
-    };
+    let plain = |path: &Path| Ok(LoaderConfig::for_path_with(path, formats)?.sources);
     let mut config = at_path(config, args.path.as_deref(), formats, plain)?;
     if args.path.is_none() && config.sources.is_empty() {
         let message = "names no source, so give a PATH beside it";

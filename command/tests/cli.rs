@@ -390,6 +390,16 @@ fn errors_say_where_and_what_in_json() {
     std::fs::create_dir(scratch.path("hollow")).unwrap();
     assert_eq!(error(&["inspect", &scratch.path("hollow")])["kind"], json!("not_found"));
     assert_eq!(error(&["bench", &fixture("iris.csv"), "--size", "8"])["kind"], json!("config"));
+    // Of several sources, the images take what is for images.
+    let scratch = Scratch::new();
+    scratch.write("y.csv", "y\n1\n2\n3\n4\n5\n6\n");
+    let photos = fixture("photos");
+    let both = scratch.write(
+        "both.toml",
+        format!("[[sources]]\nformat = \"images\"\npath = {photos:?}\nfields = {{ image = {{ image = [4, 4], dtype = \"u8\" }} }}\n[[sources]]\nformat = \"csv\"\npath = \"y.csv\"\nfields = {{ y = \"f32\" }}\n"),
+    );
+    let found = bench(&["--config", &both, "--size", "8", "--layout", "nhwc", "--dtype", "u8", "--batch-size", "6"]);
+    assert_eq!(found["bytes"], json!(6 * (3 * 8 * 8 + 4)), "{found}");
 }
 
 #[test]

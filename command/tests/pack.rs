@@ -72,6 +72,11 @@ fn settings_say_the_format_of_what_is_packed() {
     std::fs::write(at("source.toml"), "[source]\nformat = \"text\"\npath = \"other.txt\"\n").unwrap();
     let report = object(&["pack", &at("a.txt"), &at("out"), "--config", &at("source.toml"), "--json"], 0);
     assert_eq!(report["manifest"]["records"], json!(2));
+    // Without a format it is that of PATH, and not of what the settings name.
+    std::fs::write(at("plain.toml"), "source = \"missing.csv\"\n").unwrap();
+    std::fs::write(at("b.jsonl"), "{\"n\": 1}\n").unwrap();
+    let plain = object(&["pack", &at("b.jsonl"), &at("plain"), "--config", &at("plain.toml"), "--json"], 0);
+    assert_eq!(plain["manifest"]["fields"], json!([{ "name": "n", "kind": "i64", "shape": [] }]));
     assert_eq!(report["manifest"]["fields"], json!([{ "name": "line", "kind": "text", "shape": [] }]));
 }
 
@@ -82,6 +87,10 @@ fn settings_that_pack_does_not_heed_are_refused_by_name() {
     std::fs::write(at("zips.csv"), "zip,n\n501,1\nNA,2\n").unwrap();
     for (settings, name) in [
         ("filter = \"n > 1\"\n[source]\npath = \"x\"\nformat = \"csv\"\n", "filter"),
+        ("bucket = { by = \"n\", bounds = [1] }\n[source]\npath = \"x\"\nformat = \"csv\"\n", "bucket"),
+        ("group = \"zip\"\n[source]\npath = \"x\"\nformat = \"csv\"\n", "group"),
+        ("[source]\npath = \"x\"\nformat = \"csv\"\n[normalise]\nn = \"image_scale\"\n", "normalise"),
+        ("[source]\npath = \"x\"\nformat = \"csv\"\n[[transforms]]\nkind = \"log1p\"\ntensor = \"n\"\n", "transforms"),
         ("shuffle = 3\n[source]\npath = \"x\"\nformat = \"csv\"\n", "shuffle"),
         ("[source]\npath = \"x\"\nformat = \"csv\"\n[fields]\nzip = { text = 5 }\n", "fields"),
     ] {

@@ -202,6 +202,15 @@ fn a_config_gives_a_table_its_schema() {
     let filter = scratch.write("filter.toml", "filter = \"a > 1\"\n");
     assert_eq!(good(&[&numbers])["checked"], json!("form"));
     assert_eq!(good(&[&numbers, "--config", &filter])["checked"], json!("values"));
+    for (settings, name) in [
+        ("filter = \"no_such > 1\"\n", "no_such"),
+        ("weight_by = \"no_such\"\nshuffle = 1\n", "no_such"),
+        ("windows = { length = 1, series = \"no_such\" }\n", "no_such"),
+    ] {
+        let refused = error(&["verify", &numbers, "--config", &scratch.write("chosen.toml", settings)]);
+        assert!(refused["message"].as_str().unwrap().contains(name), "{refused}");
+    }
+    assert_eq!(good(&[&numbers, "--config", &empty])["checked"], json!("values"));
     let wrong =
         scratch.write("normalise.toml", "normalise = { none = { kind = \"min_max\", min = [0], max = [1] } }\n");
     let refused = error(&["verify", &numbers, "--config", &wrong]);

@@ -412,6 +412,14 @@ impl LoaderConfig {
         fields.iter().find_map(|(_, field)| field.choice())
     }
 
+    /// Whether samples are chosen, ordered or put together by fields of theirs.
+    pub(super) fn chooses_by_fields(&self) -> bool {
+        [&self.filter, &self.weight_by, &self.stratify, &self.group].into_iter().any(Option::is_some)
+            || self.class_balanced
+            || self.bucket.is_some()
+            || self.windows.is_some()
+    }
+
     /// Whether all samples come in the source's order.
     pub(super) fn is_in_order(&self) -> bool {
         self.shuffle.is_none()

@@ -137,7 +137,8 @@ fn verify_parts<G: Proceed>(
 
 impl Loader {
     /// Reads and decodes every sample according to these settings, and lists the bad ones; see
-    /// [`verify_source`](crate::inspect::verify_source). Order, subsets, shard, policies and augmentation are ignored.
+    /// [`verify_source`](crate::inspect::verify_source). Order, subsets, shard, policies and augmentation are ignored, but
+    /// settings by which a loader would not open are errors, such as a filter by a field that is not there.
     /// With windows, single records are checked, without the transforms, which work on windows. A single CSV file is read
     /// one record after another, without an index.
     ///
@@ -149,6 +150,15 @@ impl Loader {
     pub fn verify<G: Proceed>(&self, on_progress: impl Fn(VerifyProgress) -> G + Sync) -> Result<VerifyReport> {
         let budget = self.config.memory.budget_bytes.map_or_else(MemoryBudget::unlimited, MemoryBudget::new);
         let workers = self.config.worker_threads();
+        if self.config.chooses_by_fields() {
+            match self.plan() {
+                Err(error) if matches!(error.kind(), ErrorKind::Config | ErrorKind::NotFound | ErrorKind::Schema) => {
+                    return Err(error);
+                }
+                // Records that are bad are found below.
+                _ => {}
+            }
+        }
         let all = self.resolved()?.every_sample();
         let read = all.read(&budget, true).map_err(|error| self.config.with_key(error))?;
         let source = all.transformed(read)?;

@@ -1551,3 +1551,24 @@ fn a_mark_for_an_unknown_number_is_no_header() {
     let reader = open(",2020-01-31,2020-02-29\nstore1,1.5,2.5\nstore2,3,4\n", &CsvOptions::default()).unwrap();
     assert_eq!(reader.len(), 2);
 }
+
+#[test]
+fn what_can_not_stand_for_a_missing_number_is_refused_at_once() {
+    let file = tempfile::Builder::new().suffix(".csv").tempfile().unwrap();
+    std::fs::write(file.path(), "n\n1\n2\n").unwrap();
+    for missing in [Missing::Nan, Missing::Value(0.5), Missing::Value(300.0)] {
+        let field = Numbers::of(DType::U8).missing(missing).from("n");
+        let error = Loader::csv(file.path()).field("x", field).build().err().unwrap();
+        assert_eq!(error.kind(), ErrorKind::Config, "{error}");
+        assert!(error.message().contains("which is not an element of type u8"), "{error}");
+    }
+}
+
+#[test]
+fn a_table_whose_first_cells_are_those_of_a_picture_is_a_table() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("trials.tsv");
+    std::fs::write(&path, "P1\t12\t34\nP1\t13\t40\nP2\t9\t41\n").unwrap();
+    let found = ringfeed::formats::Formats::new().inspect(&path).unwrap();
+    assert_eq!((found.format, found.records), ("csv", 3));
+}

@@ -188,6 +188,25 @@ fn a_sequence_without_steps_has_no_label() {
 }
 
 #[test]
+fn a_file_without_records_is_a_sequence_without_steps_wherever_it_stands() {
+    for empty in [b"".to_vec(), gzip(b""), b"\xef\xbb\xbf".to_vec(), b"\n\n".to_vec(), gzip(b"\n")] {
+        for name in ["a.csv", "c.csv"] {
+            let folder = folder(&[(name, &empty), ("b.csv", b"x,y\n1,2\n3,4\n")]);
+            let reader = CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).unwrap();
+            assert_eq!(reader.len(), 2, "{name} {empty:?}");
+            let steps: Vec<u32> =
+                (0..2).map(|sample| reader.measure(sample, &mut Scratch::default()).unwrap().0[0]).collect();
+            assert_eq!(steps, if name == "a.csv" { [0, 2] } else { [2, 0] }, "{name} {empty:?}");
+            let summary = ringfeed::formats::Formats::new().inspect(folder.path()).unwrap();
+            assert_eq!(summary.records, 2, "{name} {empty:?}");
+        }
+    }
+    let folder = folder(&[("a.csv", b""), ("b.csv", b"\n")]);
+    let error = CsvSequenceReader::open_folder(folder.path(), &SequenceOptions::default()).err().unwrap();
+    assert!(error.message().contains("all files are empty"), "{error}");
+}
+
+#[test]
 fn features_and_labels_align_at_either_end() {
     let features = folder(&[("0.csv", b"1\n2\n3\n"), ("1.csv", b"4\n5\n")]);
     let labels = folder(&[("0.csv", b"10\n"), ("1.csv", b"20\n30\n40\n50\n")]);

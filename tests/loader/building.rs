@@ -482,3 +482,25 @@ fn a_wrong_value_is_an_error_with_its_file_line_key_and_what_is_allowed() {
     std::fs::write(&path, "class_balanced = true\nprepared = \"none.json\"\n[source]\npath = \"none.csv\"\n").unwrap();
     assert_eq!(LoaderConfig::load(&path).unwrap().faults().len(), 2);
 }
+
+#[test]
+fn nothing_beside_a_file_is_passed_over() {
+    let folder = tempfile::tempdir().unwrap();
+    let read = |field: &str| {
+        let path = folder.path().join("loader.toml");
+        std::fs::write(&path, format!("source = \"a.csv\"\n[fields]\nx = {field}\n")).unwrap();
+        LoaderConfig::load(path)
+    };
+    for (field, words) in [
+        (r#"{ from = "p", file = { image = [8, 8] }, augment = ["horizontal_flip"] }"#, "augment belongs in file"),
+        (r#"{ from = "p", file = { image = [8, 8] }, dtype = "u8" }"#, "dtype belongs in file"),
+        (r#"{ from = "p", file = { image = [8, 8] }, text = 5 }"#, "text belongs in file"),
+        (r#"{ file = { from = "p", image = [8, 8] } }"#, "beside file"),
+        (r#"{ index_map = [8, 8], colour = "rgb" }"#, "colour: an index map"),
+    ] {
+        let error = read(field).unwrap_err();
+        assert!(error.message().contains(words), "{field}: {error}");
+    }
+    let good = read(r#"{ from = "p", role = "label", file = { image = [8, 8], dtype = "u8" } }"#).unwrap();
+    assert_eq!(LoaderConfig::from_json(&serde_json::to_string(&good).unwrap()).unwrap(), good);
+}

@@ -165,9 +165,7 @@ fn a_slot_that_goes_when_its_session_is_paused_is_freed_under_no_lock() {
 fn a_part_that_is_dropped_before_it_is_measured_ends_the_wait_with_an_error() {
     let (session, _job, _) = session_and_job();
     let measuring = Arc::new(Measuring::default());
-    let mut plan = BatchPlan::default();
-    plan.positions = vec![0, 1];
-    plan.samples = vec![0, 1];
+    let mut plan = BatchPlan { positions: vec![0, 1], samples: vec![0, 1], ..BatchPlan::default() };
     measuring.begin(&mut plan, 2, false);
     drop(Job::measure(session.clone(), measuring.clone(), 0..1));
     Job::measure(session, measuring.clone(), 1..2).run(0);

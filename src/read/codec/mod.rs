@@ -29,6 +29,7 @@ use super::fields::{Codec, Field};
 
 pub(super) use contract::{Context, Decode, Made, Varying};
 pub(super) use names::Names;
+pub(super) use number::check_missing;
 pub(super) use of_formats::{common_sizes, needs_first};
 pub(super) use text::text_of;
 

@@ -38,7 +38,7 @@ pub(super) fn make(name: &str, role: Role, numbers: &fields::Numbers, field: &Fi
 }
 
 /// Checks that the number for missing values is one that the tensor can hold.
-pub(super) fn check_missing(numbers: &fields::Numbers) -> Result<()> {
+pub(in crate::read) fn check_missing(numbers: &fields::Numbers) -> Result<()> {
     let dtype = numbers.dtype;
     let fault = match numbers.missing {
         Missing::Value(value) if !with_element!(dtype, T => <T as FieldNumber>::from_f64(value).is_some()) => {

@@ -2,6 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::read::codec::check_missing;
 use crate::read::fields::{Codec, Field, Numbers, no_column, taken};
 use crate::schema::Role;
 
@@ -127,6 +128,9 @@ fn tensor_of(name: &str, field: &Field) -> Result<Option<ColumnTensor>> {
         Codec::Text { max_len, longer } => (ColumnValues::Text { max_len: *max_len, longer: *longer }, None, None),
         _ => return Ok(None),
     };
+    if let Codec::Numbers(numbers) = &field.codec {
+        check_missing(numbers)?;
+    }
     let columns = match field.is_of_others() {
         true => Columns::Others(field.except.clone()),
         false => Columns::Named(columns),

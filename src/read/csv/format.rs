@@ -75,7 +75,7 @@ impl Format {
         }
         let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(&head);
         if head.is_empty() {
-            return Err(Error::new(ErrorKind::Format, "the file is empty").at_path(path));
+            return Err(Error::new(ErrorKind::Format, EMPTY).at_path(path));
         }
         let lone_cr = memchr(b'\r', head).is_some() && memchr(b'\n', head).is_none();
         let mut dialect = Dialect {
@@ -92,9 +92,7 @@ impl Format {
         };
         let mut scan = Scan::new(open()?, path, dialect, options.max_record_bytes);
         let Some(first) = scan.next()? else {
-            return Err(
-                Error::new(ErrorKind::Format, "the file holds no records, only blank or comment lines").at_path(path)
-            );
+            return Err(Error::new(ErrorKind::Format, NO_RECORDS).at_path(path));
         };
         let raw = scan.bytes(&first).to_vec();
         let columns = Fields::new(&raw, first.quoted, &dialect).count();
@@ -172,6 +170,11 @@ impl Format {
             }
         }
         Ok(scan)
+    }
+
+    /// Whether this is the error of [`detect`](Self::detect) for a text without records, which has no layout.
+    pub(crate) fn is_of_no_records(error: &Error) -> bool {
+        [EMPTY, NO_RECORDS].contains(&error.message())
     }
 
     /// How the columns of another file, which are as many, differ.
@@ -312,6 +315,9 @@ fn most_telling(path: &Path, head: &[u8], whole: bool, dialect: Dialect) -> u8 {
     let first = |delimiter| field_counts(head, whole, Dialect { delimiter, ..dialect }).first().copied().unwrap_or(1);
     [b'|', b';', b'\t', b','].into_iter().max_by_key(|delimiter| first(*delimiter)).unwrap_or(b',')
 }
+
+const EMPTY: &str = "the file is empty";
+const NO_RECORDS: &str = "the file holds no records, only blank or comment lines";
 
 /// Whether a text that begins with `head` looks like a table, whatever its name. Its first records must have as many
 /// fields as the first one, with few exceptions, and below the first record some column must hold only numbers.

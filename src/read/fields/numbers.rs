@@ -5,8 +5,7 @@ use crate::read::{Longer, Missing};
 /// with as many elements. Lists of numbers all have the same shape, or are [padded](Numbers::max_len), or [stored one
 /// after another](Numbers::ragged).
 ///
-/// An integer type takes whole numbers in its range, exactly; in the columns of CSV only as digits with a sign,
-/// elsewhere also as `3.0` or `3e0`. A floating point type rounds once, to the nearest number; a number that is too
+/// An integer type takes whole numbers in its range, exactly, also if they are written as `3.0` or `3e0`. A floating point type rounds once, to the nearest number; a number that is too
 /// large for it makes the record bad. True and false are 1 and 0.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbers {

@@ -171,11 +171,18 @@ const KINDS: [&str; 15] =
 
 impl Written {
     fn field(mut self) -> Result<Field, String> {
-        if let Some(inner) = self.file {
+        if let Some(inner) = self.file.take() {
+            if inner.from.is_some() || !inner.except.is_empty() {
+                return Err("from and except belong beside file, not in it".to_owned());
+            }
+            let (from, except, role) = (self.from.take(), std::mem::take(&mut self.except), self.role.take());
+            if let Some(key) = self.first_key() {
+                return Err(format!("{key} belongs in file: file = {{ .., {key} = .. }}"));
+            }
             let mut field = inner.field()?;
             field.is_file = true;
-            (field.from, field.several) = fields_of(self.from);
-            (field.except, field.role) = (self.except, self.role.or(field.role));
+            (field.from, field.several) = fields_of(from);
+            (field.except, field.role) = (except, role.or(field.role));
             return Ok(field);
         }
         let wanted = [
@@ -233,11 +240,17 @@ impl Written {
         Ok(Field { from, several, except, role, is_file: false, is_usual: false, codec })
     }
 
+    /// A key that is given.
+    fn first_key(&self) -> Option<String> {
+        let written = serde_json::to_value(self).ok()?;
+        written.as_object()?.keys().next().cloned()
+    }
+
     /// Checks that every other key belongs to this codec.
     fn check_keys(&self, codec: &str) -> Result<(), String> {
         const IMAGES: &[&str] = &["image", "index_map"];
         const TARGETS: &[&str] = &["boxes", "keypoints"];
-        let keys: [(&str, bool, &[&str]); 33] = [
+        let keys: [(&str, bool, &[&str]); 32] = [
             ("augment", self.augment.is_some(), IMAGES),
             ("geometry", self.geometry.is_some(), &["image", "index_map", "audio", "boxes", "keypoints"]),
             ("length", self.length.is_some(), &["audio"]),
@@ -270,7 +283,6 @@ impl Written {
             ("ragged", self.ragged.is_some(), &["numbers", "tokens", "tokenizer"]),
             ("special_tokens", self.special_tokens.is_some(), &["tokenizer"]),
             ("longer", self.longer.is_some(), &["numbers", "tokens", "text", "tokenizer", "boxes", "keypoints"]),
-            ("file", self.file.is_some(), &[]),
         ];
         match keys.iter().find(|(_, is_given, of)| *is_given && !of.contains(&codec)) {
             None => Ok(()),

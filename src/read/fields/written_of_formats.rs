@@ -27,7 +27,10 @@ impl Written {
                 options.fit = self.fit.unwrap_or(options.fit);
                 options.resize = self.resize.unwrap_or(options.resize);
                 options.order = self.order.unwrap_or(options.order);
-                options.colour = self.colour.filter(|_| !is_map).unwrap_or(options.colour);
+                if is_map && self.colour.is_some_and(|colour| colour != ImageColour::Index) {
+                    return Err("colour: an index map has indices, not colours; leave it out".to_owned());
+                }
+                options.colour = self.colour.unwrap_or(options.colour);
                 options.jpeg = self.jpeg.unwrap_or_default();
                 options.strict = self.strict.unwrap_or_default();
                 options.dct_scaling = self.dct_scaling.unwrap_or_default();

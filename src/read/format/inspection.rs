@@ -206,12 +206,11 @@ fn names_alone<S: Serializer>(ignored: &NamedCount, serializer: S) -> std::resul
 
 /// By name. A name that several have counts them: `x`, `x (2)`.
 fn as_map<S: Serializer>(entries: &[(String, impl Serialize)], serializer: S) -> std::result::Result<S::Ok, S::Error> {
-    let name = |nth: usize| {
-        let name = &entries[nth].0;
-        let nth = entries[..nth].iter().filter(|(other, _)| other == name).count() + 1;
-        if nth == 1 { Cow::Borrowed(name) } else { Cow::Owned(format!("{name} ({nth})")) }
-    };
-    serializer.collect_map(entries.iter().enumerate().map(|(nth, (_, value))| (name(nth), value)))
+    let mut counts = HashMap::new();
+    serializer.collect_map(entries.iter().map(|(name, value)| {
+        let nth = counts.entry(name).and_modify(|count| *count += 1).or_insert(1);
+        (if *nth == 1 { Cow::Borrowed(name) } else { Cow::Owned(format!("{name} ({nth})")) }, value)
+    }))
 }
 
 /// Most records of a container whose first and last values are shown in full.

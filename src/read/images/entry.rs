@@ -14,6 +14,7 @@ use crate::read::folder::{
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
 };
+use crate::read::names::{is_csv_name, plain_name};
 use crate::read::{Container, FieldReader, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
 use crate::tree::no_faults;
@@ -158,11 +159,11 @@ impl Format for Images {
     const NAME: &'static str = "images";
     type Options = FolderOptions;
 
-    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+    fn sniff(&self, head: &[u8], path: &Path) -> bool {
         ImageFormat::of_content(head).is_some_and(|format| match format {
             // Text may begin with BM, or with P1: a column called "BMI" does.
             ImageFormat::Bmp => head.contains(&0),
-            ImageFormat::Pnm => header(head).is_ok(),
+            ImageFormat::Pnm => header(head).is_ok() && !is_csv_name(&plain_name(path)),
             _ => true,
         })
     }

@@ -8,7 +8,7 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::MemoryBudget;
 use crate::random::{hash_numbers, hash_texts};
 use crate::read::csv::{
-    Beginning, Choice, ColumnRef, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text,
+    Beginning, Choice, ColumnRef, CsvOptions, Dialect, Fault, Fields, Format, Inference, Missings, Plan, Rows, Text,
 };
 use crate::read::names::{PACKED, is_csv_name};
 use crate::read::records::RecordBytes;
@@ -124,8 +124,8 @@ pub(super) fn open_files(
             Err(error) => refuse(sample, error).map(|()| Err(Text::unopened(among, path)))?,
         });
     }
-    let first = first_filled(texts.iter().flatten())?.clone();
-    let format = Format::detect(first.path(), || first.read(), csv, &missings)?;
+    let (first, format) = first_layout(texts.iter().flatten(), csv, &missings)?;
+    let first = first.clone();
     let at_first = |error: Error| error.at_path(first.path());
     let mut inference = Inference::begin(&format, choice, &missings).map_err(at_first)?;
     let mut count_steps = |text: &Text| -> Result<u32> {
@@ -155,15 +155,24 @@ pub(super) fn open_files(
     Ok((Source::Files { files, first, dialect, header, limit }, plan))
 }
 
-/// The first file that is not empty. It shows the layout of all files; an empty file is a sequence without steps and
-/// has no layout.
-pub(super) fn first_filled<'a>(texts: impl IntoIterator<Item = &'a Text>) -> Result<&'a Text> {
+/// The first file that has a record, and the layout of all files, which it shows. A file without records is a sequence
+/// without steps and has no layout.
+pub(super) fn first_layout<'a>(
+    texts: impl IntoIterator<Item = &'a Text>,
+    csv: &CsvOptions,
+    missings: &Missings,
+) -> Result<(&'a Text, Format)> {
     let mut none = true;
-    let found = texts.into_iter().inspect(|_| none = false).find(|text| text.stored_bytes() > 0);
-    found.ok_or_else(|| {
-        let message = if none { "no files are given" } else { "all files are empty" };
-        Error::new(ErrorKind::NotFound, message)
-    })
+    for text in texts {
+        none = false;
+        match Format::detect(text.path(), || text.read(), csv, missings) {
+            Ok(format) => return Ok((text, format)),
+            Err(error) if Format::is_of_no_records(&error) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    let message = if none { "no files are given" } else { "all files are empty" };
+    Err(Error::new(ErrorKind::NotFound, message))
 }
 
 fn too_many_steps() -> Error {

@@ -4,7 +4,7 @@ use serde::Serialize;
 
 use crate::error::Result;
 use crate::read::FieldSummary;
-use crate::read::csv::{Figures, Format, Missings, Text};
+use crate::read::csv::{Figures, Missings, Text};
 use crate::storage::Files;
 use crate::tree::no_faults;
 
@@ -65,9 +65,8 @@ impl SequenceSummary {
         let paths = csv_files(files, path)?;
         let opened = paths.iter().map(|path| Text::open_in(files, path, csv.encoding.as_deref()));
         let texts = opened.collect::<Result<Vec<_>>>()?;
-        let first = source::first_filled(&texts).map_err(|error| error.at_path(path))?;
         let missings = Missings::new(&csv.missing_tokens);
-        let format = Format::detect(first.path(), || first.read(), csv, &missings)?;
+        let (first, format) = source::first_layout(&texts, csv, &missings).map_err(|error| error.at_path(path))?;
         let mut figures = Figures::new(&format, &missings);
         let mut sequences = Vec::with_capacity(texts.len());
         for text in &texts {
