@@ -10,6 +10,7 @@
 )]
 
 mod caught;
+mod control_group;
 mod counters;
 mod dataset;
 mod decode;

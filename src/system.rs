@@ -5,6 +5,9 @@
 use std::io;
 use std::time::Duration;
 
+#[cfg(target_os = "linux")]
+use crate::control_group;
+
 /// Nanoseconds of the system's monotonic clock, or since the first call.
 #[inline]
 pub(crate) fn monotonic() -> u64 {
@@ -149,8 +152,7 @@ pub(crate) fn memory() -> u64 {
                 (Ok(pages), Ok(page)) => pages.saturating_mul(page),
                 _ => u64::MAX,
             };
-            let group = std::fs::read_to_string("/sys/fs/cgroup/memory.max");
-            group.ok().and_then(|bytes| bytes.trim().parse().ok()).unwrap_or(machine).min(machine)
+            control_group::memory().unwrap_or(machine).min(machine)
         });
         *MEMORY
     }

@@ -527,3 +527,12 @@ fn a_tensor_of_another_name_is_an_error_that_helps() {
     assert_eq!(on.labels().err().unwrap().kind(), ErrorKind::Schema);
     assert!(format!("{batch:?}").contains("DeviceDataSet(host, epoch 0, batch 0, 10 samples, x: i64 [10]"));
 }
+
+#[test]
+fn a_stream_of_another_device_can_not_use_a_batch() {
+    let mut uploaded = upload().start(loaded(numbers(10), &workspace(1, 1))).unwrap();
+    let batch = uploaded.next().unwrap().unwrap();
+    let other = HostDevice::new().stream().unwrap();
+    assert_eq!(batch.on(&other).map(drop).unwrap_err().kind(), ErrorKind::Device);
+    assert!(batch.on(&batch.device().stream().unwrap()).is_ok());
+}

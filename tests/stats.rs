@@ -399,6 +399,31 @@ impl Storage for Disk {
     }
 }
 
+/// Lists have to be measured, and what takes the place of bad records is read, too.
+#[test]
+fn bytes_of_measuring_and_replacing_count_as_read_whoever_reads_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("lists.jsonl");
+    let line = |n: usize| {
+        if n % 10 == 7 { "bad\n".to_owned() } else { format!("{{\"x\": [{}]}}\n", "1,".repeat(n % 5) + "2") }
+    };
+    std::fs::write(&path, (0..200).map(line).collect::<String>()).unwrap();
+    let loader = |policy: &str| -> Loader {
+        let text = format!(
+            r#"{{"source": {path:?}, "batch_size": 10, "prefetch": 0, "workers": 1, "bad_records": "{policy}",
+                "shuffle": 3, "across_epochs": false, "fields": {{"x": {{"numbers": "f32", "max_len": 9, "ragged": true}}}}}}"#
+        );
+        LoaderConfig::from_json(&text).unwrap().into()
+    };
+    let len = std::fs::metadata(&path).unwrap().len();
+    for policy in ["skip", "replace"] {
+        let (bytes, _) = read_in_an_epoch(&loader(policy), "read");
+        // Each record once to measure it, and once to decode it.
+        assert!(bytes >= 2 * len - 200, "{policy}: {bytes} of {len}");
+        assert_eq!(read_in_an_epoch(&loader(policy).shield(), "read").0, bytes, "{policy}");
+    }
+}
+
 #[test]
 fn differences_are_those_of_what_happened_in_between() {
     let mut iterator = wrap(shield(slow(NONE, |_| ms(1))), &workspace(1, 2)).unwrap();

@@ -1,5 +1,5 @@
 use crate::caught::caught;
-use crate::counters::{Counters, DamageTally, Lap};
+use crate::counters::{BytesRead, Counters, DamageTally, Inside, Lap, add};
 use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::read::Scratch;
@@ -36,7 +36,15 @@ pub(crate) fn settle_batch(
     counters.settle.handled(rows);
     if is_faulty(draft.payload_mut()) {
         let begin = Lap::now(scratch.is_cpu_due());
+        BytesRead::take();
+        Inside::take();
         settle_rows(draft, policy, filler, scratch, counters);
+        // What takes the place of bad samples is read here.
+        counters.read.read(BytesRead::take());
+        let Inside { memory_wait, .. } = Inside::take();
+        if !memory_wait.is_zero() {
+            add(&counters.memory_wait_ns, memory_wait);
+        }
         let settled = begin.elapsed();
         counters.settle.busy(settled, 0);
         counters.settle.times.record(settled.wall, 1);

@@ -320,6 +320,12 @@ impl Engine for Arc<Health> {
 
     fn order_after(&self, event: &HostEvent, stream: &HostStream) -> Result<()> {
         self.check()?;
+        if !Arc::ptr_eq(self, &stream.health) {
+            return Err(Error::new(
+                ErrorKind::Device,
+                "a stream of another host device can't use what lies on this one",
+            ));
+        }
         stream.give(Command::Await(event.clone(), event.latest()));
         Ok(())
     }

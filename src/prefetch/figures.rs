@@ -7,11 +7,11 @@ use crate::error::Location;
 use crate::ring::Ring;
 use crate::stats::{self, Lived, Planning, Setting, Stats};
 
-use super::quota::core_quota;
 use super::scheduling::{Schedule, cores};
 use super::tune::{Amounts, Found};
 use super::workers::Pool;
 use super::workspace::Workspace;
+use crate::control_group;
 
 /// The sources of both iterators' statistics.
 pub(super) struct Figures {
@@ -49,7 +49,7 @@ impl Figures {
             workspace: workspace.clone(),
             planning,
             cores: cores(),
-            core_quota: core_quota(),
+            core_quota: control_group::cores(),
             ahead,
         })
     }

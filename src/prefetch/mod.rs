@@ -21,7 +21,6 @@ mod models;
 mod numbers;
 mod planning;
 mod queue;
-mod quota;
 mod rest;
 mod scheduling;
 mod session;

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::layout::Layout;
 use crate::read::Scratch;
 use crate::schema::Extents;
+use crate::storage::Requested;
 use crate::sync::Ordering;
 
 use super::lookahead::Lookahead;
@@ -166,7 +167,7 @@ impl Planning {
             Ok(true) => session.counters.plan.more_alone(Lap::of(taken).elapsed()),
             Err(error) => return Err(at_largest(&*session.filler, &plan, error)),
         }
-        if plan.requested.is_some() {
+        if plan.requested.as_ref().is_some_and(Requested::is_whole) {
             add_alone(&session.counters.asked_ahead, 1);
         }
         let batch = draft.payload_mut();
@@ -232,7 +233,10 @@ impl Planning {
             return Ok(measure_plan(&*session.filler, plan, &mut self.scratch));
         }
         let begin = Tick::now();
+        BytesRead::take();
         let extents = measure_plan(&*session.filler, plan, &mut self.scratch);
+        // Measuring counts as reading.
+        session.counters.read.read(BytesRead::take());
         self.measure_ns = begin.elapsed().as_nanos() as u64 / rows.max(1);
         Ok(extents)
     }

@@ -141,7 +141,10 @@ impl AsyncShieldDataSetIterator {
                 plan
             }
         };
+        BytesRead::take();
         let extents = measure_plan(&*self.filler, &mut plan, &mut self.scratch);
+        // Measuring counts as reading.
+        self.counters.read.read(BytesRead::take());
         if let Some(error) = plan.take_interruption() {
             self.planned = Some(plan);
             return Ok(Taken::Exhausted(error));

@@ -123,6 +123,16 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         self.state.lock().bytes > self.most_bytes
     }
 
+    /// Whether anybody holds or decodes a chunk.
+    pub(crate) fn are_in_use(&self) -> bool {
+        let state = self.state.lock();
+        state.entries.values().any(|entry| match entry {
+            Entry::Here { chunk, .. } => Arc::strong_count(chunk) > 1,
+            Entry::Decoding => true,
+            Entry::Bad(_) => false,
+        })
+    }
+
     /// Puts the chunks of `keys` into `into`, in this order. `decode` decodes chunks that are not in the cache. It gets
     /// a reservation of `estimate` bytes, and must set it to the bytes that the chunk needs.
     ///
@@ -464,7 +474,9 @@ mod tests {
         get(&chunks, &[1], double).unwrap();
         get(&chunks, &[3], double).unwrap();
         assert_eq!(kept(&chunks, 0..5), [0, 1, 3]);
+        assert!(chunks.are_in_use());
         drop(held);
+        assert!(!chunks.are_in_use());
         get(&chunks, &[4], double).unwrap();
         assert_eq!(kept(&chunks, 0..5), [1, 3, 4]);
         assert_eq!((budget.used(), chunks.stats().bytes, chunks.stats().evicted), (30, 30, 2));

@@ -7,7 +7,7 @@ use std::ptr::{NonNull, null_mut, with_exposed_provenance_mut};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crossbeam_channel::{Receiver, Sender, TrySendError, bounded};
+use crossbeam_channel::{Receiver, Sender, bounded, unbounded};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUevent_flags, CUresult, CUstream_flags};
 
 use crate::error::{Error, ErrorKind, Result};
@@ -54,9 +54,6 @@ const CALLS: [&str; 33] = [
     "cuStreamSynchronize",
     "cuStreamWaitEvent",
 ];
-
-/// Maximum number of objects that wait to be given back.
-const GIVEN_BACK_LATER: usize = 64;
 
 /// Maximum amount of memory that is kept for later.
 const KEPT: usize = 256 << 20;
@@ -180,7 +177,7 @@ impl Context {
         check(unsafe { sys::cuDevicePrimaryCtxRetain(&raw mut context, device) }, "cuDevicePrimaryCtxRetain")?;
         let mut primary = Primary { device, context, module: null_mut() };
         let kernels = primary.load(ptx, kernels).inspect_err(|_| primary.end())?;
-        let (loans, returned) = bounded(GIVEN_BACK_LATER);
+        let (loans, returned) = unbounded();
         let (alive, ended) = bounded(0);
         let kept = Arc::new(Kept::new(KEPT));
         let shared = kept.clone();
@@ -294,7 +291,7 @@ impl Context {
     /// Gives an object back on a separate thread, so that dropping a batch or a ring does not wait for the device.
     fn give_back(&self, loan: Loan) {
         let left = match &self.loans {
-            Some(loans) => loans.try_send(loan).err().map(TrySendError::into_inner),
+            Some(loans) => loans.send(loan).err().map(|unsent| unsent.0),
             None => Some(loan),
         };
         if let Some(loan) = left {

@@ -11,6 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use arrow_buffer::ScalarBuffer;
 use serde::{Deserialize, Serialize};
@@ -176,7 +177,12 @@ struct Held {
     is_scattered: bool,
     /// The table that they belong to.
     identity: Option<Arc<()>>,
+    /// How often the job has waited for memory.
+    waits: u32,
 }
+
+/// How often a job waits for a millisecond. A worker without work keeps what it holds.
+const MOST_WAITS: u32 = 1000;
 
 /// Where the numbers of a field are, for the records in one span: the records' places in the job, the places of their
 /// numbers, and the distance from one record to the next.
@@ -288,6 +294,26 @@ impl Columns {
         }
         let joined = self.chunks.join(whole, keys, &decoded.parts, |_| by_record(&cells().collect::<Vec<_>>()))?;
         Ok(joined.map_or(decoded, |whole| Decoded { parts: vec![whole], is_whole: true }))
+    }
+
+    /// The fields of a span that no job holds. If there is no memory for it, releases what this job holds, and then waits
+    /// for what others hold: how much that is depends on timing, and the record is not bad for it.
+    fn decoded_alone(&self, index: usize, held: &mut Held) -> Result<Decoded> {
+        loop {
+            let error = match self.decoded(index, false) {
+                Err(error) if error.kind() == ErrorKind::Budget => error,
+                decoded => return decoded,
+            };
+            if !held.spans.is_empty() {
+                held.spans.clear();
+                held.of.fill(None);
+            } else if held.waits < MOST_WAITS && self.chunks.are_in_use() {
+                held.waits += 1;
+                std::thread::sleep(Duration::from_millis(1));
+            } else {
+                return Err(error);
+            }
+        }
     }
 
     fn decode(&self, span: &Span, part: usize, reservation: &mut Reservation) -> Result<Vec<Cells>> {
@@ -414,6 +440,7 @@ impl Container for Columns {
             held.rows.clear();
             held.spans.extend(kept.filter(|_| !held.is_scattered));
             held.identity = Some(self.identity.clone());
+            held.waits = 0;
         }
         held.of.resize(nth, None);
         held.rows.resize(nth, 0);
@@ -424,9 +451,15 @@ impl Container for Columns {
             None if held.bytes() > self.cache_bytes / 4 && self.chunks.is_over() => None,
             None => {
                 let index = self.span_of(record);
-                let decoded = self.decoded(index, held.is_scattered)?;
-                held.spans.push(HeldSpan { span: self.spans()[index], decoded });
-                Some(held.spans.len() - 1)
+                match self.decoded(index, held.is_scattered) {
+                    Ok(decoded) => {
+                        held.spans.push(HeldSpan { span: self.spans()[index], decoded });
+                        Some(held.spans.len() - 1)
+                    }
+                    // It may be this job or others that hold the memory: it is decoded when the record is read.
+                    Err(error) if error.kind() == ErrorKind::Budget => None,
+                    Err(error) => return Err(error),
+                }
             }
         };
         held.of.push(place);
@@ -438,11 +471,12 @@ impl Container for Columns {
         let held: &mut Held = scratch.of();
         let record = self.stored(record);
         let own;
-        let (span, decoded) = match held.of.get(nth).copied().flatten().and_then(|place| held.spans.get(place)) {
-            Some(HeldSpan { span, decoded }) => (span, decoded),
+        let place = held.of.get(nth).copied().flatten().filter(|place| *place < held.spans.len());
+        let (span, decoded) = match place {
+            Some(place) => (&held.spans[place].span, &held.spans[place].decoded),
             None => {
                 let index = self.span_of(record);
-                own = self.decoded(index, false)?;
+                own = self.decoded_alone(index, held)?;
                 (&self.spans()[index], &own)
             }
         };

@@ -54,11 +54,15 @@ struct Need {
 
 /// Pieces that a batch needs. They are kept until this drops.
 #[derive(Default)]
-pub(crate) struct Requested(Vec<(Arc<Shared>, Vec<Key>)>);
+pub(crate) struct Requested {
+    pieces: Vec<(Arc<Shared>, Vec<Key>)>,
+    /// Whether the memory budget had no room for some.
+    is_partial: bool,
+}
 
 impl std::fmt::Debug for Requested {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let pieces: usize = self.0.iter().map(|(_, keys)| keys.len()).sum();
+        let pieces: usize = self.pieces.iter().map(|(_, keys)| keys.len()).sum();
         write!(f, "Requested({pieces} pieces)")
     }
 }
@@ -69,7 +73,8 @@ impl Ahead {
             in_flight: storage.requests_in_flight().clamp(1, 1024),
             storage,
             most_bytes,
-            state: Mutex::new(State::new(budget)),
+            process: std::process::id(),
+            state: Mutex::new(State::new(budget, most_bytes)),
             arrived: Condvar::new(),
             queued: Condvar::new(),
         }))
@@ -167,6 +172,11 @@ impl Needs {
         for of_one in self.0.chunk_by(|a, b| Arc::ptr_eq(&a.shared, &b.shared)) {
             let (mut keys, mut has_room) = (Vec::new(), true);
             let shared = &of_one[0].shared;
+            if shared.is_of_another_process() {
+                // It is read when it is needed.
+                requested.is_partial = true;
+                continue;
+            }
             let mut state = shared.state.lock();
             for of_file in of_one.chunk_by(|a, b| a.file == b.file) {
                 let mut merged: Option<Range<u64>> = None;
@@ -186,9 +196,11 @@ impl Needs {
                     has_room &= state.add(of_file[0].file, &of_file[0].path, range, &mut keys);
                 }
             }
+            state.next_batch += 1;
             shared.start_threads(&mut state);
             drop(state);
-            requested.0.push((shared.clone(), keys));
+            requested.pieces.push((shared.clone(), keys));
+            requested.is_partial |= !has_room;
             if !has_room {
                 tracing::debug!("the memory budget has no room for bytes asked for ahead: they are read when needed");
             }
@@ -200,20 +212,27 @@ impl Needs {
 impl Requested {
     /// Whether more may be requested while this and earlier requests are under way.
     pub(crate) fn has_room(&self) -> bool {
-        self.0.iter().all(|(shared, _)| {
-            let state = shared.state.lock();
-            state.bytes < shared.most_bytes
-        })
+        !self.is_partial
+            && self.pieces.iter().all(|(shared, _)| {
+                let state = shared.state.lock();
+                state.bytes < shared.most_bytes
+            })
+    }
+
+    /// Whether all bytes of the batch were requested.
+    pub(crate) fn is_whole(&self) -> bool {
+        !self.is_partial
     }
 }
 
 impl Drop for Requested {
     fn drop(&mut self) {
-        for (shared, keys) in self.0.drain(..) {
+        for (shared, keys) in self.pieces.drain(..) {
             let mut state = shared.state.lock();
             for key in keys {
                 state.release(key);
             }
+            shared.look_again(&mut state);
             drop(state);
             // Whoever waits for a piece that only this batch had requested, and that nobody has begun to read, reads it
             // directly.
@@ -226,7 +245,7 @@ impl Drop for Requested {
 mod tests {
     use std::sync::mpsc;
 
-    use super::pieces::PIECE_BYTES;
+    use super::pieces::{Content, PIECE_BYTES};
     use super::*;
     use crate::error::{Error, ErrorKind};
     use crate::watchdog;
@@ -443,5 +462,93 @@ mod tests {
         drop(open);
         check(&ahead, &path, 0..100);
         drop(under_way);
+    }
+
+    #[test]
+    fn whole_files_that_are_longer_than_was_assumed_stay_within_the_limit() {
+        watchdog::watch();
+        let most = 4 * WHOLE;
+        let storage = Arc::new(Offsets::default());
+        let ahead = Ahead::new(storage.clone(), most, &MemoryBudget::unlimited());
+        let path: Arc<Path> = Path::new("offsets").into();
+        // As many batches of one file as are planned before the length of any is known.
+        let mut batches: Vec<_> = (0..30)
+            .map(|file| {
+                let mut needs = Needs::default();
+                ahead.need(file, &path, 0..u64::MAX, &mut needs);
+                Some(needs.request())
+            })
+            .collect();
+        let here = || loop {
+            let state = ahead.0.state.lock();
+            let of = |is: fn(&Content) -> bool| state.pieces.values().filter(|piece| is(&piece.content)).count();
+            let is_still = state.is_held_back || state.queue.is_empty();
+            if is_still && of(|content| matches!(content, Content::Reading)) == 0 {
+                break of(|content| matches!(content, Content::Here(_)));
+            }
+            drop(state);
+            std::thread::yield_now();
+        };
+        assert!((1..=4).contains(&here()), "{}", here());
+        // One that is needed now is read, with those before it.
+        let mut buffer = Vec::new();
+        assert_eq!(ahead.read_file(12, &path, &mut buffer, 10).expect("it is there"), WHOLE);
+        assert_eq!(ahead.stats().unforeseen, 0);
+        batches[..13].iter_mut().for_each(|batch| drop(batch.take()));
+        for file in 13..30 {
+            assert!(here() <= 4, "{}", here());
+            assert_eq!(ahead.read_file(file, &path, &mut buffer, 10).expect("it is there"), WHOLE);
+            batches[file as usize].take();
+        }
+        assert_eq!((ahead.stats().unforeseen, ahead.0.state.lock().bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_forked_process_reads_for_itself() {
+        watchdog::watch();
+        let (storage, mut ahead, path) = ahead();
+        let parents = ask(&ahead, &path, [(0, 100)]);
+        check(&ahead, &path, 0..100);
+        let queued =
+            Needs(vec![Need { shared: ahead.0.clone(), file: 0, path: path.clone(), range: 500_000..500_100 }]);
+        drop(parents);
+        let shared = &ahead.0;
+        let process = shared.process.wrapping_add(1);
+        let state = Mutex::new(State::new(&MemoryBudget::unlimited(), 1 << 30));
+        // As if the threads had stayed behind: nobody answers.
+        state.lock().threads = 3;
+        state.lock().idle = 3;
+        state.lock().add(0, &path, 0..100, &mut Vec::new());
+        drop(queued);
+        ahead = Ahead(Arc::new(Shared {
+            storage: storage.clone(),
+            in_flight: 3,
+            most_bytes: 1 << 30,
+            process,
+            state,
+            arrived: Condvar::new(),
+            queued: Condvar::new(),
+        }));
+        let requested = ask(&ahead, &path, [(1 << 20, (1 << 20) + 100)]);
+        assert!(!requested.is_whole() && !requested.has_room());
+        check(&ahead, &path, 0..100);
+        check(&ahead, &path, 1 << 20..(1 << 20) + 100);
+        assert_eq!(ahead.stats().unforeseen, 2);
+    }
+
+    #[test]
+    fn buffers_of_long_files_do_not_keep_their_memory_for_short_ones() {
+        let budget = MemoryBudget::unlimited();
+        let mut state = State::new(&budget, 1 << 30);
+        let path: Arc<Path> = Path::new("x").into();
+        let mut keys = Vec::new();
+        assert!(state.add(0, &path, 0..u64::MAX, &mut keys));
+        let (key, _, _) = state.next().expect("it is queued");
+        let mut buffer = Vec::with_capacity(8 << 20);
+        buffer.extend([0; 1000]);
+        state.arrive(key, Some(1000), buffer);
+        assert!(state.bytes < 2000 && budget.used() == state.bytes, "{}", state.bytes);
+        state.release(key);
+        assert_eq!((state.bytes, budget.used()), (0, 0));
     }
 }

@@ -11,6 +11,10 @@ use crate::memory::{MemoryBudget, Reservation};
 pub(super) const PIECE_BYTES: u64 = 8 << 20;
 /// The assumed length of a whole file until the first files have arrived.
 const FILE_BYTES: u64 = 256 << 10;
+/// How many whole files are read at the same time until the length of one is known.
+const FIRST_FILES: usize = 8;
+/// What a buffer may have more than twice what it holds.
+const SLACK_BYTES: usize = 4 << 10;
 /// The end of a piece that is a whole file of unknown length.
 pub(super) const TO_THE_END: u64 = u64::MAX;
 
@@ -20,13 +24,25 @@ pub(super) struct State {
     pub(super) idle: usize,
     pub(super) pieces: BTreeMap<Key, Piece>,
     pub(super) queue: VecDeque<Key>,
-    /// Bytes of all pieces, arrived or not; the budget's share is as large.
+    /// Bytes of all pieces, arrived or not. The budget's share is as large, together with the spare buffers.
     pub(super) bytes: u64,
     pub(super) reservation: Reservation,
-    /// Mean length of the whole files so far.
-    pub(super) file_bytes: u64,
+    most_bytes: u64,
+    /// Bytes of the pieces that have arrived or are being read.
+    held: u64,
+    /// Mean length of the whole files so far; `None` before the first.
+    file_bytes: Option<u64>,
+    /// Number of whole files that are being read.
+    reading_files: usize,
     /// Buffers that were used before.
     pub(super) spare: Vec<Vec<u8>>,
+    spare_bytes: u64,
+    /// The number of the next batch that requests.
+    pub(super) next_batch: u64,
+    /// Batches before this one are needed now, and may hold any number of bytes.
+    pub(super) needed_now: u64,
+    /// Whether a piece was not read because others hold too much.
+    pub(super) is_held_back: bool,
     pub(super) next_file: u64,
     pub(super) counts: AheadStats,
 }
@@ -37,6 +53,8 @@ pub(super) type Key = (u64, u64);
 pub(super) struct Piece {
     pub(super) end: u64,
     pub(super) path: Arc<Path>,
+    /// The first batch that needs it.
+    pub(super) batch: u64,
     /// Number of batches that need it.
     pub(super) needed_by: usize,
     /// Its part of `State::bytes`.
@@ -73,7 +91,8 @@ pub struct AheadStats {
 }
 
 impl State {
-    pub(super) fn new(budget: &MemoryBudget) -> Self {
+    /// At most `most_bytes` are held, unless batches that are needed now need more.
+    pub(super) fn new(budget: &MemoryBudget, most_bytes: u64) -> Self {
         Self {
             closed: false,
             threads: 0,
@@ -82,16 +101,35 @@ impl State {
             queue: VecDeque::new(),
             bytes: 0,
             reservation: budget.empty_reservation(),
-            file_bytes: FILE_BYTES,
+            most_bytes,
+            held: 0,
+            file_bytes: None,
+            reading_files: 0,
             spare: Vec::new(),
+            spare_bytes: 0,
+            next_batch: 0,
+            needed_now: 0,
+            is_held_back: false,
             next_file: 0,
             counts: AheadStats::default(),
         }
     }
 
-    /// Adds the pieces of `range` that do not exist yet, and keeps those that do. Returns whether the memory budget had
-    /// room for them.
+    /// Takes as many bytes of the budget as all pieces have. Does not wait for what is in use elsewhere: bytes that are
+    /// not requested ahead are read when they are needed.
+    fn reserve(&mut self, bytes: u64) -> bool {
+        if self.reservation.grow_if_free(bytes + self.spare_bytes) {
+            return true;
+        }
+        self.drop_spare();
+        self.reservation.shrink_to(self.bytes);
+        self.reservation.grow_if_free(bytes)
+    }
+
+    /// Adds the pieces of `range` that do not exist yet, for the batch that requests now, and keeps those that do.
+    /// Returns whether the memory budget had room for them.
     pub(super) fn add(&mut self, file: u64, path: &Arc<Path>, range: Range<u64>, keys: &mut Vec<Key>) -> bool {
+        let batch = self.next_batch;
         let mut at = range.start;
         if let Some(((_, start), piece)) =
             self.pieces.range_mut(..(file, at)).next_back().filter(|((f, _), piece)| *f == file && piece.end > at)
@@ -115,10 +153,10 @@ impl State {
             };
             let whole = end == TO_THE_END;
             let end = if whole { end } else { end.min(at.saturating_add(PIECE_BYTES)) };
-            let counted = if whole { self.file_bytes } else { end - at };
+            let counted = if whole { self.file_bytes.unwrap_or(FILE_BYTES) } else { end - at };
             let key = (file, at);
-            let piece = Piece { end, path: path.clone(), needed_by: 1, counted, content: Content::Queued };
-            if self.reservation.grow_to(self.bytes + counted, "bytes asked for ahead").is_err() {
+            let piece = Piece { end, path: path.clone(), batch, needed_by: 1, counted, content: Content::Queued };
+            if !self.reserve(self.bytes + counted) {
                 return false;
             }
             self.bytes += counted;
@@ -142,42 +180,115 @@ impl State {
     fn remove(&mut self, key: Key) {
         let Some(piece) = self.pieces.remove(&key) else { return };
         self.bytes -= piece.counted;
-        self.reservation.shrink_to(self.bytes);
+        if !matches!(piece.content, Content::Queued) {
+            self.held -= piece.counted;
+        }
         if let Content::Here(loaded) = piece.content
             && let Some(loaded) = Arc::into_inner(loaded)
         {
             self.keep(loaded.bytes);
         }
+        if self.pieces.is_empty() {
+            self.drop_spare();
+        }
+        self.reservation.shrink_to(self.bytes + self.spare_bytes);
     }
 
+    fn drop_spare(&mut self) {
+        self.spare.clear();
+        self.spare_bytes = 0;
+    }
+
+    /// Keeps a buffer for pieces that are requested, as far as the budget allows.
     pub(super) fn keep(&mut self, mut bytes: Vec<u8>) {
-        if self.spare.len() < 64 {
+        let more = bytes.capacity() as u64;
+        let is_within = self.bytes + self.spare_bytes + more <= self.most_bytes;
+        if is_within
+            && !self.pieces.is_empty()
+            && self.spare.len() < 64
+            && self.reservation.grow_if_free(self.bytes + self.spare_bytes + more)
+        {
             bytes.clear();
             self.spare.push(bytes);
+            self.spare_bytes += more;
+        }
+    }
+
+    /// A buffer that was used before, or a new one.
+    pub(super) fn buffer(&mut self) -> Vec<u8> {
+        let buffer = self.spare.pop().unwrap_or_default();
+        self.spare_bytes -= buffer.capacity() as u64;
+        self.reservation.shrink_to(self.bytes + self.spare_bytes);
+        buffer
+    }
+
+    /// Takes the next piece that may be read now. A whole file, whose length is known only afterwards, must find room
+    /// within the limit, unless its batch is needed now.
+    pub(super) fn next(&mut self) -> Option<(Key, Arc<Path>, u64)> {
+        loop {
+            let key = *self.queue.front()?;
+            let Some(piece) = self.pieces.get_mut(&key).filter(|piece| matches!(piece.content, Content::Queued)) else {
+                self.queue.pop_front();
+                continue;
+            };
+            if piece.end == TO_THE_END {
+                let likely = self.file_bytes.unwrap_or(FILE_BYTES).max(piece.counted);
+                let has_room = match self.file_bytes {
+                    None => self.reading_files < FIRST_FILES,
+                    Some(_) => self.held == 0 || self.held + likely <= self.most_bytes,
+                };
+                if piece.batch >= self.needed_now && !has_room {
+                    self.is_held_back = true;
+                    return None;
+                }
+                self.reading_files += 1;
+                self.bytes += likely - piece.counted;
+                piece.counted = likely;
+            }
+            self.queue.pop_front();
+            self.held += piece.counted;
+            piece.content = Content::Reading;
+            return Some((key, piece.path.clone(), piece.end));
+        }
+    }
+
+    /// Leaves all pieces that nobody has begun to read to those who need them.
+    pub(super) fn fail_queued(&mut self) {
+        while let Some(key) = self.queue.pop_front() {
+            if let Some(piece) = self.pieces.get_mut(&key) {
+                piece.content = Content::Failed;
+                self.held += piece.counted;
+            }
         }
     }
 
     /// A request has ended: with these bytes of a file of this length, or without success.
-    pub(super) fn arrive(&mut self, key: Key, read: Option<u64>, bytes: Vec<u8>) {
+    pub(super) fn arrive(&mut self, key: Key, read: Option<u64>, mut bytes: Vec<u8>) {
         self.counts.requests += 1;
         self.counts.bytes += bytes.len() as u64;
         let Some(piece) = self.pieces.get_mut(&key) else { return self.keep(bytes) };
         let whole = piece.end == TO_THE_END;
+        self.reading_files -= usize::from(whole);
         let (len, wanted) = (bytes.len() as u64, piece.end - key.1);
         let is_all = |file_len: u64| if whole { len >= file_len.saturating_sub(key.1) } else { len == wanted };
         match read {
             Some(file_len) if is_all(file_len) => {
-                let real = bytes.len() as u64;
+                // A buffer that once held a much longer file does not keep its memory for this one.
+                if bytes.capacity() > 2 * bytes.len() + SLACK_BYTES {
+                    bytes.shrink_to_fit();
+                }
+                let real = bytes.capacity() as u64;
                 self.bytes = self.bytes - piece.counted + real;
+                self.held = self.held - piece.counted + real;
                 piece.counted = real;
                 piece.content = Content::Here(Arc::new(Loaded { bytes, file_len }));
                 if whole {
-                    self.file_bytes = (7 * self.file_bytes + real).div_ceil(8);
-                    // A file that is longer than was assumed is here already: it is counted as far as the budget
-                    // allows.
-                    let _ = self.reservation.grow_to(self.bytes, "bytes asked for ahead");
-                    self.reservation.shrink_to(self.bytes);
+                    self.file_bytes = Some(self.file_bytes.map_or(len, |mean| (7 * mean + len).div_ceil(8)));
                 }
+                // What is longer than was assumed is here already: it is counted as far as the budget allows.
+                let total = self.bytes + self.spare_bytes;
+                self.reservation.grow_if_free(total);
+                self.reservation.shrink_to(total);
             }
             _ => piece.content = Content::Failed,
         }

@@ -16,6 +16,8 @@ pub(super) struct Shared {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) in_flight: usize,
     pub(super) most_bytes: u64,
+    /// The process that has the threads.
+    pub(super) process: u32,
     pub(super) state: Mutex<State>,
     /// Notifies threads that wait for bytes.
     pub(super) arrived: Condvar,
@@ -37,7 +39,12 @@ impl Shared {
             match &piece.content {
                 Content::Here(loaded) => return Some((*start, loaded.clone())),
                 Content::Failed => return None,
-                Content::Queued | Content::Reading if state.closed => return None,
+                // In a forked process nobody would ever answer.
+                Content::Queued | Content::Reading if state.closed || self.is_of_another_process() => return None,
+                Content::Queued if piece.batch >= state.needed_now => {
+                    state.needed_now = piece.batch + 1;
+                    self.queued.notify_all();
+                }
                 Content::Queued | Content::Reading => {}
             }
             if !std::mem::replace(&mut waits, true) {
@@ -52,7 +59,7 @@ impl Shared {
         let mut buffer = {
             let mut state = self.state.lock();
             state.counts.unforeseen += 1;
-            state.spare.pop().unwrap_or_default()
+            state.buffer()
         };
         let end = offset.saturating_add(into.len() as u64);
         let found = self.storage.read(path, offset..end, &mut buffer)?;
@@ -66,6 +73,10 @@ impl Shared {
         BytesRead::note(into.len());
         self.state.lock().keep(buffer);
         Ok(())
+    }
+
+    pub(super) fn is_of_another_process(&self) -> bool {
+        self.process != std::process::id()
     }
 
     pub(super) fn start_threads(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) {
@@ -82,11 +93,14 @@ impl Shared {
         self.queued.notify_all();
         if state.threads == 0 {
             // If there is no thread, nobody would ever answer: the thread that needs the bytes reads them.
-            while let Some(key) = state.queue.pop_front() {
-                if let Some(piece) = state.pieces.get_mut(&key) {
-                    piece.content = Content::Failed;
-                }
-            }
+            state.fail_queued();
+        }
+    }
+
+    /// Wakes the threads if a piece was held back, which may have room now.
+    pub(super) fn look_again(&self, state: &mut MutexGuard<'_, State>) {
+        if std::mem::take(&mut state.is_held_back) {
+            self.queued.notify_all();
         }
     }
 
@@ -98,19 +112,13 @@ impl Shared {
             if state.closed {
                 return;
             }
-            let Some(key) = state.queue.pop_front() else {
+            let Some((key, path, end)) = state.next() else {
                 state.idle += 1;
                 state = self.queued.wait(state);
                 state.idle -= 1;
                 continue;
             };
-            let Some(piece) = state.pieces.get_mut(&key).filter(|piece| matches!(piece.content, Content::Queued))
-            else {
-                continue;
-            };
-            piece.content = Content::Reading;
-            let (path, end) = (piece.path.clone(), piece.end);
-            let mut buffer = state.spare.pop().unwrap_or_default();
+            let mut buffer = state.buffer();
             in_flight = (state.threads - state.idle).max(in_flight);
             state.counts.most_in_flight = state.counts.most_in_flight.max(in_flight);
             drop(state);
@@ -132,6 +140,7 @@ impl Shared {
             state = self.state.lock();
             state.arrive(key, file_len, buffer);
             self.arrived.notify_all();
+            self.look_again(&mut state);
         }
     }
 }
