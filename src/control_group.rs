@@ -9,9 +9,11 @@ pub(crate) fn cores() -> Option<f64> {
 }
 
 /// Bytes of memory that the control groups allow, if they set a limit.
-#[cfg(target_os = "linux")]
 pub(crate) fn memory() -> Option<u64> {
-    linux::least(&linux::own()?, &linux::MEMORY)
+    #[cfg(target_os = "linux")]
+    return linux::least(&linux::own()?, &linux::MEMORY);
+    #[cfg(not(target_os = "linux"))]
+    None
 }
 
 #[cfg(target_os = "linux")]

@@ -5,9 +5,6 @@
 use std::io;
 use std::time::Duration;
 
-#[cfg(target_os = "linux")]
-use crate::control_group;
-
 /// Nanoseconds of the system's monotonic clock, or since the first call.
 #[inline]
 pub(crate) fn monotonic() -> u64 {
@@ -136,25 +133,18 @@ fn done(result: libc::c_int) -> io::Result<()> {
     if result == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Bytes of memory that this process can have: those of the machine, or of its control group if these are fewer.
-/// `u64::MAX` if it is not known.
+/// Bytes of memory of this machine; `u64::MAX` if it is not known.
 pub(crate) fn memory() -> u64 {
     #[cfg(target_os = "linux")]
     {
-        use std::sync::LazyLock;
-
-        static MEMORY: LazyLock<u64> = LazyLock::new(|| {
-            // SAFETY: asks for a number.
-            let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
-            // SAFETY: as above.
-            let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
-            let machine = match (u64::try_from(pages), u64::try_from(page)) {
-                (Ok(pages), Ok(page)) => pages.saturating_mul(page),
-                _ => u64::MAX,
-            };
-            control_group::memory().unwrap_or(machine).min(machine)
-        });
-        *MEMORY
+        // SAFETY: asks for a number.
+        let pages = unsafe { libc::sysconf(libc::_SC_PHYS_PAGES) };
+        // SAFETY: as above.
+        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+        match (u64::try_from(pages), u64::try_from(page)) {
+            (Ok(pages), Ok(page)) => pages.saturating_mul(page),
+            _ => u64::MAX,
+        }
     }
     #[cfg(not(target_os = "linux"))]
     u64::MAX

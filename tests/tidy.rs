@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// Modules by floor; a module imports only from lower floors and from itself.
 const FLOORS: [&[&str]; 14] = [
-    &["error", "float16", "processor", "random", "sync", "system"],
+    &["control_group", "error", "float16", "processor", "random", "sync", "system"],
     &["caught", "counters", "dtype", "files", "filter", "tree"],
     &["schema"],
     &["layout", "memory"],

@@ -15,8 +15,8 @@ use crate::stats::Planning;
 use crate::storage::{Needs, ReadLimit, Requested};
 use crate::transform::BatchMut;
 
-use super::fill::RowLimit;
 use super::policy::BadRecords;
+use super::row_limit::RowLimit;
 use super::state::State;
 
 /// A source of batches for [`AsyncDataSetIterator`](crate::AsyncDataSetIterator) and

@@ -4,17 +4,16 @@ use crate::caught::caught;
 use crate::counters::{BytesRead, Counters, Inside, Lap, Spans};
 use crate::error::{Error, ErrorKind, Result};
 use crate::layout::Layout;
-use crate::memory::MemoryBudget;
 use crate::positions::epoch_key;
 use crate::read::{Job, Scratch, caught_each, decode_each};
 use crate::ring::Share;
 use crate::row::RowsMut;
-use crate::schema::{Extents, Schema};
+use crate::schema::Extents;
 use crate::sync::{AtomicBool, Ordering};
-use crate::system;
 
 use super::batch::Batch;
 use super::contract::{BatchPlan, Filler, Planner, take_interruption};
+use super::row_limit::RowLimit;
 
 /// Rows that take this long are timed individually. Reading the clock twice then takes less than half a percent of that
 /// time.
@@ -214,44 +213,6 @@ pub(crate) fn measure_plan(filler: &dyn Filler, plan: &mut BatchPlan, scratch: &
     }
     plan.measured = Some(extents);
     extents
-}
-
-/// How many rows a batch may have.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct RowLimit {
-    rows: u64,
-    is_budget: bool,
-}
-
-impl RowLimit {
-    /// As many rows of `schema`, with their plan, as fit into the budget and into the machine's memory if each is as
-    /// short as possible.
-    pub(crate) fn of(schema: &Schema, budget: &MemoryBudget) -> Self {
-        /// For a position, a sample id and the number of its draw.
-        const PLAN_BYTES: u64 = 24;
-        let mut layout = Layout::default();
-        let row = layout.compute(schema, 1, Extents::default()).map_or(0, |()| layout.tensor_bytes() as u64);
-        let (budget, machine) = (budget.limit(), system::memory());
-        Self { rows: budget.min(machine) / row.saturating_add(PLAN_BYTES), is_budget: budget <= machine }
-    }
-
-    /// # Errors
-    ///
-    /// [`ErrorKind::Budget`], or [`ErrorKind::Limit`] if the machine is the limit.
-    pub(crate) fn check(self, rows: usize) -> Result<()> {
-        if rows as u64 <= self.rows {
-            return Ok(());
-        }
-        let (kind, limit, advice) = match self.is_budget {
-            true => (ErrorKind::Budget, "the memory budget", ", or raise the budget"),
-            false => (ErrorKind::Limit, "the memory of this machine", ""),
-        };
-        let most = self.rows;
-        let message = format!(
-            "a batch of {rows} samples does not fit {limit}, which has room for {most} at most; lower the batch size{advice}"
-        );
-        Err(Error::new(kind, message))
-    }
 }
 
 /// The inputs of a plan in addition to its planner.

@@ -1,6 +1,7 @@
 use std::sync::Arc;
 
 use crate::caught::caught;
+use crate::control_group::cores as core_quota;
 use crate::counters::Counters;
 use crate::dataset::{Batch, BatchPlan, Filler, OpenedSource};
 use crate::error::Location;
@@ -11,7 +12,6 @@ use super::scheduling::{Schedule, cores};
 use super::tune::{Amounts, Found};
 use super::workers::Pool;
 use super::workspace::Workspace;
-use crate::control_group;
 
 /// The sources of both iterators' statistics.
 pub(super) struct Figures {
@@ -49,7 +49,7 @@ impl Figures {
             workspace: workspace.clone(),
             planning,
             cores: cores(),
-            core_quota: control_group::cores(),
+            core_quota: core_quota(),
             ahead,
         })
     }

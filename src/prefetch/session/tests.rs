@@ -6,6 +6,7 @@ use std::sync::{Mutex, Weak};
 use std::time::Duration;
 
 use super::*;
+use crate::error::ErrorKind;
 use crate::layout::Layout;
 use crate::memory::{AnonymousPages, Block, PageSource};
 use crate::ring::Overflow;
@@ -170,5 +171,5 @@ fn a_part_that_is_dropped_before_it_is_measured_ends_the_wait_with_an_error() {
     drop(Job::measure(session.clone(), measuring.clone(), 0..1));
     Job::measure(session, measuring.clone(), 1..2).run(0);
     let error = measuring.wait(&mut plan).unwrap_err();
-    assert_eq!((error.kind(), plan.samples), (crate::ErrorKind::Panicked, vec![0, 1]), "{error}");
+    assert_eq!((error.kind(), plan.samples), (ErrorKind::Panicked, vec![0, 1]), "{error}");
 }
