@@ -274,6 +274,13 @@ pub(super) fn doubled_names(infos: &[FieldInfo]) -> HashSet<String> {
     infos.iter().filter(|info| !seen.insert(&info.name)).map(|info| info.name.clone()).collect()
 }
 
+/// The shape that fits lists of both shapes.
+pub(in crate::read) fn common_shape(few: &[usize], many: &[usize]) -> Vec<usize> {
+    let each =
+        many.iter().enumerate().map(|(at, len)| if few.get(at).is_none_or(|other| other == len) { *len } else { 0 });
+    each.collect()
+}
+
 /// The position of a field in `fields`.
 ///
 /// # Errors

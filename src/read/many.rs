@@ -9,9 +9,9 @@ use crate::positions::RUN;
 use crate::random::{RandomKey, hash_bytes};
 use crate::storage::Needs;
 
-use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit};
+use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, common_shape};
 use super::dealt::Dealt;
-use super::json::{common_shape, missing_objects};
+use super::json::missing_objects;
 use super::{ColumnRef, Fingerprint, Scratch};
 
 /// Writes what distinguishes a file from the others of its data set.

@@ -124,6 +124,7 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
     }
 
     /// Whether anybody holds or decodes a chunk.
+    #[cfg(any(feature = "parquet", all(test, not(ringfeed_loom))))]
     pub(crate) fn are_in_use(&self) -> bool {
         let state = self.state.lock();
         state.entries.values().any(|entry| match entry {

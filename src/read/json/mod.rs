@@ -12,6 +12,6 @@ mod wanted;
 
 pub(super) use scan::Fault;
 #[cfg(feature = "formats")]
-pub(super) use seen::{Seen, common_shape, each_leaf};
+pub(super) use seen::{Seen, each_leaf};
 pub(super) use value::{Buffers, give, inner_of, unescape};
 pub(super) use wanted::{Found, Wanted, missing_objects, steps, steps_to};

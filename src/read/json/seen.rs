@@ -2,7 +2,7 @@
 
 use crate::dtype::DType;
 use crate::error::Result;
-use crate::read::container::{FieldInfo, FieldKind, Meaning};
+use crate::read::container::{FieldInfo, FieldKind, Meaning, common_shape};
 
 use super::value::{each_element, each_member, unescape};
 
@@ -125,13 +125,6 @@ impl Seen {
         let info = FieldInfo::new(name, kind).shape(self.shape.as_deref().unwrap_or_default());
         info.unseen(self.kind == Kind::Nothing)
     }
-}
-
-/// The shape that fits lists of both shapes.
-pub(in crate::read) fn common_shape(few: &[usize], many: &[usize]) -> Vec<usize> {
-    let each =
-        many.iter().enumerate().map(|(at, len)| if few.get(at).is_none_or(|other| other == len) { *len } else { 0 });
-    each.collect()
 }
 
 /// Gives each value in `raw` that is not an object, with its name: the key for a member of the whole object, otherwise
