@@ -57,8 +57,9 @@ fn a_batch_of_another_schema_is_refused() {
         &[("y", DType::F64, &[5]), ("columns", DType::I64, &[5])],
         &[("x", DType::F64, &[5])],
     ];
-    let mut uploader = Upload::to(HostDevice::new()).uploader(batches(&planned).schema()).unwrap();
-    let stream = HostDevice::new().stream().unwrap();
+    let device = HostDevice::new();
+    let mut uploader = Upload::to(device.clone()).uploader(batches(&planned).schema()).unwrap();
+    let stream = device.stream().unwrap();
     for other in others {
         let batch = batches(&given(other)).next().unwrap().unwrap();
         let error = uploader.upload(batch).unwrap_err();

@@ -17,8 +17,8 @@ pub(crate) struct RowLimit {
 }
 
 impl RowLimit {
-    /// As many rows of `schema`, with their plan, as fit into the budget and into the machine's memory if each is as
-    /// short as possible.
+    /// As many rows of `schema`, with their plan, as fit into the budget if each is as short as possible, and whose plan
+    /// fits into the machine's memory.
     pub(crate) fn of(schema: &Schema, budget: &MemoryBudget) -> Self {
         /// For a position, a sample id and the number of its draw.
         const PLAN_BYTES: u64 = 24;
@@ -26,8 +26,9 @@ impl RowLimit {
         let row = layout.compute(schema, 1, Extents::default()).map_or(0, |()| layout.tensor_bytes() as u64);
         /// Of the machine, or of the process's control groups if these are fewer.
         static MEMORY: LazyLock<u64> = LazyLock::new(|| machine_memory().min(group_memory().unwrap_or(u64::MAX)));
-        let (budget, machine) = (budget.limit(), *MEMORY);
-        Self { rows: budget.min(machine) / row.saturating_add(PLAN_BYTES), is_budget: budget <= machine }
+        // Batches may lie in files; their plans do not.
+        let (budget, machine) = (budget.limit() / row.saturating_add(PLAN_BYTES), *MEMORY / PLAN_BYTES);
+        Self { rows: budget.min(machine), is_budget: budget <= machine }
     }
 
     /// # Errors

@@ -127,7 +127,8 @@ impl Loader {
             };
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let transforms = self.list().without_those_of(&labels);
+        let others: Vec<&str> = features.iter().map(|(name, _)| name.as_str()).collect();
+        let transforms = self.list().without_those_of(&labels, &others);
         if let Some(operation) = transforms.members().flatten().find(|operation| operation.is_augmentation()) {
             let tensor = operation.tensor().unwrap_or("a whole batch");
             let message =

@@ -10,15 +10,12 @@ use super::Loader;
 
 impl Loader {
     /// Normalises the tensor of this name. This happens while decoding, at no extra cost, unless transforms that were
-    /// added before work on the tensor.
+    /// added before work on the tensor. A normaliser that it has already, as of settings, is replaced.
     #[must_use]
     pub fn normalise(mut self, tensor: impl Into<String>, normaliser: Normaliser) -> Self {
         let (tensor, normaliser) = (tensor.into(), NormaliserConfig::Inline(normaliser));
         if self.has_transforms() {
             return self.transform(Operation::Normalise { tensor, normaliser });
-        }
-        if self.config.normalise.contains_key(&tensor) {
-            self.faults.push(format!("normalise: the tensor {tensor:?} has a normaliser already"));
         }
         self.config.normalise.insert(tensor, normaliser);
         self

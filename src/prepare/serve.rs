@@ -78,7 +78,8 @@ impl Prepared {
         PreparedRow { prepared: self.clone(), memory, given: Given::default(), body: String::new() }
     }
 
-    /// Prepares a record that is a JSON object. Columns are found as in JSON Lines, by their keys or pointers; absent
+    /// Prepares a record that is a JSON object. Columns are found as in JSON Lines, by their keys or pointers, and as in
+    /// tables, where `a.b` is the member `b` of `a`; absent
     /// ones are missing values, and other keys are ignored. Allocates nothing after the first records.
     ///
     /// ```

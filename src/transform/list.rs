@@ -135,11 +135,12 @@ impl Transforms {
         self
     }
 
-    /// The same list without transforms of only one of these tensors, or of its mask, lengths or offsets.
-    pub(crate) fn without_those_of(mut self, tensors: &[&str]) -> Self {
+    /// The same list without transforms of only one of these tensors, or of its mask, lengths or offsets, unless that is
+    /// one of `others`.
+    pub(crate) fn without_those_of(mut self, tensors: &[&str], others: &[&str]) -> Self {
         let is_one = |name: &str| {
             let of = ["_mask", "_len", "_offsets"].iter().find_map(|end| name.strip_suffix(end));
-            tensors.contains(&name) || of.is_some_and(|name| tensors.contains(&name))
+            tensors.contains(&name) || !others.contains(&name) && of.is_some_and(|name| tensors.contains(&name))
         };
         self.items.retain(|item| {
             let tensor = match item {

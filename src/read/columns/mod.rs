@@ -11,7 +11,7 @@ use std::fmt;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use arrow_buffer::ScalarBuffer;
 use serde::{Deserialize, Serialize};
@@ -177,12 +177,12 @@ struct Held {
     is_scattered: bool,
     /// The table that they belong to.
     identity: Option<Arc<()>>,
-    /// How often the job has waited for memory.
-    waits: u32,
+    /// When there was no memory for a span for the first time since one was decoded.
+    waits_since: Option<Instant>,
 }
 
-/// How often a job waits for a millisecond. A worker without work keeps what it holds.
-const MOST_WAITS: u32 = 1000;
+/// How long a worker waits for memory that others hold. One without work keeps what it holds.
+const MOST_WAIT: Duration = Duration::from_secs(1);
 
 /// Where the numbers of a field are, for the records in one span: the records' places in the job, the places of their
 /// numbers, and the distance from one record to the next.
@@ -302,14 +302,17 @@ impl Columns {
         loop {
             let error = match self.decoded(index, false) {
                 Err(error) if error.kind() == ErrorKind::Budget => error,
-                decoded => return decoded,
+                decoded => {
+                    held.waits_since = None;
+                    return decoded;
+                }
             };
+            let waits_since = *held.waits_since.get_or_insert_with(Instant::now);
             if !held.spans.is_empty() {
                 held.spans.clear();
                 held.of.fill(None);
-            } else if held.waits < MOST_WAITS && self.chunks.are_in_use() {
-                held.waits += 1;
-                std::thread::sleep(Duration::from_millis(1));
+            } else if waits_since.elapsed() < MOST_WAIT && self.chunks.are_in_use() {
+                std::thread::sleep(Duration::from_millis(10));
             } else {
                 return Err(error);
             }
@@ -440,7 +443,6 @@ impl Container for Columns {
             held.rows.clear();
             held.spans.extend(kept.filter(|_| !held.is_scattered));
             held.identity = Some(self.identity.clone());
-            held.waits = 0;
         }
         held.of.resize(nth, None);
         held.rows.resize(nth, 0);

@@ -405,7 +405,7 @@ impl Container for TfRecords {
             let given = if self.keys[number].is_list {
                 let are_lists = self.fields[number].shape.len() > 1;
                 let steps = Steps { list: feature, are_lists, room: Cell::new(std::mem::take(room)) };
-                let given = visit(number, Value::List(&steps)).map_err(Error::in_value);
+                let given = visit(number, Value::List(&steps));
                 *room = steps.room.into_inner();
                 given
             } else {
@@ -518,6 +518,8 @@ struct Steps<'a> {
 impl List for Steps<'_> {
     fn each(&self, visit: &mut dyn FnMut(Value<'_>) -> Result<()>) -> Result<()> {
         let mut room = self.room.take();
+        // A fault of the step itself is at a byte of the record.
+        let visit: &mut dyn FnMut(Value<'_>) -> Result<()> = &mut |value| visit(value).map_err(Error::in_value);
         let result = each_step(self.list, |feature| {
             let values = room.values(feature)?;
             // A step without a value must not vanish among those that have one.

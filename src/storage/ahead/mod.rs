@@ -482,7 +482,7 @@ mod tests {
         let here = || loop {
             let state = ahead.0.state.lock();
             let of = |is: fn(&Content) -> bool| state.pieces.values().filter(|piece| is(&piece.content)).count();
-            let is_still = state.is_held_back || state.queue.is_empty();
+            let is_still = state.is_held_back || state.waiting() == 0;
             if is_still && of(|content| matches!(content, Content::Reading)) == 0 {
                 break of(|content| matches!(content, Content::Here(_)));
             }
@@ -500,6 +500,37 @@ mod tests {
             assert_eq!(ahead.read_file(file, &path, &mut buffer, 10).expect("it is there"), WHOLE);
             batches[file as usize].take();
         }
+        assert_eq!((ahead.stats().unforeseen, ahead.0.state.lock().bytes), (0, 0));
+    }
+
+    #[test]
+    fn a_piece_that_a_reader_waits_for_is_read_whatever_stands_before_it() {
+        watchdog::watch();
+        let storage = Arc::new(Offsets::default());
+        let ahead = Ahead::new(storage, WHOLE, &MemoryBudget::unlimited());
+        let path: Arc<Path> = Path::new("offsets").into();
+        let of = |files: std::ops::Range<u64>| {
+            let mut needs = Needs::default();
+            files.for_each(|file| ahead.need(file, &path, 0..u64::MAX, &mut needs));
+            needs.request()
+        };
+        let mut buffer = Vec::new();
+        let mut read = |file| ahead.read_file(file, &path, &mut buffer, 10).expect("it is there");
+        // The length is known, and the limit is used up.
+        let first = of(0..2);
+        assert_eq!((read(0), read(1)), (WHOLE, WHOLE));
+        // Given up, and requested again behind another one.
+        drop(of(10..30));
+        let other = of(40..41);
+        let again = of(10..30);
+        assert_eq!(read(40), WHOLE);
+        // Of what another loader requested, nothing is read for that.
+        let here =
+            ahead.0.state.lock().pieces.values().filter(|piece| !matches!(piece.content, Content::Queued)).count();
+        assert_eq!(here, 3);
+        drop((first, other));
+        assert_eq!((read(29), read(10)), (WHOLE, WHOLE));
+        drop(again);
         assert_eq!((ahead.stats().unforeseen, ahead.0.state.lock().bytes), (0, 0));
     }
 

@@ -23,7 +23,10 @@ pub(super) struct State {
     pub(super) threads: usize,
     pub(super) idle: usize,
     pub(super) pieces: BTreeMap<Key, Piece>,
-    pub(super) queue: VecDeque<Key>,
+    /// Pieces to be read, each with the batch that requested it.
+    queue: VecDeque<(Key, u64)>,
+    /// Those that a reader waits for, with all others of their batches: they are read first, whatever is held.
+    urgent: VecDeque<(Key, u64)>,
     /// Bytes of all pieces, arrived or not. The budget's share is as large, together with the spare buffers.
     pub(super) bytes: u64,
     pub(super) reservation: Reservation,
@@ -39,8 +42,6 @@ pub(super) struct State {
     spare_bytes: u64,
     /// The number of the next batch that requests.
     pub(super) next_batch: u64,
-    /// Batches before this one are needed now, and may hold any number of bytes.
-    pub(super) needed_now: u64,
     /// Whether a piece was not read because others hold too much.
     pub(super) is_held_back: bool,
     pub(super) next_file: u64,
@@ -53,8 +54,10 @@ pub(super) type Key = (u64, u64);
 pub(super) struct Piece {
     pub(super) end: u64,
     pub(super) path: Arc<Path>,
-    /// The first batch that needs it.
+    /// The batch that requested it first.
     pub(super) batch: u64,
+    /// Whether a reader waits for its batch.
+    pub(super) is_urgent: bool,
     /// Number of batches that need it.
     pub(super) needed_by: usize,
     /// Its part of `State::bytes`.
@@ -91,7 +94,7 @@ pub struct AheadStats {
 }
 
 impl State {
-    /// At most `most_bytes` are held, unless batches that are needed now need more.
+    /// At most `most_bytes` are held, unless batches that readers wait for need more.
     pub(super) fn new(budget: &MemoryBudget, most_bytes: u64) -> Self {
         Self {
             closed: false,
@@ -99,6 +102,7 @@ impl State {
             idle: 0,
             pieces: BTreeMap::new(),
             queue: VecDeque::new(),
+            urgent: VecDeque::new(),
             bytes: 0,
             reservation: budget.empty_reservation(),
             most_bytes,
@@ -108,7 +112,6 @@ impl State {
             spare: Vec::new(),
             spare_bytes: 0,
             next_batch: 0,
-            needed_now: 0,
             is_held_back: false,
             next_file: 0,
             counts: AheadStats::default(),
@@ -155,13 +158,21 @@ impl State {
             let end = if whole { end } else { end.min(at.saturating_add(PIECE_BYTES)) };
             let counted = if whole { self.file_bytes.unwrap_or(FILE_BYTES) } else { end - at };
             let key = (file, at);
-            let piece = Piece { end, path: path.clone(), batch, needed_by: 1, counted, content: Content::Queued };
+            let piece = Piece {
+                end,
+                path: path.clone(),
+                batch,
+                is_urgent: false,
+                needed_by: 1,
+                counted,
+                content: Content::Queued,
+            };
             if !self.reserve(self.bytes + counted) {
                 return false;
             }
             self.bytes += counted;
             self.pieces.insert(key, piece);
-            self.queue.push_back(key);
+            self.queue.push_back((key, batch));
             keys.push(key);
             at = end;
         }
@@ -223,41 +234,76 @@ impl State {
     }
 
     /// Takes the next piece that may be read now. A whole file, whose length is known only afterwards, must find room
-    /// within the limit, unless its batch is needed now.
+    /// within the limit and the budget, unless a reader waits for its batch.
     pub(super) fn next(&mut self) -> Option<(Key, Arc<Path>, u64)> {
-        loop {
-            let key = *self.queue.front()?;
-            let Some(piece) = self.pieces.get_mut(&key).filter(|piece| matches!(piece.content, Content::Queued)) else {
-                self.queue.pop_front();
-                continue;
-            };
-            if piece.end == TO_THE_END {
-                let likely = self.file_bytes.unwrap_or(FILE_BYTES).max(piece.counted);
-                let has_room = match self.file_bytes {
-                    None => self.reading_files < FIRST_FILES,
-                    Some(_) => self.held == 0 || self.held + likely <= self.most_bytes,
-                };
-                if piece.batch >= self.needed_now && !has_room {
-                    self.is_held_back = true;
-                    return None;
-                }
-                self.reading_files += 1;
-                self.bytes += likely - piece.counted;
-                piece.counted = likely;
+        while let Some(key) = first_of(&mut self.urgent, &self.pieces) {
+            self.urgent.pop_front();
+            if let Some(next) = self.begin(key, true) {
+                return Some(next);
             }
-            self.queue.pop_front();
-            self.held += piece.counted;
-            piece.content = Content::Reading;
-            return Some((key, piece.path.clone(), piece.end));
         }
+        let key = first_of(&mut self.queue, &self.pieces)?;
+        let next = self.begin(key, false);
+        match next {
+            Some(_) => drop(self.queue.pop_front()),
+            None => self.is_held_back = true,
+        }
+        next
+    }
+
+    /// Begins to read a queued piece; `None` if it has no room.
+    fn begin(&mut self, key: Key, is_urgent: bool) -> Option<(Key, Arc<Path>, u64)> {
+        let Piece { end, counted, .. } = *self.pieces.get(&key)?;
+        let is_whole = end == TO_THE_END;
+        let mut likely = counted;
+        if is_whole {
+            likely = likely.max(self.file_bytes.unwrap_or(FILE_BYTES));
+            let has_room = match self.file_bytes {
+                None => self.reading_files < FIRST_FILES,
+                Some(_) => self.held == 0 || self.held + likely <= self.most_bytes,
+            };
+            let may_read = is_urgent || has_room && self.reserve(self.bytes + likely - counted);
+            if !may_read {
+                return None;
+            }
+            self.reading_files += 1;
+        }
+        self.bytes += likely - counted;
+        self.held += likely;
+        let piece = self.pieces.get_mut(&key)?;
+        (piece.counted, piece.content) = (likely, Content::Reading);
+        Some((key, piece.path.clone(), end))
+    }
+
+    /// Lets the queued pieces of this batch be read first.
+    pub(super) fn hurry(&mut self, batch: u64) {
+        let Self { urgent, pieces, queue, .. } = self;
+        queue.retain(|entry| {
+            let is_other = entry.1 != batch;
+            if !is_other {
+                urgent.push_back(*entry);
+                if let Some(piece) = pieces.get_mut(&entry.0).filter(|piece| piece.batch == batch) {
+                    piece.is_urgent = true;
+                }
+            }
+            is_other
+        });
+    }
+
+    /// Number of pieces that wait to be read, and perhaps some that nobody needs any more.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.len() + self.urgent.len()
     }
 
     /// Leaves all pieces that nobody has begun to read to those who need them.
     pub(super) fn fail_queued(&mut self) {
-        while let Some(key) = self.queue.pop_front() {
-            if let Some(piece) = self.pieces.get_mut(&key) {
-                piece.content = Content::Failed;
-                self.held += piece.counted;
+        for queue in [&mut self.urgent, &mut self.queue] {
+            while let Some(key) = first_of(queue, &self.pieces) {
+                queue.pop_front();
+                if let Some(piece) = self.pieces.get_mut(&key) {
+                    piece.content = Content::Failed;
+                    self.held += piece.counted;
+                }
             }
         }
     }
@@ -296,4 +342,19 @@ impl State {
             self.remove(key);
         }
     }
+}
+
+/// The first queued piece. Entries of pieces that were given up are removed: another batch may have requested the same
+/// bytes again, further back.
+fn first_of(queue: &mut VecDeque<(Key, u64)>, pieces: &BTreeMap<Key, Piece>) -> Option<Key> {
+    let is_there = |(key, batch): &(Key, u64)| {
+        pieces.get(key).is_some_and(|piece| piece.batch == *batch && matches!(piece.content, Content::Queued))
+    };
+    while let Some(entry) = queue.front() {
+        if is_there(entry) {
+            return Some(entry.0);
+        }
+        queue.pop_front();
+    }
+    None
 }

@@ -41,8 +41,9 @@ impl Shared {
                 Content::Failed => return None,
                 // In a forked process nobody would ever answer.
                 Content::Queued | Content::Reading if state.closed || self.is_of_another_process() => return None,
-                Content::Queued if piece.batch >= state.needed_now => {
-                    state.needed_now = piece.batch + 1;
+                Content::Queued if !piece.is_urgent => {
+                    let batch = piece.batch;
+                    state.hurry(batch);
                     self.queued.notify_all();
                 }
                 Content::Queued | Content::Reading => {}
@@ -80,7 +81,7 @@ impl Shared {
     }
 
     pub(super) fn start_threads(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) {
-        let wanted = state.queue.len().saturating_sub(state.idle).min(self.in_flight - state.threads);
+        let wanted = state.waiting().saturating_sub(state.idle).min(self.in_flight - state.threads);
         for _ in 0..wanted {
             let shared = self.clone();
             let started =
