@@ -20,7 +20,7 @@ use ringfeed::{AsyncShieldDataSetIterator, DType, DataSetIterator, Loader, Norma
 
 const ABOUT: &str = "\
 Instructions that one more sample costs, from the difference of two runs of unequal length. The machinery is all that a \
-sample of 16 bytes costs in the shield, less nothing: planning, binding, decoding, settling, handing out, in batches of \
+sample of 16 bytes costs in the shield: planning, binding, decoding, settling, handing out, in batches of \
 256. Windows are of 40 records of 8 f32 each, which a raw file has, with all that, too. For the others, read is the calls of `fetch` and decode those of `decode`, as a worker makes them, 64 to a job. Not \
 counted is what the kernel does; waiting for memory is no instruction. The count is that of a processor without AVX-512.";
 

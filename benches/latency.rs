@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use common::{Case, Options, Table};
 use ringfeed::arrays::{RawOptions, StoredType};
-use ringfeed::formats::Raw;
+use ringfeed::field::Text;
+use ringfeed::formats::{Raw, TextFiles};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::{Files, Storage};
@@ -19,8 +20,8 @@ use ringfeed::{DataSetIterator, Loader, LoaderConfig, Result};
 
 const ABOUT: &str = "\
 Epochs of 4,096 records of 16 KiB, at random out of a million, from a storage whose every read takes 20 ms on a timer and \
-of which so many may be under way. 'bare' are as many threads that read the same records and do nothing else; two workers, \
-batches of 64, two batches ahead in the ring. It does not show a link that is full, nor what decoding costs.";
+of which so many may be under way; then of 4,096 files of 16 KiB, which are read as a whole. 'bare' are as many threads that read \
+the same records and do nothing else; two workers, batches of 64, two batches ahead in the ring. It does not show a link that is full, nor what decoding costs.";
 
 const RECORD: usize = 16 << 10;
 const RECORDS: u64 = 1 << 20;
@@ -34,16 +35,17 @@ struct Far {
 }
 
 impl Storage for Far {
-    fn file_len(&self, _: &Path) -> Result<u64> {
-        Ok(RECORDS * RECORD as u64)
+    fn file_len(&self, path: &Path) -> Result<u64> {
+        Ok(if path.extension().is_some_and(|end| end == "txt") { 1 } else { RECORDS } * RECORD as u64)
     }
 
-    fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+    fn read(&self, path: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+        let len = self.file_len(path)?;
         sleep(LATENCY);
         self.reads.fetch_add(1, Ordering::Relaxed);
         into.clear();
-        into.resize((range.end - range.start) as usize, range.start as u8);
-        Ok(RECORDS * RECORD as u64)
+        into.resize((range.end.min(len) - range.start) as usize, b'a');
+        Ok(len)
     }
 
     fn requests_in_flight(&self) -> usize {
@@ -59,12 +61,19 @@ fn main() -> Result<()> {
     for in_flight in [8, 64, 256] {
         let ideal = READS.div_ceil(in_flight as u64) as f64 * LATENCY.as_secs_f64() * 1e3;
         cases.push(Case::new(&[&in_flight, &"bare"], move || bare(in_flight)));
-        for step in [Duration::ZERO, Duration::from_secs_f64(ideal / 1e3 * BATCH as f64 / READS as f64)] {
-            let who = if step.is_zero() { "ringfeed" } else { "ringfeed, with a trainer that takes as long" };
+        let trained = Duration::from_secs_f64(ideal / 1e3 * BATCH as f64 / READS as f64);
+        for (who, step, is_whole) in [
+            ("ringfeed", Duration::ZERO, false),
+            ("ringfeed, with a trainer that takes as long", trained, false),
+            ("ringfeed, whole files", Duration::ZERO, true),
+        ] {
             let far = Arc::new(Far { in_flight, reads: AtomicU64::new(0) });
             let files = Files::of(far.clone(), &MemoryBudget::unlimited());
             let records = RawOptions::features(StoredType::U8, &[RECORD]);
-            let mut config = LoaderConfig::new(SourceConfig::new(Raw, "far.raw", records));
+            let mut config = LoaderConfig::new(match is_whole {
+                false => SourceConfig::new(Raw, "far.raw", records),
+                true => SourceConfig::new(TextFiles, "far/{0..4095}.txt", ()).field("text", Text::new(RECORD)),
+            });
             // What is read before an epoch begins would flatter it.
             config.across_epochs = false;
             let loader = Loader::from(config).files(files).shuffle(1).samples_per_epoch(READS).batch_size(BATCH);

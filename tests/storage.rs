@@ -385,7 +385,8 @@ fn a_storage_with_latency_always_has_as_much_to_do_as_it_allows() {
     state.is_over = true;
     drop(state);
     storage.changed.notify_all();
-    assert_eq!(files.stats().unwrap().unforeseen, 0);
+    let stats = files.stats().unwrap();
+    assert_eq!((stats.unforeseen, stats.most_in_flight), (0, Rounds::IN_FLIGHT));
 }
 
 #[test]

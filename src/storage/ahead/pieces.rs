@@ -11,7 +11,7 @@ use crate::memory::{MemoryBudget, Reservation};
 pub(super) const PIECE_BYTES: u64 = 8 << 20;
 /// The assumed length of a whole file until the first files have arrived.
 const FILE_BYTES: u64 = 256 << 10;
-/// How many whole files are read at the same time until the length of one is known.
+/// How many whole files are read at the same time at first, when the length of none is known.
 const FIRST_FILES: usize = 8;
 /// What a buffer may have more than twice what it holds.
 const SLACK_BYTES: usize = 4 << 10;
@@ -23,8 +23,10 @@ pub(super) struct State {
     pub(super) threads: usize,
     pub(super) idle: usize,
     pub(super) pieces: BTreeMap<Key, Piece>,
-    /// Pieces to be read, each with the batch that requested it.
-    queue: VecDeque<(Key, u64)>,
+    /// Pieces of known length to be read, each with the batch that requested it.
+    ranges: VecDeque<(Key, u64)>,
+    /// Whole files to be read, likewise.
+    files: VecDeque<(Key, u64)>,
     /// Those that a reader waits for, with all others of their batches: they are read first, whatever is held.
     urgent: VecDeque<(Key, u64)>,
     /// Bytes of all pieces, arrived or not. The budget's share is as large, together with the spare buffers.
@@ -33,18 +35,18 @@ pub(super) struct State {
     most_bytes: u64,
     /// Bytes of the pieces that have arrived or are being read.
     held: u64,
-    /// Mean length of the whole files so far; `None` before the first.
-    file_bytes: Option<u64>,
-    /// Number of whole files that are being read.
+    /// Mean length of the whole files so far.
+    file_bytes: u64,
+    /// The length that one more may have: that of the longest ones lately.
+    likely_bytes: u64,
+    /// Number of whole files that are being read, and the maximum number, which doubles from round to round.
     reading_files: usize,
+    most_files: usize,
     /// Buffers that were used before.
     pub(super) spare: Vec<Vec<u8>>,
     spare_bytes: u64,
     /// The number of the next batch that requests.
     pub(super) next_batch: u64,
-    /// Whether a piece was not read because others hold too much.
-    pub(super) is_held_back: bool,
-    pub(super) next_file: u64,
     pub(super) counts: AheadStats,
 }
 
@@ -101,19 +103,20 @@ impl State {
             threads: 0,
             idle: 0,
             pieces: BTreeMap::new(),
-            queue: VecDeque::new(),
+            ranges: VecDeque::new(),
+            files: VecDeque::new(),
             urgent: VecDeque::new(),
             bytes: 0,
             reservation: budget.empty_reservation(),
             most_bytes,
             held: 0,
-            file_bytes: None,
+            file_bytes: FILE_BYTES,
+            likely_bytes: FILE_BYTES,
             reading_files: 0,
+            most_files: FIRST_FILES,
             spare: Vec::new(),
             spare_bytes: 0,
             next_batch: 0,
-            is_held_back: false,
-            next_file: 0,
             counts: AheadStats::default(),
         }
     }
@@ -156,7 +159,7 @@ impl State {
             };
             let whole = end == TO_THE_END;
             let end = if whole { end } else { end.min(at.saturating_add(PIECE_BYTES)) };
-            let counted = if whole { self.file_bytes.unwrap_or(FILE_BYTES) } else { end - at };
+            let counted = if whole { self.file_bytes } else { end - at };
             let key = (file, at);
             let piece = Piece {
                 end,
@@ -172,7 +175,8 @@ impl State {
             }
             self.bytes += counted;
             self.pieces.insert(key, piece);
-            self.queue.push_back((key, batch));
+            let queue = if whole { &mut self.files } else { &mut self.ranges };
+            queue.push_back((key, batch));
             keys.push(key);
             at = end;
         }
@@ -236,68 +240,72 @@ impl State {
     /// Takes the next piece that may be read now. A whole file, whose length is known only afterwards, must find room
     /// within the limit and the budget, unless a reader waits for its batch.
     pub(super) fn next(&mut self) -> Option<(Key, Arc<Path>, u64)> {
-        while let Some(key) = first_of(&mut self.urgent, &self.pieces) {
+        if let Some(key) = first_of(&mut self.urgent, &self.pieces) {
             self.urgent.pop_front();
-            if let Some(next) = self.begin(key, true) {
-                return Some(next);
-            }
+            return self.begin(key);
         }
-        let key = first_of(&mut self.queue, &self.pieces)?;
-        let next = self.begin(key, false);
-        match next {
-            Some(_) => drop(self.queue.pop_front()),
-            None => self.is_held_back = true,
+        if let Some(key) = first_of(&mut self.ranges, &self.pieces) {
+            self.ranges.pop_front();
+            return self.begin(key);
         }
-        next
+        let key = first_of(&mut self.files, &self.pieces)?;
+        let counted = self.pieces.get(&key)?.counted;
+        if self.has_room() && self.reserve(self.bytes + self.likely_bytes.max(counted) - counted) {
+            self.files.pop_front();
+            return self.begin(key);
+        }
+        None
     }
 
-    /// Begins to read a queued piece; `None` if it has no room.
-    fn begin(&mut self, key: Key, is_urgent: bool) -> Option<(Key, Arc<Path>, u64)> {
-        let Piece { end, counted, .. } = *self.pieces.get(&key)?;
-        let is_whole = end == TO_THE_END;
-        let mut likely = counted;
-        if is_whole {
-            likely = likely.max(self.file_bytes.unwrap_or(FILE_BYTES));
-            let has_room = match self.file_bytes {
-                None => self.reading_files < FIRST_FILES,
-                Some(_) => self.held == 0 || self.held + likely <= self.most_bytes,
-            };
-            let may_read = is_urgent || has_room && self.reserve(self.bytes + likely - counted);
-            if !may_read {
-                return None;
-            }
+    /// Whether one more whole file may be read.
+    fn has_room(&self) -> bool {
+        self.reading_files < self.most_files && (self.held == 0 || self.held + self.likely_bytes <= self.most_bytes)
+    }
+
+    /// Whether a thread that looks again would find something to read.
+    pub(super) fn has_next(&mut self) -> bool {
+        let Self { urgent, ranges, pieces, .. } = self;
+        let is_free = first_of(urgent, pieces).or_else(|| first_of(ranges, pieces)).is_some();
+        is_free || self.has_room() && first_of(&mut self.files, &self.pieces).is_some()
+    }
+
+    fn begin(&mut self, key: Key) -> Option<(Key, Arc<Path>, u64)> {
+        let piece = self.pieces.get_mut(&key)?;
+        if piece.end == TO_THE_END {
+            let likely = self.likely_bytes.max(piece.counted);
+            self.bytes += likely - piece.counted;
+            piece.counted = likely;
             self.reading_files += 1;
         }
-        self.bytes += likely - counted;
-        self.held += likely;
-        let piece = self.pieces.get_mut(&key)?;
-        (piece.counted, piece.content) = (likely, Content::Reading);
-        Some((key, piece.path.clone(), end))
+        self.held += piece.counted;
+        piece.content = Content::Reading;
+        Some((key, piece.path.clone(), piece.end))
     }
 
     /// Lets the queued pieces of this batch be read first.
     pub(super) fn hurry(&mut self, batch: u64) {
-        let Self { urgent, pieces, queue, .. } = self;
-        queue.retain(|entry| {
-            let is_other = entry.1 != batch;
-            if !is_other {
-                urgent.push_back(*entry);
+        let Self { urgent, pieces, ranges, files, .. } = self;
+        for queue in [ranges, files] {
+            // They are in the order of their batches.
+            let begin = queue.partition_point(|(_, other)| *other < batch);
+            let end = queue.partition_point(|(_, other)| *other <= batch);
+            for entry in queue.drain(begin..end) {
                 if let Some(piece) = pieces.get_mut(&entry.0).filter(|piece| piece.batch == batch) {
                     piece.is_urgent = true;
+                    urgent.push_back(entry);
                 }
             }
-            is_other
-        });
+        }
     }
 
     /// Number of pieces that wait to be read, and perhaps some that nobody needs any more.
     pub(super) fn waiting(&self) -> usize {
-        self.queue.len() + self.urgent.len()
+        self.urgent.len() + self.ranges.len() + self.files.len()
     }
 
     /// Leaves all pieces that nobody has begun to read to those who need them.
     pub(super) fn fail_queued(&mut self) {
-        for queue in [&mut self.urgent, &mut self.queue] {
+        for queue in [&mut self.urgent, &mut self.ranges, &mut self.files] {
             while let Some(key) = first_of(queue, &self.pieces) {
                 queue.pop_front();
                 if let Some(piece) = self.pieces.get_mut(&key) {
@@ -309,7 +317,7 @@ impl State {
     }
 
     /// A request has ended: with these bytes of a file of this length, or without success.
-    pub(super) fn arrive(&mut self, key: Key, read: Option<u64>, mut bytes: Vec<u8>) {
+    pub(super) fn arrive(&mut self, key: Key, read: Option<u64>, bytes: Vec<u8>) {
         self.counts.requests += 1;
         self.counts.bytes += bytes.len() as u64;
         let Some(piece) = self.pieces.get_mut(&key) else { return self.keep(bytes) };
@@ -319,17 +327,15 @@ impl State {
         let is_all = |file_len: u64| if whole { len >= file_len.saturating_sub(key.1) } else { len == wanted };
         match read {
             Some(file_len) if is_all(file_len) => {
-                // A buffer that once held a much longer file does not keep its memory for this one.
-                if bytes.capacity() > 2 * bytes.len() + SLACK_BYTES {
-                    bytes.shrink_to_fit();
-                }
                 let real = bytes.capacity() as u64;
                 self.bytes = self.bytes - piece.counted + real;
                 self.held = self.held - piece.counted + real;
                 piece.counted = real;
                 piece.content = Content::Here(Arc::new(Loaded { bytes, file_len }));
                 if whole {
-                    self.file_bytes = Some(self.file_bytes.map_or(len, |mean| (7 * mean + len).div_ceil(8)));
+                    self.file_bytes = (7 * self.file_bytes + real).div_ceil(8);
+                    self.likely_bytes = real.max(self.likely_bytes - self.likely_bytes / 16);
+                    self.most_files += 1;
                 }
                 // What is longer than was assumed is here already: it is counted as far as the budget allows.
                 let total = self.bytes + self.spare_bytes;
@@ -342,6 +348,14 @@ impl State {
             self.remove(key);
         }
     }
+}
+
+/// Gives back what a buffer that once held much more does not need for what it holds.
+pub(super) fn fitted(mut bytes: Vec<u8>) -> Vec<u8> {
+    if bytes.capacity() > 2 * bytes.len() + SLACK_BYTES {
+        bytes.shrink_to_fit();
+    }
+    bytes
 }
 
 /// The first queued piece. Entries of pieces that were given up are removed: another batch may have requested the same

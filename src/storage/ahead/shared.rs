@@ -3,21 +3,23 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::AtomicU32;
 use std::thread;
 
 use crate::counters::BytesRead;
 use crate::error::{Error, Result};
 use crate::storage::{Storage, replaced, shorter_than_before};
-use crate::sync::{Condvar, Mutex, MutexGuard};
+use crate::sync::{AtomicU64, Condvar, Mutex, MutexGuard, Ordering};
 
-use super::pieces::{Content, Loaded, State};
+use super::pieces::{Content, Loaded, State, fitted};
 
 pub(super) struct Shared {
     pub(super) storage: Arc<dyn Storage>,
     pub(super) in_flight: usize,
     pub(super) most_bytes: u64,
-    /// The process that has the threads.
-    pub(super) process: u32,
+    /// The process that has the threads; 0 as long as there are none.
+    pub(super) process: AtomicU32,
+    pub(super) next_file: AtomicU64,
     pub(super) state: Mutex<State>,
     /// Notifies threads that wait for bytes.
     pub(super) arrived: Condvar,
@@ -29,6 +31,9 @@ impl Shared {
     /// The piece with byte `at` of a file, and where it begins. Waits until it has come; `None` if it was not
     /// requested, or could not be read.
     pub(super) fn piece(&self, file: u64, at: u64) -> Option<(u64, Arc<Loaded>)> {
+        if self.is_of_another_process() {
+            return None;
+        }
         let mut state = self.state.lock();
         let mut waits = false;
         loop {
@@ -39,12 +44,11 @@ impl Shared {
             match &piece.content {
                 Content::Here(loaded) => return Some((*start, loaded.clone())),
                 Content::Failed => return None,
-                // In a forked process nobody would ever answer.
-                Content::Queued | Content::Reading if state.closed || self.is_of_another_process() => return None,
+                Content::Queued | Content::Reading if state.closed => return None,
                 Content::Queued if !piece.is_urgent => {
                     let batch = piece.batch;
                     state.hurry(batch);
-                    self.queued.notify_all();
+                    self.look_again(&mut state);
                 }
                 Content::Queued | Content::Reading => {}
             }
@@ -57,11 +61,13 @@ impl Shared {
 
     #[cold]
     pub(super) fn read_now(&self, (path, len): (&Path, u64), offset: u64, into: &mut [u8]) -> Result<()> {
-        let mut buffer = {
+        let is_own = !self.is_of_another_process();
+        let mut buffer = Vec::new();
+        if is_own {
             let mut state = self.state.lock();
             state.counts.unforeseen += 1;
-            state.buffer()
-        };
+            buffer = state.buffer();
+        }
         let end = offset.saturating_add(into.len() as u64);
         let found = self.storage.read(path, offset..end, &mut buffer)?;
         let Some(bytes) = buffer.get(..into.len()) else {
@@ -72,16 +78,24 @@ impl Shared {
         }
         into.copy_from_slice(bytes);
         BytesRead::note(into.len());
-        self.state.lock().keep(buffer);
+        if is_own {
+            self.state.lock().keep(buffer);
+        }
         Ok(())
     }
 
+    /// Whether this process was forked from the one that has the threads: nobody would ever answer, and a thread that
+    /// does not exist here may have the lock.
     pub(super) fn is_of_another_process(&self) -> bool {
-        self.process != std::process::id()
+        let process = self.process.load(Ordering::Relaxed);
+        process != 0 && process != std::process::id()
     }
 
     pub(super) fn start_threads(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) {
         let wanted = state.waiting().saturating_sub(state.idle).min(self.in_flight - state.threads);
+        if wanted > 0 {
+            self.process.store(std::process::id(), Ordering::Relaxed);
+        }
         for _ in 0..wanted {
             let shared = self.clone();
             let started =
@@ -98,10 +112,10 @@ impl Shared {
         }
     }
 
-    /// Wakes the threads if a piece was held back, which may have room now.
+    /// Wakes a thread if there is something that it may read.
     pub(super) fn look_again(&self, state: &mut MutexGuard<'_, State>) {
-        if std::mem::take(&mut state.is_held_back) {
-            self.queued.notify_all();
+        if state.idle > 0 && state.has_next() {
+            self.queued.notify_one();
         }
     }
 
@@ -119,6 +133,8 @@ impl Shared {
                 state.idle -= 1;
                 continue;
             };
+            // One after another, as far as there is room.
+            self.look_again(&mut state);
             let mut buffer = state.buffer();
             in_flight = (state.threads - state.idle).max(in_flight);
             state.counts.most_in_flight = state.counts.most_in_flight.max(in_flight);
@@ -138,10 +154,10 @@ impl Shared {
                 }
             }));
             told.unwrap_or_else(std::mem::forget);
+            let buffer = fitted(buffer);
             state = self.state.lock();
             state.arrive(key, file_len, buffer);
             self.arrived.notify_all();
-            self.look_again(&mut state);
         }
     }
 }
