@@ -420,7 +420,9 @@ fn bytes_of_measuring_and_replacing_count_as_read_whoever_reads_them() {
         let (bytes, _) = read_in_an_epoch(&loader(policy), "read");
         // Each record once to measure it, and once to decode it.
         assert!(bytes >= 2 * len - 200, "{policy}: {bytes} of {len}");
-        assert_eq!(read_in_an_epoch(&loader(policy).shield(), "read").0, bytes, "{policy}");
+        // Line ends between neighbours are read if one job has both.
+        let (shielded, _) = read_in_an_epoch(&loader(policy).shield(), "read");
+        assert!(shielded.abs_diff(bytes) <= 400, "{policy}: {shielded} and {bytes} of {len}");
     }
 }
 

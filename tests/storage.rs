@@ -283,6 +283,30 @@ fn every_format_gives_the_same_bytes_from_a_storage_and_is_asked_for_ahead() {
     }
 }
 
+/// The system counts the bytes that each thread reads, but for small records that lie apart, which it copies all in one
+/// call.
+#[test]
+#[cfg(target_os = "linux")]
+fn local_files_are_read_by_the_thread_that_needs_their_bytes() {
+    let read_here = || -> u64 {
+        let told = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        told.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
+    };
+    let counted =
+        |batches: &dyn DataSetIterator| -> u64 { batches.stats().stages.iter().map(|stage| stage.bytes_read).sum() };
+    let folder = data();
+    for (name, loader) in every_format(folder.path()) {
+        let mut batches = loader.shield().build().unwrap();
+        let before = (read_here(), counted(&*batches));
+        epochs(&mut *batches);
+        let (here, all) = (read_here() - before.0, counted(&*batches) - before.1);
+        let is_counted = name.contains("order") || name.contains("sequences") || name.starts_with("images");
+        if is_counted || ["safetensors", "tar"].contains(&name) {
+            assert!(all > 0 && here >= all, "{name}: {here} of {all} bytes");
+        }
+    }
+}
+
 #[test]
 fn a_shielded_loader_reads_a_storage_by_itself() {
     let folder = data();

@@ -123,7 +123,9 @@ impl Container for ListedFiles {
             let is_named =
                 |record: u64| record < self.len() && !self.paths.relative(record as usize).as_os_str().is_empty();
             let named = records.iter().filter(|record| is_named(**record));
-            named.for_each(|record| self.files.need_file(self.first + record, &self.path(*record), needs));
+            named.for_each(|record| {
+                self.files.need_file(self.first + record, &self.path(*record), MAX_FILE_BYTES, needs)
+            });
         }
     }
 

@@ -64,7 +64,7 @@ pub(crate) struct LocalFile {
 }
 
 impl LocalFile {
-    pub(crate) fn open(path: &Path) -> Result<Self> {
+    pub(super) fn open(path: &Path) -> Result<Self> {
         let file = open_unseen(path)?;
         let metadata = file.metadata().map_err(|error| Error::io(path, error))?;
         check_ordinary(path, &metadata)?;

@@ -14,7 +14,7 @@ use super::gzip::{Bytes, inflate_error};
 use super::handles::Handles;
 use super::input::read_at;
 use super::packing::{MARK_BYTES, Packing};
-use super::{Access, Input, Listed, Spool, Storage, check_bytes, entries, open_file, read_file};
+use super::{Access, Input, Listed, LocalFile, Spool, Storage, check_bytes, entries, open_file, read_file};
 
 /// The files that readers use: those of this machine, or of a [`Storage`]. Clones are the same files.
 #[derive(Clone, Default)]
@@ -32,13 +32,16 @@ impl Files {
         Self::default()
     }
 
-    /// The files of `storage`. At most 256 MiB are requested before they are needed, and these count against `budget`.
-    /// A batch that needs more gets all of its own bytes.
+    /// The files of `storage`. At most 256 MiB are requested before they are needed, and at most a quarter of `budget`,
+    /// on which they count. A batch that needs more gets all of its own bytes.
+    ///
+    /// A request that takes more than 30 seconds, and ten times as long as the slowest ones lately, is given up: whoever
+    /// needs its bytes requests them again. Set time limits in the storage if you can.
     ///
     /// The threads that wait for the storage, one for each request that may be in progress, start with the first
     /// request, and end when the last reader of these files drops.
     pub fn of(storage: Arc<dyn Storage>, budget: &MemoryBudget) -> Self {
-        Self::with_ahead_bytes(storage, AHEAD_BYTES, budget)
+        Self::with_ahead_bytes(storage, AHEAD_BYTES.min(budget.limit() / 4), budget)
     }
 
     /// As [`of`](Self::of), with another limit.
@@ -61,17 +64,33 @@ impl Files {
         self.ahead.as_ref().map(|ahead| ahead.stats())
     }
 
-    /// Opens a file for reading at any position. Only local files can be mapped.
-    pub(crate) fn open(&self, path: &Path, access: Access) -> Result<Input> {
+    /// Opens a file for reading at any position, as a container does; see [`Input`]. Only local files can be mapped.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::NotFound`](crate::ErrorKind::NotFound) with the nearest name,
+    /// [`ErrorKind::Unsupported`](crate::ErrorKind::Unsupported) for what is no ordinary file, and those of the storage;
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) for mapping without a promise.
+    pub fn open(&self, path: &Path, access: Access) -> Result<Input> {
         match &self.ahead {
             None => Input::open(path, access, self.handles.as_ref()),
             Some(ahead) => Input::stored(ahead, path),
         }
     }
 
-    /// Opens a file for reading from front to back. For a file in a storage, only a little is requested until it is
-    /// known that much is read.
-    pub(crate) fn stream(&self, path: &Path) -> Result<Bytes> {
+    /// Opens a file of which a few parts are read before it is closed again; `None` in a storage, where finding the parts
+    /// would take one request after another, and whole files are requested ahead.
+    pub(crate) fn open_parts(&self, path: &Path) -> Result<Option<LocalFile>> {
+        self.are_local().then(|| LocalFile::open(path)).transpose()
+    }
+
+    /// Opens a file for reading from front to back, for example to find its records. For a file in a storage, only a
+    /// little is requested until it is known that much is read.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn stream(&self, path: &Path) -> Result<Bytes> {
         self.streamed(path, STREAM_BEGIN)
     }
 
@@ -159,10 +178,10 @@ impl Files {
         self.ahead.as_ref().map_or(0, |ahead| ahead.number_files(count))
     }
 
-    /// Announces that all of a file will be needed.
-    pub(crate) fn need_file(&self, file: u64, path: &Path, needs: &mut Needs) {
+    /// Announces that all of a file will be needed, unless it is longer than `max_bytes`.
+    pub(crate) fn need_file(&self, file: u64, path: &Path, max_bytes: u64, needs: &mut Needs) {
         if let Some(ahead) = &self.ahead {
-            ahead.need(file, &path.into(), 0..u64::MAX, needs);
+            ahead.need_whole(file, &path.into(), max_bytes, needs);
         }
     }
 

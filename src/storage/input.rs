@@ -128,9 +128,71 @@ impl Default for Spool {
 }
 
 /// Bytes that can be read at any offset, also from several threads at once: those of a file, or the content of a
-/// compressed one.
+/// compressed one. [`Files::open`](super::Files::open) opens one for a container of your own, whose bytes are then read in
+/// the same way on this machine and in a storage:
+///
+/// ```
+/// use std::sync::Arc;
+/// use ringfeed::error::Location;
+/// use ringfeed::field::Numbers;
+/// use ringfeed::memory::MemoryBudget;
+/// use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit};
+/// use ringfeed::storage::{Access, Files, InMemory, Input, Needs};
+/// use ringfeed::{DType, Loader, LoaderConfig, Result};
+///
+/// /// Records of four bytes: a number each, with its most significant byte first.
+/// struct Readings {
+///     input: Input,
+///     fields: [FieldInfo; 1],
+/// }
+///
+/// impl Readings {
+///     fn open(files: &Files, path: &str) -> Result<Self> {
+///         let fields = [FieldInfo::new("reading", FieldKind::Numbers(DType::U32))];
+///         Ok(Self { input: files.open(path.as_ref(), Access::Read)?, fields })
+///     }
+/// }
+///
+/// impl Container for Readings {
+///     fn len(&self) -> u64 {
+///         self.input.len() / 4
+///     }
+///
+///     fn fields(&self) -> &[FieldInfo] {
+///         &self.fields
+///     }
+///
+///     fn need(&self, records: &[u64], needs: &mut Needs) {
+///         records.iter().for_each(|record| self.input.need(4 * record..4 * record + 4, needs));
+///     }
+///
+///     fn fetch(&self, records: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
+///         let pieces: &mut Vec<[u8; 4]> = scratch.of();
+///         pieces.resize(pieces.len().max(nth + 1), [0; 4]);
+///         self.input.read_at(4 * records[nth], &mut pieces[nth])
+///     }
+///
+///     fn read(&self, _: u64, nth: usize, scratch: &mut Scratch, visit: &mut Visit<'_>) -> Result<()> {
+///         visit(0, Value::I64(u32::from_be_bytes(scratch.of::<Vec<[u8; 4]>>()[nth]).into()))
+///     }
+///
+///     fn place(&self, record: u64) -> Location {
+///         Location { path: Some(self.input.path().to_owned()), record: Some(record), ..Location::default() }
+///     }
+/// }
+///
+/// let bytes = (0..100u32).flat_map(u32::to_be_bytes).collect::<Vec<u8>>();
+/// let storage = Arc::new(InMemory::default().with("readings", bytes));
+/// let loader = Loader::from(LoaderConfig::default())
+///     .container(move |budget| Readings::open(&Files::of(storage.clone(), budget), "readings"))
+///     .field("reading", Numbers::i64())
+///     .batch_size(100);
+/// let batch = loader.build()?.next().expect("a batch")?;
+/// assert_eq!(batch.tensor("reading")?.as_slice::<i64>()?, Vec::from_iter(0..100));
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
 #[derive(Debug)]
-pub(crate) struct Input {
+pub struct Input {
     path: PathBuf,
     len: u64,
     held: Held,
@@ -229,8 +291,9 @@ impl Input {
         Ok(Self { path: path.to_owned(), len, held })
     }
 
-    /// Announces that the bytes in `range` will be needed. Costs nothing if they need not be requested ahead.
-    pub(crate) fn need(&self, range: Range<u64>, needs: &mut Needs) {
+    /// Announces that the bytes in `range` will be needed; call it in
+    /// [`Container::need`](crate::read::Container::need). Costs nothing if they need not be requested ahead.
+    pub fn need(&self, range: Range<u64>, needs: &mut Needs) {
         if let Held::Stored(ahead, file, path) = &self.held {
             ahead.need(*file, path, range.start..range.end.min(self.len), needs);
         }
@@ -247,17 +310,22 @@ impl Input {
     }
 
     /// The path it was opened from.
-    pub(crate) fn path(&self) -> &Path {
+    pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Length in bytes.
-    pub(crate) fn len(&self) -> u64 {
+    pub fn len(&self) -> u64 {
         self.len
     }
 
+    /// Whether there are no bytes.
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
     /// Everything, if it is in memory or mapped.
-    pub(crate) fn slice(&self) -> Option<&[u8]> {
+    pub fn slice(&self) -> Option<&[u8]> {
         match &self.held {
             Held::File(..) | Held::Lent(_) | Held::Stored(..) => None,
             Held::Map(map) => Some(map),
@@ -273,12 +341,12 @@ impl Input {
         }
     }
 
-    /// Fills `into` with the bytes from `offset` on.
+    /// Fills `into` with the bytes from `offset` on, in the calling thread.
     ///
     /// # Errors
     ///
-    /// [`ErrorKind::Io`]; also when the file has become shorter since it was opened.
-    pub(crate) fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
+    /// [`ErrorKind::Io`], with path and byte; also when the file ends before, or has become shorter since it was opened.
+    pub fn read_at(&self, offset: u64, into: &mut [u8]) -> Result<()> {
         match &self.held {
             Held::File(file, _) => self.read_file_at(file, offset, into),
             Held::Lent(lent) => self.read_file_at(&*lent.file()?, offset, into),

@@ -45,8 +45,8 @@ pub use in_memory::InMemory;
 #[cfg(test)]
 pub(crate) use input::MAPPED;
 pub(crate) use input::NO_PROMISE;
-pub use input::{Access, Mapping};
-pub(crate) use input::{Input, Spool, prefetch};
+pub use input::{Access, Input, Mapping};
+pub(crate) use input::{Spool, prefetch};
 pub use limit::{FetchLimit, ReadLimit};
 pub(crate) use limit::{Limited, OwnedRead};
 pub(crate) use packing::Packing;

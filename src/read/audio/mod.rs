@@ -240,6 +240,7 @@ impl AudioFiles {
     }
 
     fn write_path(&self, sample: u64, path: &mut PathBuf) -> Result<()> {
+        super::check_record(sample, self.len())?;
         if self.files.relative(sample).as_os_str().is_empty() {
             return Err(Error::new(ErrorKind::Data, "the record names no file").at_record(sample));
         }
@@ -248,25 +249,18 @@ impl AudioFiles {
     }
 
     /// Reads the wanted part of a local file.
-    fn read_part(&self, sample: Sample, piece: &mut Piece, path: &mut PathBuf) -> Result<()> {
-        self.write_path(sample.id, path)?;
-        let file = LocalFile::open(path)?;
-        let mut head = [0; 12];
-        let len = ReadAt::len(&file).min(12) as usize;
-        file.read_at(0, &mut head[..len])?;
-        if !is_wav(&head[..len]) {
+    fn read_part(&self, sample: Sample, file: &LocalFile, piece: &mut Piece) -> Result<()> {
+        if !is_wav_file(file)? {
             piece.part = Part::Whole;
-            if ReadAt::len(&file) > SMALL_FLAC
-                && let Some(packets) = Packets::read(&file, &self.writer, sample.key, MAX_FILE_BYTES)?
+            if file.bytes() > SMALL_FLAC
+                && let Some(packets) = Packets::read(file, &self.writer, sample.key, MAX_FILE_BYTES)?
             {
                 piece.part = Part::Flac(packets);
                 return Ok(());
             }
-            check_bytes(ReadAt::len(&file), MAX_FILE_BYTES)?;
-            piece.bytes.resize(ReadAt::len(&file) as usize, 0);
-            return file.read_at(0, &mut piece.bytes);
+            return read_whole(file, &mut piece.bytes);
         }
-        let wav = parse_wav(&file)?;
+        let wav = parse_wav(file)?;
         let cut = self.writer.cut(&wav.sound, sample.key)?;
         let range = wav.bytes_of(&cut.input);
         let len = (range.end - range.start) as usize;
@@ -276,12 +270,17 @@ impl AudioFiles {
         Ok(())
     }
 
+    fn read_all(&self, sample: u64, piece: &mut Piece, path: &Path) -> Result<()> {
+        piece.part = Part::Whole;
+        self.files.read(sample, path, &mut piece.bytes, MAX_FILE_BYTES, u64::MAX).map(drop)
+    }
+
     fn frames_of(&self, sample: u64, scratch: &mut Scratch) -> Result<u32> {
         let Worker { path, whole, .. } = scratch.of();
         self.write_path(sample, path)?;
-        let sound = match self.files.are_local() {
-            true => look_at_local(path, whole)?,
-            false => {
+        let sound = match self.files.open_parts(path)? {
+            Some(file) => look_at_local(&file, whole)?,
+            None => {
                 self.files.read(sample, path, whole, MAX_FILE_BYTES, u64::MAX)?;
                 describe(whole)?
             }
@@ -332,9 +331,9 @@ fn list(files: &Files, path: &Path, saved: &SavedIndex, has_classes: bool) -> Re
 /// The properties of the sound in a file.
 fn look_at(files: &Files, path: &Path) -> Result<Sound> {
     let mut bytes = Vec::new();
-    match files.are_local() {
-        true => look_at_local(path, &mut bytes),
-        false => {
+    match files.open_parts(path)? {
+        Some(file) => look_at_local(&file, &mut bytes),
+        None => {
             files.read_file(files.number_files(1), path, &mut bytes, MAX_FILE_BYTES, u64::MAX)?;
             describe(&bytes)
         }
@@ -342,23 +341,30 @@ fn look_at(files: &Files, path: &Path) -> Result<Sound> {
 }
 
 /// The same for a local file, which is read completely into `bytes` unless it is a WAV or a long FLAC file.
-fn look_at_local(path: &Path, bytes: &mut Vec<u8>) -> Result<Sound> {
-    let file = LocalFile::open(path)?;
-    let mut head = [0; 12];
-    let len = ReadAt::len(&file).min(12) as usize;
-    file.read_at(0, &mut head[..len])?;
-    if is_wav(&head[..len]) {
-        return parse_wav(&file).map(|wav| wav.sound);
+fn look_at_local(file: &LocalFile, bytes: &mut Vec<u8>) -> Result<Sound> {
+    if is_wav_file(file)? {
+        return parse_wav(file).map(|wav| wav.sound);
     }
-    if ReadAt::len(&file) > SMALL_FLAC
-        && let Some(sound) = flac_sound(&file)?
+    if file.bytes() > SMALL_FLAC
+        && let Some(sound) = flac_sound(file)?
     {
         return Ok(sound);
     }
-    check_bytes(ReadAt::len(&file), MAX_FILE_BYTES)?;
-    bytes.resize(ReadAt::len(&file) as usize, 0);
-    file.read_at(0, bytes)?;
+    read_whole(file, bytes)?;
     describe(bytes)
+}
+
+fn is_wav_file(file: &LocalFile) -> Result<bool> {
+    let mut head = [0; 12];
+    let len = file.bytes().min(12) as usize;
+    file.read(0, &mut head[..len])?;
+    Ok(is_wav(&head[..len]))
+}
+
+fn read_whole(file: &LocalFile, bytes: &mut Vec<u8>) -> Result<()> {
+    check_bytes(file.bytes(), MAX_FILE_BYTES)?;
+    bytes.resize(file.bytes() as usize, 0);
+    file.read(0, bytes)
 }
 
 impl Lists for AudioFiles {
@@ -429,7 +435,7 @@ impl RecordReader for AudioFiles {
     }
 
     fn need(&self, samples: &[u64], needs: &mut Needs) {
-        self.files.need(samples, needs);
+        self.files.need(samples, MAX_FILE_BYTES, needs);
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {
@@ -444,25 +450,20 @@ impl RecordReader for AudioFiles {
 
     /// Which part is wanted depends on the sample's key, which only a job has, so the whole file is read here.
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
-        super::check_record(samples[nth], self.len())?;
         let sample = samples[nth];
         let (piece, path) = scratch.of::<Worker>().piece(nth);
-        piece.part = Part::Whole;
-        let read = self
-            .write_path(sample, path)
-            .and_then(|()| self.files.read(sample, path, &mut piece.bytes, MAX_FILE_BYTES, u64::MAX));
-        read.map(drop).map_err(|error| self.files.located(error, sample))
+        let read = self.write_path(sample, path).and_then(|()| self.read_all(sample, piece, path));
+        read.map_err(|error| self.files.located(error, sample))
     }
 
     fn fetch_all(&self, job: &mut Job<'_>, scratch: &mut Scratch) {
         while let Some(nth) = job.advance() {
             let sample = job.sample(nth);
-            if !self.files.are_local() || sample.id >= self.len() {
-                job.report(self.fetch(job.samples(), nth, scratch));
-                continue;
-            }
             let (piece, path) = scratch.of::<Worker>().piece(nth);
-            let read = self.read_part(sample, piece, path);
+            let read = self.write_path(sample.id, path).and_then(|()| match self.files.open_parts(path)? {
+                Some(file) => self.read_part(sample, &file, piece),
+                None => self.read_all(sample.id, piece, path),
+            });
             job.report(read.map_err(|error| self.files.located(error, sample.id)));
         }
     }

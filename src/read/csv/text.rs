@@ -107,8 +107,8 @@ impl Text {
     }
 
     /// Announces that all of it will be [read whole](Self::read_whole), as the file with this number.
-    pub(crate) fn need(&self, file: u64, needs: &mut Needs) {
-        self.files.need_file(file, &self.path, needs);
+    pub(crate) fn need(&self, file: u64, max_bytes: u64, needs: &mut Needs) {
+        self.files.need_file(file, &self.path, max_bytes, needs);
     }
 
     /// The text from its beginning. In a storage, the whole file with this number is read first.

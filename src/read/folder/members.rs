@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::error::{Error, Location, Result};
 use crate::random::mix;
 use crate::read::Fingerprint;
-use crate::storage::{Files, Needs};
+use crate::storage::{Files, LocalFile, Needs};
 
 use super::listing::{Found, PathList};
 
@@ -84,13 +84,19 @@ impl Members {
         self.storage.read_file(self.first + record, path, into, most, wanted)
     }
 
-    pub(in crate::read) fn need(&self, records: &[u64], needs: &mut Needs) {
+    /// Opens the file at `path` to read a few parts of it; `None` in a storage.
+    pub(in crate::read) fn open_parts(&self, path: &Path) -> Result<Option<LocalFile>> {
+        self.storage.open_parts(path)
+    }
+
+    /// Announces that these files will be needed, as far as they have at most `most` bytes.
+    pub(in crate::read) fn need(&self, records: &[u64], most: u64, needs: &mut Needs) {
         if self.are_local() {
             return;
         }
         let is_named = |record: u64| record < self.len() && !self.relative(record).as_os_str().is_empty();
         for record in records.iter().filter(|record| is_named(**record)) {
-            self.storage.need_file(self.first + record, &self.path(*record), needs);
+            self.storage.need_file(self.first + record, &self.path(*record), most, needs);
         }
     }
 

@@ -209,7 +209,7 @@ impl Container for FileValues {
 
     fn need(&self, records: &[u64], needs: &mut Needs) {
         if self.reads {
-            self.listed.members().need(records, needs);
+            self.listed.members().need(records, self.most, needs);
         }
     }
 

@@ -458,7 +458,7 @@ impl RecordReader for ImageFolder {
     }
 
     fn need(&self, samples: &[u64], needs: &mut Needs) {
-        self.files.need(samples, needs);
+        self.files.need(samples, self.options().max_file_bytes, needs);
     }
 
     fn measure(&self, sample: u64, scratch: &mut Scratch) -> Result<Extents> {

@@ -373,7 +373,9 @@ impl Source {
     pub(super) fn need(&self, samples: impl Iterator<Item = u64>, needs: &mut Needs) {
         for sample in samples.filter(|sample| *sample < self.len()) {
             match self {
-                Self::Files { files, first, .. } => files[sample as usize].text.need(first + sample, needs),
+                Self::Files { files, first, limit, .. } => {
+                    files[sample as usize].text.need(first + sample, *limit, needs);
+                }
                 Self::Groups { rows, groups } => rows.need(groups.rows(sample), needs),
             }
         }

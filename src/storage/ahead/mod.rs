@@ -24,7 +24,7 @@ use crate::sync::{AtomicU64, Condvar, Mutex, Ordering};
 
 use super::{Storage, replaced, shorter_than_before};
 
-use pieces::{Key, State};
+use pieces::{Key, State, TO_THE_END};
 use shared::Shared;
 
 pub use pieces::AheadStats;
@@ -51,6 +51,8 @@ struct Need {
     file: u64,
     path: Arc<Path>,
     range: Range<u64>,
+    /// The greatest length that a whole file may have.
+    most: u64,
 }
 
 /// Pieces that a batch needs. They are kept until this drops.
@@ -91,15 +93,21 @@ impl Ahead {
         self.0.next_file.fetch_add(count, Ordering::Relaxed)
     }
 
-    /// Announces that `range` of a file will be needed; `0..u64::MAX` for a whole file.
+    /// Announces that `range` of a file will be needed.
     pub(super) fn need(&self, file: u64, path: &Arc<Path>, range: Range<u64>, needs: &mut Needs) {
         if !range.is_empty() {
-            needs.0.push(Need { shared: self.0.clone(), file, path: path.clone(), range });
+            needs.0.push(Need { shared: self.0.clone(), file, path: path.clone(), range, most: u64::MAX });
         }
     }
 
+    /// Announces that a whole file will be needed, unless it is longer than `most`.
+    pub(super) fn need_whole(&self, file: u64, path: &Arc<Path>, most: u64, needs: &mut Needs) {
+        needs.0.push(Need { shared: self.0.clone(), file, path: path.clone(), range: 0..TO_THE_END, most });
+    }
+
+    /// What was requested; nothing in a forked process.
     pub(super) fn stats(&self) -> AheadStats {
-        self.0.state.lock().counts
+        if self.0.is_of_another_process() { AheadStats::default() } else { self.0.state.lock().counts }
     }
 
     /// Fills `into` with the bytes from `offset` on of a file that had `len` when it was opened.
@@ -156,7 +164,7 @@ impl Drop for Ahead {
         if self.0.is_of_another_process() {
             return;
         }
-        self.0.state.lock().closed = true;
+        self.0.state.lock().close();
         self.0.queued.notify_all();
         self.0.arrived.notify_all();
     }
@@ -183,7 +191,7 @@ impl Needs {
             }
             let mut state = shared.state.lock();
             for of_file in of_one.chunk_by(|a, b| a.file == b.file) {
-                let mut merged: Option<Range<u64>> = None;
+                let (mut merged, most) = (None::<Range<u64>>, of_file[0].most);
                 for need in of_file {
                     match &mut merged {
                         Some(range) if need.range.start <= range.end.saturating_add(GAP_BYTES) => {
@@ -191,13 +199,13 @@ impl Needs {
                         }
                         _ => {
                             if let Some(range) = merged.replace(need.range.clone()) {
-                                has_room &= state.add(need.file, &need.path, range, &mut keys);
+                                has_room &= state.add(need.file, &need.path, range, most, &mut keys);
                             }
                         }
                     }
                 }
                 if let Some(range) = merged {
-                    has_room &= state.add(of_file[0].file, &of_file[0].path, range, &mut keys);
+                    has_room &= state.add(of_file[0].file, &of_file[0].path, range, most, &mut keys);
                 }
             }
             state.next_batch += 1;
@@ -472,6 +480,105 @@ mod tests {
     }
 
     #[test]
+    fn of_a_file_that_is_too_long_no_more_is_read_than_shows_that() {
+        let (storage, ahead, path) = ahead();
+        let mut needs = Needs::default();
+        ahead.need_whole(0, &path, 1000, &mut needs);
+        let held = needs.request();
+        assert_eq!(ahead.read_file(0, &path, &mut Vec::new(), 1001).expect("it is there"), LEN);
+        assert_eq!((read(&storage), ahead.stats().unforeseen), (vec![(0, 1001)], 0));
+        assert_eq!(ahead.0.state.lock().bytes, 0);
+        drop(held);
+    }
+
+    #[test]
+    fn a_request_that_does_not_end_is_given_up_and_another_thread_takes_its_place() {
+        /// Hangs at the first requests that are made ahead.
+        struct Hanging(std::sync::Mutex<mpsc::Receiver<()>>, AtomicU64);
+        impl Storage for Hanging {
+            fn file_len(&self, _: &Path) -> Result<u64> {
+                Ok(LEN)
+            }
+
+            fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+                let is_ahead = std::thread::current().name().is_some_and(|name| name.starts_with("ringfeed-ahead"));
+                if is_ahead && self.1.fetch_add(1, Ordering::Relaxed) == 0 {
+                    self.0.lock().unwrap().recv().unwrap_err();
+                }
+                into.clear();
+                into.extend(range.map(|at| at as u8));
+                Ok(LEN)
+            }
+
+            fn requests_in_flight(&self) -> usize {
+                1
+            }
+        }
+        watchdog::watch();
+        let (open, gate) = mpsc::channel();
+        let storage = Arc::new(Hanging(gate.into(), AtomicU64::new(0)));
+        let ahead = Ahead::new(storage.clone(), 1 << 30, &MemoryBudget::unlimited());
+        ahead.0.state.lock().patience = std::time::Duration::from_millis(20);
+        let path: Arc<Path> = Path::new("offsets").into();
+        let hangs = ask(&ahead, &path, [(0, 100)]);
+        while storage.1.load(Ordering::Relaxed) == 0 {
+            std::thread::yield_now();
+        }
+        let behind = ask(&ahead, &path, [(1 << 20, (1 << 20) + 100)]);
+        // Nobody waits for the request that hangs, but all threads do.
+        check(&ahead, &path, 1 << 20..(1 << 20) + 100);
+        assert_eq!(ahead.stats().unforeseen, 0);
+        check(&ahead, &path, 0..100);
+        assert_eq!(ahead.stats().unforeseen, 1);
+        // The next batch requests it again.
+        let again = ask(&ahead, &path, [(0, 100)]);
+        check(&ahead, &path, 0..100);
+        assert_eq!(ahead.stats().unforeseen, 1);
+        drop((hangs, behind, again));
+        drop(open);
+        while ahead.0.state.lock().lost() > 0 {
+            std::thread::yield_now();
+        }
+        let state = ahead.0.state.lock();
+        assert_eq!((state.bytes, state.threads), (0, 1));
+        drop(state);
+        let other = ask(&ahead, &path, [(2 << 20, (2 << 20) + 100)]);
+        check(&ahead, &path, 2 << 20..(2 << 20) + 100);
+        assert_eq!(ahead.stats().unforeseen, 1);
+        drop(other);
+    }
+
+    #[test]
+    fn what_could_not_be_read_is_requested_again_by_the_next_batch() {
+        /// Fails once.
+        struct Once(AtomicU64);
+        impl Storage for Once {
+            fn file_len(&self, _: &Path) -> Result<u64> {
+                Ok(LEN)
+            }
+
+            fn read(&self, _: &Path, range: Range<u64>, into: &mut Vec<u8>) -> Result<u64> {
+                if self.0.fetch_add(1, Ordering::Relaxed) == 0 {
+                    return Err(Error::new(ErrorKind::Io, "not now"));
+                }
+                into.clear();
+                into.extend(range.map(|at| at as u8));
+                Ok(LEN)
+            }
+        }
+        let ahead = Ahead::new(Arc::new(Once(AtomicU64::new(0))), 1 << 30, &MemoryBudget::unlimited());
+        let path: Arc<Path> = Path::new("offsets").into();
+        let first = ask(&ahead, &path, [(0, 100)]);
+        check(&ahead, &path, 0..100);
+        assert_eq!(ahead.stats().unforeseen, 1);
+        let second = ask(&ahead, &path, [(50, 100)]);
+        check(&ahead, &path, 0..100);
+        assert_eq!(ahead.stats().unforeseen, 1);
+        drop((first, second));
+        assert_eq!(ahead.0.state.lock().bytes, 0);
+    }
+
+    #[test]
     fn whole_files_that_are_longer_than_was_assumed_stay_within_the_limit() {
         watchdog::watch();
         let most = 4 * WHOLE;
@@ -490,7 +597,7 @@ mod tests {
             let mut state = ahead.0.state.lock();
             let is_still = !state.has_next();
             let of = |is: fn(&Content) -> bool| state.pieces.values().filter(|piece| is(&piece.content)).count();
-            if is_still && of(|content| matches!(content, Content::Reading)) == 0 {
+            if is_still && of(|content| matches!(content, Content::Reading(..))) == 0 {
                 break of(|content| matches!(content, Content::Here(_)));
             }
             drop(state);
@@ -538,7 +645,11 @@ mod tests {
         drop((first, other));
         assert_eq!((read(29), read(10)), (WHOLE, WHOLE));
         drop(again);
-        assert_eq!((ahead.stats().unforeseen, ahead.0.state.lock().bytes), (0, 0));
+        // What is being read is counted until it comes.
+        while ahead.0.state.lock().bytes > 0 {
+            std::thread::yield_now();
+        }
+        assert_eq!(ahead.stats().unforeseen, 0);
     }
 
     #[test]
@@ -547,8 +658,13 @@ mod tests {
         let (storage, mut ahead, path) = ahead();
         let parents = ask(&ahead, &path, [(0, 100)]);
         check(&ahead, &path, 0..100);
-        let queued =
-            Needs(vec![Need { shared: ahead.0.clone(), file: 0, path: path.clone(), range: 500_000..500_100 }]);
+        let queued = Needs(vec![Need {
+            shared: ahead.0.clone(),
+            file: 0,
+            path: path.clone(),
+            range: 500_000..500_100,
+            most: u64::MAX,
+        }]);
         drop(parents);
         let shared = &ahead.0;
         let process = shared.process.load(Ordering::Relaxed).wrapping_add(1);
@@ -556,7 +672,7 @@ mod tests {
         // As if the threads had stayed behind: nobody answers.
         state.lock().threads = 3;
         state.lock().idle = 3;
-        state.lock().add(0, &path, 0..100, &mut Vec::new());
+        state.lock().add(0, &path, 0..100, u64::MAX, &mut Vec::new());
         drop(queued);
         ahead = Ahead(Arc::new(Shared {
             storage: storage.clone(),
@@ -584,13 +700,13 @@ mod tests {
         let mut state = State::new(&budget, 1 << 30);
         let path: Arc<Path> = Path::new("x").into();
         let mut keys = Vec::new();
-        assert!(state.add(0, &path, 0..u64::MAX, &mut keys));
-        let (key, _, _) = state.next().expect("it is queued");
+        assert!(state.add(0, &path, 0..u64::MAX, u64::MAX, &mut keys));
+        let (request, _) = state.next().expect("it is queued");
         let mut buffer = Vec::with_capacity(8 << 20);
         buffer.extend([0; 1000]);
-        state.arrive(key, Some(1000), pieces::fitted(buffer));
+        state.arrive(&request, Some(1000), pieces::fitted(buffer));
         assert!(state.bytes < 2000 && budget.used() == state.bytes, "{}", state.bytes);
-        state.release(key);
+        state.release(request.key);
         assert_eq!((state.bytes, budget.used()), (0, 0));
     }
 }

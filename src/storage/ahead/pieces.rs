@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use crate::memory::{MemoryBudget, Reservation};
 
@@ -13,10 +14,12 @@ pub(super) const PIECE_BYTES: u64 = 8 << 20;
 const FILE_BYTES: u64 = 256 << 10;
 /// How many whole files are read at the same time at first, when the length of none is known.
 const FIRST_FILES: usize = 8;
-/// What a buffer may have more than twice what it holds.
+/// How many bytes a buffer may have in addition to twice what it holds.
 const SLACK_BYTES: usize = 4 << 10;
 /// The end of a piece that is a whole file of unknown length.
 pub(super) const TO_THE_END: u64 = u64::MAX;
+/// A request that takes longer than this, and ten times as long as the slowest ones lately, is given up.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 pub(super) struct State {
     pub(super) closed: bool,
@@ -39,6 +42,16 @@ pub(super) struct State {
     file_bytes: u64,
     /// The length that one more may have: that of the longest ones lately.
     likely_bytes: u64,
+    /// The number of the next request, and how many are in progress.
+    next_request: u64,
+    reading: usize,
+    /// Requests that were given up, and have not ended yet.
+    lost: BTreeMap<u64, Lost>,
+    /// How long the slowest requests took lately, and the shortest time after which one is given up.
+    slowest: Duration,
+    pub(super) patience: Duration,
+    /// When requests are looked at again that nobody waits for.
+    look_at: Option<Instant>,
     /// Number of whole files that are being read, and the maximum number, which doubles from round to round.
     reading_files: usize,
     most_files: usize,
@@ -55,6 +68,8 @@ pub(super) type Key = (u64, u64);
 
 pub(super) struct Piece {
     pub(super) end: u64,
+    /// The greatest length that a whole file may have.
+    most: u64,
     pub(super) path: Arc<Path>,
     /// The batch that requested it first.
     pub(super) batch: u64,
@@ -69,9 +84,25 @@ pub(super) struct Piece {
 
 pub(super) enum Content {
     Queued,
-    Reading,
+    /// The number of the request, and when it began.
+    Reading(u64, Instant),
     Here(Arc<Loaded>),
     Failed,
+}
+
+/// What a thread requests.
+pub(super) struct Request {
+    pub(super) key: Key,
+    pub(super) path: Arc<Path>,
+    pub(super) end: u64,
+    number: u64,
+    begin: Instant,
+}
+
+/// What a request counts that was given up.
+struct Lost {
+    counted: u64,
+    whole: bool,
 }
 
 pub(super) struct Loaded {
@@ -112,6 +143,12 @@ impl State {
             held: 0,
             file_bytes: FILE_BYTES,
             likely_bytes: FILE_BYTES,
+            next_request: 0,
+            reading: 0,
+            lost: BTreeMap::new(),
+            slowest: Duration::ZERO,
+            patience: PATIENCE,
+            look_at: None,
             reading_files: 0,
             most_files: FIRST_FILES,
             spare: Vec::new(),
@@ -132,17 +169,29 @@ impl State {
         self.reservation.grow_if_free(bytes)
     }
 
-    /// Adds the pieces of `range` that do not exist yet, for the batch that requests now, and keeps those that do.
-    /// Returns whether the memory budget had room for them.
-    pub(super) fn add(&mut self, file: u64, path: &Arc<Path>, range: Range<u64>, keys: &mut Vec<Key>) -> bool {
+    /// Adds the pieces of `range` that do not exist yet, for the batch that requests now, and keeps those that do. Those
+    /// that could not be read are read again. A whole file may have `most` bytes. Returns whether the memory budget had
+    /// room for them.
+    pub(super) fn add(
+        &mut self,
+        file: u64,
+        path: &Arc<Path>,
+        range: Range<u64>,
+        most: u64,
+        keys: &mut Vec<Key>,
+    ) -> bool {
         let batch = self.next_batch;
         let mut at = range.start;
         if let Some(((_, start), piece)) =
             self.pieces.range_mut(..(file, at)).next_back().filter(|((f, _), piece)| *f == file && piece.end > at)
         {
             piece.needed_by += 1;
-            keys.push((file, *start));
+            let key = (file, *start);
+            keys.push(key);
             at = piece.end;
+            if !self.again(key) {
+                return false;
+            }
         }
         while at < range.end {
             let next =
@@ -150,8 +199,12 @@ impl State {
             let end = match next {
                 Some(((_, start), piece)) if *start == at => {
                     piece.needed_by += 1;
-                    keys.push((file, at));
+                    let key = (file, at);
+                    keys.push(key);
                     at = piece.end;
+                    if !self.again(key) {
+                        return false;
+                    }
                     continue;
                 }
                 Some(((_, start), _)) => *start,
@@ -163,6 +216,7 @@ impl State {
             let key = (file, at);
             let piece = Piece {
                 end,
+                most,
                 path: path.clone(),
                 batch,
                 is_urgent: false,
@@ -183,10 +237,32 @@ impl State {
         true
     }
 
+    /// Queues a piece again if it could not be read. Returns whether the memory budget had room for it.
+    fn again(&mut self, key: Key) -> bool {
+        let batch = self.next_batch;
+        let Some(piece) = self.pieces.get(&key).filter(|piece| matches!(piece.content, Content::Failed)) else {
+            return true;
+        };
+        let whole = piece.end == TO_THE_END;
+        let (before, counted) = (piece.counted, if whole { self.file_bytes } else { piece.end - key.1 });
+        let bytes = self.bytes - before + counted;
+        if !self.reserve(bytes) {
+            return false;
+        }
+        self.bytes = bytes;
+        self.held -= before;
+        if let Some(piece) = self.pieces.get_mut(&key) {
+            (piece.batch, piece.is_urgent, piece.counted, piece.content) = (batch, false, counted, Content::Queued);
+        }
+        let queue = if whole { &mut self.files } else { &mut self.ranges };
+        queue.push_back((key, batch));
+        true
+    }
+
     pub(super) fn release(&mut self, key: Key) {
         let Some(piece) = self.pieces.get_mut(&key) else { return };
         piece.needed_by -= 1;
-        if piece.needed_by > 0 || matches!(piece.content, Content::Reading) {
+        if piece.needed_by > 0 || matches!(piece.content, Content::Reading(..)) {
             return;
         }
         self.remove(key);
@@ -214,11 +290,19 @@ impl State {
         self.spare_bytes = 0;
     }
 
+    /// Nothing more will be requested.
+    pub(super) fn close(&mut self) {
+        self.closed = true;
+        self.drop_spare();
+        self.reservation.shrink_to(self.bytes);
+    }
+
     /// Keeps a buffer for pieces that are requested, as far as the budget allows.
     pub(super) fn keep(&mut self, mut bytes: Vec<u8>) {
         let more = bytes.capacity() as u64;
         let is_within = self.bytes + self.spare_bytes + more <= self.most_bytes;
         if is_within
+            && !self.closed
             && !self.pieces.is_empty()
             && self.spare.len() < 64
             && self.reservation.grow_if_free(self.bytes + self.spare_bytes + more)
@@ -229,9 +313,11 @@ impl State {
         }
     }
 
-    /// A buffer that was used before, or a new one.
-    pub(super) fn buffer(&mut self) -> Vec<u8> {
-        let buffer = self.spare.pop().unwrap_or_default();
+    /// A buffer for so many bytes: one that was used before and is not much larger, or a new one.
+    pub(super) fn buffer(&mut self, wanted: u64) -> Vec<u8> {
+        let most = wanted.saturating_mul(2).saturating_add(SLACK_BYTES as u64);
+        let fits = self.spare.iter().rposition(|buffer| buffer.capacity() as u64 <= most);
+        let buffer = fits.map(|fits| self.spare.swap_remove(fits)).unwrap_or_default();
         self.spare_bytes -= buffer.capacity() as u64;
         self.reservation.shrink_to(self.bytes + self.spare_bytes);
         buffer
@@ -239,7 +325,7 @@ impl State {
 
     /// Takes the next piece that may be read now. A whole file, whose length is known only afterwards, must find room
     /// within the limit and the budget, unless a reader waits for its batch.
-    pub(super) fn next(&mut self) -> Option<(Key, Arc<Path>, u64)> {
+    pub(super) fn next(&mut self) -> Option<(Request, Vec<u8>)> {
         if let Some(key) = first_of(&mut self.urgent, &self.pieces) {
             self.urgent.pop_front();
             return self.begin(key);
@@ -269,17 +355,68 @@ impl State {
         is_free || self.has_room() && first_of(&mut self.files, &self.pieces).is_some()
     }
 
-    fn begin(&mut self, key: Key) -> Option<(Key, Arc<Path>, u64)> {
+    /// A request, and a buffer for it.
+    fn begin(&mut self, key: Key) -> Option<(Request, Vec<u8>)> {
+        let (number, begin) = (self.next_request, Instant::now());
         let piece = self.pieces.get_mut(&key)?;
+        let mut end = piece.end;
         if piece.end == TO_THE_END {
             let likely = self.likely_bytes.max(piece.counted);
             self.bytes += likely - piece.counted;
             piece.counted = likely;
             self.reading_files += 1;
+            // One byte more shows that it is too long.
+            end = piece.most.saturating_add(1);
         }
         self.held += piece.counted;
-        piece.content = Content::Reading;
-        Some((key, piece.path.clone(), piece.end))
+        piece.content = Content::Reading(number, begin);
+        let (path, counted) = (piece.path.clone(), piece.counted);
+        self.next_request += 1;
+        self.reading += 1;
+        self.counts.most_in_flight = self.counts.most_in_flight.max(self.reading);
+        Some((Request { key, path, end, number, begin }, self.buffer(counted)))
+    }
+
+    /// When a request that began at `begin` is given up.
+    pub(super) fn deadline(&self, begin: Instant) -> Instant {
+        begin + self.patience.max(10 * self.slowest)
+    }
+
+    /// Number of requests that were given up, and have not ended.
+    pub(super) fn lost(&self) -> usize {
+        self.lost.len()
+    }
+
+    /// Gives a request up that takes too long: those who need its bytes read them, and another thread may take the
+    /// place of the one that waits for it.
+    pub(super) fn give_up(&mut self, key: Key) {
+        let Some(piece) = self.pieces.get_mut(&key) else { return };
+        if let Content::Reading(number, _) = piece.content {
+            let lost = Lost { counted: std::mem::take(&mut piece.counted), whole: piece.end == TO_THE_END };
+            piece.content = Content::Failed;
+            let is_needed = piece.needed_by > 0;
+            self.lost.insert(number, lost);
+            self.threads -= 1;
+            if !is_needed {
+                self.remove(key);
+            }
+        }
+    }
+
+    /// Gives all requests up that take too long, if all threads are busy with requests. Now and then.
+    pub(super) fn give_up_overdue(&mut self) {
+        let now = Instant::now();
+        if self.idle > 0 || self.look_at.is_some_and(|at| now < at) {
+            return;
+        }
+        self.look_at = Some(now + self.patience);
+        let is_overdue = |piece: &Piece| match piece.content {
+            Content::Reading(_, begin) => self.deadline(begin) <= now,
+            _ => false,
+        };
+        let overdue: Vec<Key> =
+            self.pieces.iter().filter(|(_, piece)| is_overdue(piece)).map(|(key, _)| *key).collect();
+        overdue.into_iter().for_each(|key| self.give_up(key));
     }
 
     /// Lets the queued pieces of this batch be read first.
@@ -316,17 +453,41 @@ impl State {
         }
     }
 
-    /// A request has ended: with these bytes of a file of this length, or without success.
-    pub(super) fn arrive(&mut self, key: Key, read: Option<u64>, bytes: Vec<u8>) {
+    /// A request has ended: with these bytes of a file of this length, or without success. Returns whether its thread
+    /// has not been replaced.
+    pub(super) fn arrive(&mut self, request: &Request, read: Option<u64>, mut bytes: Vec<u8>) -> bool {
         self.counts.requests += 1;
         self.counts.bytes += bytes.len() as u64;
-        let Some(piece) = self.pieces.get_mut(&key) else { return self.keep(bytes) };
+        self.reading -= 1;
+        if read.is_some() {
+            self.slowest = request.begin.elapsed().max(self.slowest - self.slowest / 16);
+        }
+        if let Some(Lost { counted, whole }) = self.lost.remove(&request.number) {
+            self.reading_files -= usize::from(whole);
+            self.bytes -= counted;
+            self.held -= counted;
+            self.keep(bytes);
+            self.reservation.shrink_to(self.bytes + self.spare_bytes);
+            return false;
+        }
+        let key = request.key;
+        let Some(piece) = self.pieces.get_mut(&key) else {
+            self.keep(bytes);
+            return true;
+        };
         let whole = piece.end == TO_THE_END;
         self.reading_files -= usize::from(whole);
-        let (len, wanted) = (bytes.len() as u64, piece.end - key.1);
-        let is_all = |file_len: u64| if whole { len >= file_len.saturating_sub(key.1) } else { len == wanted };
+        let len = bytes.len() as u64;
+        let is_all = |file_len: u64| match whole {
+            true => len >= file_len.min(request.end).saturating_sub(key.1),
+            false => len == request.end - key.1,
+        };
         match read {
             Some(file_len) if is_all(file_len) => {
+                if whole && file_len > piece.most {
+                    // It is refused by its length.
+                    bytes = Vec::new();
+                }
                 let real = bytes.capacity() as u64;
                 self.bytes = self.bytes - piece.counted + real;
                 self.held = self.held - piece.counted + real;
@@ -347,10 +508,11 @@ impl State {
         if self.pieces.get(&key).is_some_and(|piece| piece.needed_by == 0) {
             self.remove(key);
         }
+        true
     }
 }
 
-/// Gives back what a buffer that once held much more does not need for what it holds.
+/// Frees the memory of a buffer that is much larger than what it holds.
 pub(super) fn fitted(mut bytes: Vec<u8>) -> Vec<u8> {
     if bytes.capacity() > 2 * bytes.len() + SLACK_BYTES {
         bytes.shrink_to_fit();

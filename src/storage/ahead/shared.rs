@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU32;
 use std::thread;
+use std::time::Instant;
 
 use crate::counters::BytesRead;
 use crate::error::{Error, Result};
@@ -29,33 +30,53 @@ pub(super) struct Shared {
 
 impl Shared {
     /// The piece with byte `at` of a file, and where it begins. Waits until it has come; `None` if it was not
-    /// requested, or could not be read.
-    pub(super) fn piece(&self, file: u64, at: u64) -> Option<(u64, Arc<Loaded>)> {
+    /// requested, could not be read, or takes too long.
+    pub(super) fn piece(self: &Arc<Self>, file: u64, at: u64) -> Option<(u64, Arc<Loaded>)> {
         if self.is_of_another_process() {
             return None;
         }
         let mut state = self.state.lock();
         let mut waits = false;
         loop {
+            let until;
             let ((found, start), piece) = state.pieces.range(..=(file, at)).next_back()?;
             if *found != file || piece.end <= at {
                 return None;
             }
+            let key = (file, *start);
             match &piece.content {
                 Content::Here(loaded) => return Some((*start, loaded.clone())),
                 Content::Failed => return None,
-                Content::Queued | Content::Reading if state.closed => return None,
-                Content::Queued if !piece.is_urgent => {
-                    let batch = piece.batch;
-                    state.hurry(batch);
-                    self.look_again(&mut state);
+                Content::Queued | Content::Reading(..) if state.closed => return None,
+                Content::Queued => {
+                    let (batch, is_urgent) = (piece.batch, piece.is_urgent);
+                    if !is_urgent {
+                        state.hurry(batch);
+                        self.look_again(&mut state);
+                    }
+                    // All threads may wait for requests that never end.
+                    until = Instant::now() + state.patience;
+                    if waits {
+                        state.give_up_overdue();
+                        self.start_threads(&mut state);
+                    }
                 }
-                Content::Queued | Content::Reading => {}
+                Content::Reading(_, begin) => {
+                    let begin = *begin;
+                    until = state.deadline(begin);
+                    if until <= Instant::now() {
+                        state.give_up(key);
+                        self.start_threads(&mut state);
+                        drop(state);
+                        self.arrived.notify_all();
+                        return None;
+                    }
+                }
             }
             if !std::mem::replace(&mut waits, true) {
                 state.counts.waited += 1;
             }
-            state = self.arrived.wait(state);
+            state = self.arrived.wait_until(state, until);
         }
     }
 
@@ -66,7 +87,7 @@ impl Shared {
         if is_own {
             let mut state = self.state.lock();
             state.counts.unforeseen += 1;
-            buffer = state.buffer();
+            buffer = state.buffer(into.len() as u64);
         }
         let end = offset.saturating_add(into.len() as u64);
         let found = self.storage.read(path, offset..end, &mut buffer)?;
@@ -92,7 +113,11 @@ impl Shared {
     }
 
     pub(super) fn start_threads(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) {
-        let wanted = state.waiting().saturating_sub(state.idle).min(self.in_flight - state.threads);
+        state.give_up_overdue();
+        let room = self.in_flight - state.threads;
+        // Those that wait for requests which were given up are some more, but not without end.
+        let room = room.min((2 * self.in_flight).saturating_sub(state.threads + state.lost()));
+        let wanted = state.waiting().saturating_sub(state.idle).min(room);
         if wanted > 0 {
             self.process.store(std::process::id(), Ordering::Relaxed);
         }
@@ -105,7 +130,7 @@ impl Shared {
             }
             state.threads += 1;
         }
-        self.queued.notify_all();
+        self.look_again(state);
         if state.threads == 0 {
             // If there is no thread, nobody would ever answer: the thread that needs the bytes reads them.
             state.fail_queued();
@@ -122,12 +147,11 @@ impl Shared {
     /// What a thread does.
     fn work(&self) {
         let mut state = self.state.lock();
-        let mut in_flight = 0;
         loop {
             if state.closed {
                 return;
             }
-            let Some((key, path, end)) = state.next() else {
+            let Some((request, mut buffer)) = state.next() else {
                 state.idle += 1;
                 state = self.queued.wait(state);
                 state.idle -= 1;
@@ -135,11 +159,9 @@ impl Shared {
             };
             // One after another, as far as there is room.
             self.look_again(&mut state);
-            let mut buffer = state.buffer();
-            in_flight = (state.threads - state.idle).max(in_flight);
-            state.counts.most_in_flight = state.counts.most_in_flight.max(in_flight);
             drop(state);
-            let read = catch_unwind(AssertUnwindSafe(|| self.storage.read(&path, key.1..end, &mut buffer)))
+            let range = request.key.1..request.end;
+            let read = catch_unwind(AssertUnwindSafe(|| self.storage.read(&request.path, range, &mut buffer)))
                 .unwrap_or_else(|panic| {
                     let error = Error::from_panic(&*panic);
                     // It is the user's, too: if dropping it panicked, nobody would answer those who wait.
@@ -150,14 +172,17 @@ impl Shared {
             // A subscriber and an error's content are the user's, and somebody waits for this thread's answer.
             let told = catch_unwind(AssertUnwindSafe(|| {
                 if let Err(error) = read {
-                    tracing::debug!(path = %path.display(), %error, "a request ahead failed; it is made again when needed");
+                    tracing::debug!(path = %request.path.display(), %error, "a request ahead failed; it is made again when needed");
                 }
             }));
             told.unwrap_or_else(std::mem::forget);
             let buffer = fitted(buffer);
             state = self.state.lock();
-            state.arrive(key, file_len, buffer);
+            let stays = state.arrive(&request, file_len, buffer);
             self.arrived.notify_all();
+            if !stays {
+                return;
+            }
         }
     }
 }
