@@ -1,8 +1,9 @@
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::builder::UnknownArgumentValueParser;
 use clap::error::ErrorKind;
-use clap::{Arg, CommandFactory, Parser, Subcommand, ValueEnum};
+use clap::{Arg, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use ringfeed::DType;
 use ringfeed::arrays::{Endian, RawOptions, StoredType};
 use ringfeed::csv::{CsvOptions, Header};
@@ -15,7 +16,7 @@ use ringfeed::workspace::Amount;
 
 /// Inspect training data, and measure how fast it can be loaded for a trainer.
 #[derive(Debug, Parser)]
-#[command(name = "ringfeed", version, max_term_width = 100, after_help = after_help())]
+#[command(name = "ringfeed", version, max_term_width = 100, after_help = after_help(&Formats::new()))]
 pub(crate) struct Args {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -24,9 +25,19 @@ pub(crate) struct Args {
     pub(crate) verbose: bool,
 }
 
+/// What was typed, for data in these formats.
+///
+/// # Errors
+///
+/// Wrong usage, and the help that was asked for.
+pub(crate) fn parse(typed: impl IntoIterator<Item = OsString>, formats: &Formats) -> Result<Args, clap::Error> {
+    let matches = Args::command().after_help(after_help(formats)).try_get_matches_from(typed)?;
+    Args::from_arg_matches(&matches)
+}
+
 /// What the page of help ends with.
-fn after_help() -> String {
-    let titles: Vec<_> = Formats::new().titles().collect();
+fn after_help(formats: &Formats) -> String {
+    let titles: Vec<_> = formats.titles().collect();
     format!(
         "\
 Examples:
@@ -89,6 +100,7 @@ Examples:
   ringfeed inspect train-images-idx3-ubyte.gz
   ringfeed inspect --stored f32 --shape 3,32,32 images.bin
   ringfeed inspect prepared.json
+  ringfeed inspect --config loader.toml
   ringfeed inspect photos/
   zcat old.csv.Z | ringfeed inspect -
 
@@ -101,7 +113,11 @@ report shows the decision and its reason.";
 #[command(after_help = INSPECT_EXAMPLES, allow_negative_numbers = true)]
 pub(crate) struct InspectArgs {
     /// File or folder; `-` reads standard input by way of a temporary file
-    pub(crate) path: PathBuf,
+    #[arg(required_unless_present = "config")]
+    pub(crate) path: Option<PathBuf>,
+    /// Settings file (TOML or JSON) with one source: read with its format and options
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["stored", "header", "delimiter", "encoding"])]
+    pub(crate) config: Option<PathBuf>,
     /// Print one JSON object instead of a table
     #[arg(long)]
     pub(crate) json: bool,

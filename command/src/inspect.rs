@@ -7,11 +7,14 @@ use ringfeed::inspect::{Details, Figure, Inspection, NamedCount};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
-use ringfeed::{Error, ErrorKind, Result};
+use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
 
+use super::args::InspectArgs;
+use super::bench::at_path;
 use super::fit::{self, Fitted};
 use super::output::{Report, lossy};
+use super::pack::only_source;
 use super::record::{stored, text_of};
 use super::table::{Column, Table, count, figure, one_line, shorten, things};
 
@@ -32,8 +35,26 @@ impl Report for Inspected {
     }
 }
 
-/// Reads whatever lies at `path`; `csv` says how, if it is CSV, and `raw`, if it has no header.
-pub(crate) fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>, formats: &Formats) -> Result<Inspected> {
+/// Reads what the arguments name; `csv` says how, if it is CSV, and `raw`, if it has no header.
+pub(crate) fn run(
+    args: &InspectArgs,
+    csv: &CsvOptions,
+    raw: Option<&RawOptions>,
+    formats: &Formats,
+) -> Result<Inspected> {
+    // Without settings, clap has seen to it that there is a path.
+    let path = args.path.as_deref();
+    let Some(file) = &args.config else { return inspect(path.unwrap_or(Path::new("")), csv, raw, formats) };
+    let config = LoaderConfig::load_with(file, formats)?;
+    let config = at_path(config, path, formats, |path| Ok(vec![formats.whole(path)?]))?;
+    of_source(&only_source(config, "inspected").map_err(|error| error.at_path(file))?)
+}
+
+fn of_source(source: &SourceConfig) -> Result<Inspected> {
+    source.inspect(&Files::local(), &MemoryBudget::unlimited()).map(|data| Inspected::Data(Box::new(data)))
+}
+
+fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>, formats: &Formats) -> Result<Inspected> {
     if raw.is_none()
         && let Some(fitted) = fit::inspect(path)?
     {
@@ -56,7 +77,7 @@ pub(crate) fn inspect(path: &Path, csv: &CsvOptions, raw: Option<&RawOptions>, f
             format!("--header, --delimiter and --encoding are for CSV files, but this is {}", source.format());
         return Err(Error::new(ErrorKind::Config, message).at_path(path));
     }
-    source.inspect(&Files::local(), &MemoryBudget::unlimited()).map(|data| Inspected::Data(Box::new(data)))
+    of_source(&source)
 }
 
 /// The names of what is not read.

@@ -32,7 +32,6 @@ use std::path::Path;
 #[cfg(unix)]
 use std::sync::{Arc, atomic::AtomicBool};
 
-use clap::Parser;
 use ringfeed::formats::Formats;
 use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 
@@ -83,7 +82,7 @@ pub fn run_with(typed: impl IntoIterator<Item = OsString>, formats: &Formats) ->
     // process.
     #[cfg(unix)]
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::<AtomicBool>::default());
-    let Args { command, verbose } = match Args::try_parse_from(typed) {
+    let Args { command, verbose } = match args::parse(typed, formats) {
         Ok(args) => args,
         // Also the help that was asked for.
         Err(error) => {
@@ -104,9 +103,10 @@ pub fn run_with(typed: impl IntoIterator<Item = OsString>, formats: &Formats) ->
     let status = match command {
         Command::Inspect(mut args) => {
             let (csv, raw) = (args.options(), args.raw.options());
-            let kept = output::while_working("reading", || caught(|| keep(&mut args.path, &ending)));
+            let kept = output::while_working("reading", || caught(|| keep(args.path.as_mut(), &ending)));
             let inspect = |_: &Names| {
-                output::while_working("reading", || inspect::inspect(&args.path, &csv, raw.as_ref(), formats))
+                let inspected = output::while_working("reading", || inspect::run(&args, &csv, raw.as_ref(), formats));
+                in_file(inspected, args.config.as_deref())
             };
             finish(kept, inspect, args.json)
         }

@@ -36,6 +36,19 @@ pub(crate) struct Packed {
     seconds: f64,
 }
 
+/// The source of settings that have a single one; `done` says what is done with it.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] if there are others, or none.
+pub(crate) fn only_source(config: LoaderConfig, done: &str) -> Result<SourceConfig> {
+    let [source] = <[_; 1]>::try_from(config.sources).map_err(|sources: Vec<_>| {
+        let message = format!("names {} sources; one is {done} at a time", sources.len());
+        Error::new(ErrorKind::Config, message)
+    })?;
+    Ok(source)
+}
+
 pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Result<Packed> {
     let begin = Instant::now();
     let source = match &args.config {
@@ -44,11 +57,7 @@ pub(crate) fn pack(args: &PackArgs, formats: &Formats, ending: &Ending) -> Resul
             let config = LoaderConfig::load_with(file, formats)?;
             let config = at_path(config, Some(&args.path), formats, |path| Ok(vec![formats.whole(path)?]))?;
             check_alone(&config).map_err(|error| error.at_path(file))?;
-            let [source] = <[_; 1]>::try_from(config.sources).map_err(|sources: Vec<_>| {
-                let message = format!("names {} sources; one is packed at a time", sources.len());
-                Error::new(ErrorKind::Config, message).at_path(file)
-            })?;
-            source
+            only_source(config, "packed").map_err(|error| error.at_path(file))?
         }
     };
     let into = if args.parquet { PackInto::Parquet } else { PackInto::Tar };

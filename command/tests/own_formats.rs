@@ -52,6 +52,18 @@ fn every_subcommand_knows_the_format() {
     );
     let shown = Command::new(std::env::current_exe().unwrap()).args(["inspect", &path]).env(AS_COMMAND, "1").output();
     assert!(String::from_utf8(shown.unwrap().stdout).unwrap().contains("\nbase: 10\n"));
+    let in_16 = at("in_16.toml");
+    std::fs::write(&in_16, config.replace("base = 10", "base = 16")).unwrap();
+    for typed in [&["inspect", "--config", &in_16][..], &["inspect", "--config", &in_16, &path]] {
+        let found = object(typed, 0);
+        assert_eq!([&found["records"], &found["details"]["base"]], [&json!(60), &json!("16")]);
+    }
+    let both = [config, "[[sources]]\nformat = \"pairs\"\npath = \"train.pairs\"\n"].concat();
+    std::fs::write(at("both.toml"), both.replace("[source]", "[[sources]]")).unwrap();
+    let refused = object(&["inspect", "--config", &at("both.toml")], 1)["error"]["message"].to_string();
+    assert!(refused.contains("names 2 sources; one is inspected at a time"), "{refused}");
+    let help = Command::new(std::env::current_exe().unwrap()).arg("--help").env(AS_COMMAND, "1").output().unwrap();
+    assert!(String::from_utf8(help.stdout).unwrap().contains("Formats: pairs, "));
     for typed in [&["verify", &path][..], &["verify", "--config", &settings]] {
         let found = object(typed, 0);
         assert_eq!([&found["format"], &found["samples"], &found["ok"]], [&json!("pairs"), &json!(60), &json!(true)]);

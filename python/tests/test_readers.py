@@ -379,7 +379,7 @@ def test_what_an_iterable_can_not_do_is_said_at_once() -> None:
     for settings in ({"shuffle": 3}, {"shard": {"index": 0, "count": 2}}, {"last_batch": "pad"}):
         with pytest.raises(ringfeed.ConfigError, match="its own order"):
             ringfeed.from_iterable(squares, **settings)  # type: ignore[arg-type]
-    with pytest.raises(ringfeed.ConfigError, match="tensors already"):
+    with pytest.raises(ringfeed.ConfigError, match="gives tensors"):
         ringfeed.from_iterable(squares, fields={"x": Numbers()})
     with pytest.raises(ValueError, match="empty"):
         ringfeed.from_iterable([])

@@ -89,7 +89,7 @@ impl Loader {
     fn filtered(&self, sides: Sides<'_>, shortest: u64) -> Result<Option<Subset>> {
         let mut kept = self.filtered_by_text(sides, shortest)?;
         if let Some(field) = self.config.chosen_by() {
-            let values = self.read_values(0, &[("taken".to_owned(), field)], Some(1.0))?;
+            let values = self.read_values(0, &[("taken".to_owned(), field)], Some(1.0), sides.budget)?;
             let is_taken = |sample: u64| !matches!(values.at(sample), Known::Number(0.0));
             kept = Some(kept.unwrap_or_else(|| Subset::all(shortest)).filter(is_taken));
         }
@@ -149,7 +149,7 @@ impl Loader {
         }
         let series = windows.series.as_deref();
         let of_series = |field: &str| -> Result<Vec<u64>> {
-            let values = self.values(Sides { readers: &readers, sources }, field, None)?;
+            let values = self.values(Sides { readers: &readers, sources, budget }, field, None)?;
             if let Some(record) = (0..shortest).find(|record| matches!(values.at(*record), Known::Missing)) {
                 let message = "windows.series: a record without a value belongs to no series; take such records out";
                 return Err(Error::new(ErrorKind::Data, message).at(first.place(record)).at_column(field));

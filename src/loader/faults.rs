@@ -260,10 +260,10 @@ impl LoaderConfig {
     fn fault_of_own(&self, own: &Own) -> Option<&'static str> {
         match own {
             Own::Container(_) if self.fields.is_empty() && self.prepared.is_none() => {
-                Some("fields: say what tensors are made of; a container only gives values")
+                Some("fields: a container gives values, not tensors; say here which tensors are made of them")
             }
             Own::Samples(_) if !self.fields.is_empty() || self.prepared.is_some() => {
-                Some("fields: the samples of an iterator are tensors already")
+                Some("fields: an iterator gives tensors, not values; leave `fields` out")
             }
             Own::Samples(_) if !self.is_in_order() || self.class_balanced || self.weight_by.is_some() => Some(
                 "shuffle, split, folds, class_balanced, weight_by, bucket, filter, windows, samples_per_epoch, shard, \

@@ -148,8 +148,17 @@ impl Loader {
     ///
     /// As [`open`](Self::open), and those of the storage.
     pub fn open_in(files: &Files, path: impl AsRef<Path>) -> Result<Self> {
-        let sources = Formats::new().detect_in(files, path)?;
-        Ok(Self::from(LoaderConfig { sources, ..LoaderConfig::default() }).files(files.clone()))
+        Self::open_in_with(files, path, &Formats::new())
+    }
+
+    /// As [`open_in`](Self::open_in), with these formats.
+    ///
+    /// # Errors
+    ///
+    /// As [`open_in`](Self::open_in).
+    pub fn open_in_with(files: &Files, path: impl AsRef<Path>, formats: &Formats) -> Result<Self> {
+        let config = LoaderConfig { sources: formats.detect_in(files, path)?, ..LoaderConfig::default() };
+        Ok(Self::from(config).formats(formats.clone()).files(files.clone()))
     }
 
     /// A CSV file. Without [fields](Self::field), its columns of numbers become `features`, and a column with a usual

@@ -152,7 +152,7 @@ impl Loader {
         let is_beside_pictures = self.config.sources.len() > 1;
         let fault = match self.config.sources.last_mut().filter(|source| source.is::<Images>()) {
             None => advice,
-            Some(_) if !self.config.fields.is_empty() => "the field of the image says it",
+            Some(_) if !self.config.fields.is_empty() => "set it in the field of the image",
             Some(source) if is_of_maps(source) && is_beside_pictures => {
                 "set it before `maps`; here it would change the maps alone"
             }

@@ -156,7 +156,7 @@ impl Loader {
         let opened = self.readers(budget)?;
         let (readers, parts) = (self.windowed(opened.all, &opened.sources, budget)?, opened.parts);
         let shortest = readers.iter().map(RecordReader::len).min().unwrap_or(0);
-        let sides = Sides { readers: &readers, sources: &opened.sources };
+        let sides = Sides { readers: &readers, sources: &opened.sources, budget };
         let subset = self.subset(sides, shortest)?;
         let weights = if every_sample { None } else { self.weights_of(sides, shortest, subset.as_ref())? };
         let mut readers = readers.into_iter();

@@ -361,7 +361,8 @@ impl Loader {
                     && !self.chooses_elsewhere(&readers, outlines)? =>
             {
                 let sources: Vec<usize> = (0..readers.len()).collect();
-                let sides = Sides { readers: &readers, sources: &sources };
+                let budget = MemoryBudget::unlimited();
+                let sides = Sides { readers: &readers, sources: &sources, budget: &budget };
                 let chosen = self.subset(sides, shortest)?;
                 self.weights_of(sides, shortest, chosen.as_ref())?;
                 Some(chosen.map_or(shortest, |chosen| chosen.len()))
@@ -425,7 +426,8 @@ impl Loader {
             Some(all) => {
                 let count = all.len();
                 let all: Arc<dyn RecordReader> = Arc::new(all);
-                self.subset(Sides { readers: &[all], sources: &[0] }, count)?
+                let budget = MemoryBudget::unlimited();
+                self.subset(Sides { readers: &[all], sources: &[0], budget: &budget }, count)?
             }
             None => return Ok(self.config.samples_per_epoch),
         };

@@ -90,6 +90,8 @@ pub(super) struct Sides<'a> {
     /// The number of the source of each. A source may have several readers, such as one for each file of a folder of IDX
     /// files.
     pub(super) sources: &'a [usize],
+    /// Where the memory of further readers counts.
+    pub(super) budget: &'a MemoryBudget,
 }
 
 impl Loader {
@@ -120,7 +122,10 @@ impl Loader {
         }
         self.check_known(source, reader, name)?;
         let column = self.column_of(source, name)?;
-        let by = |codec| self.read_values(source, &[(name.to_owned(), Field::outside(codec, [column.clone()]))], None);
+        let by = |codec| {
+            let field = (name.to_owned(), Field::outside(codec, [column.clone()]));
+            self.read_values(source, &[field], None, sides.budget)
+        };
         let (text, numbers) = (|| by(text::codec(name)), || by(number::codec(name)));
         let read = match is_text {
             Some(true) => text(),
@@ -162,7 +167,7 @@ impl Loader {
             });
         }
         let field = Field::outside(length::codec(name), [self.column_of(source, name)?]);
-        match self.read_values(source, &[(name.to_owned(), field)], None) {
+        match self.read_values(source, &[(name.to_owned(), field)], None, sides.budget) {
             // Data without fields may be measured.
             Err(error) if matches!(error.kind(), ErrorKind::Config | ErrorKind::NotFound) => {
                 measured().unwrap_or_else(|| match error.kind() {
@@ -187,7 +192,7 @@ impl Loader {
 
     /// Whether a source is an array, which would take any name for its own.
     fn is_array(&self, source: usize) -> bool {
-        self.config.sources.get(source).is_some_and(|source| ["npy", "idx", "raw"].contains(&source.format()))
+        self.config.sources.get(source).is_some_and(|source| source.has_one_array())
     }
 
     /// Refuses a name that an array without names would take for its own.
@@ -218,16 +223,21 @@ impl Loader {
 
     /// Reads a single field of every record, on a thread per core. `bad` stands for the value of a bad record; without
     /// it, a bad record is an error.
-    pub(super) fn read_values(&self, source: usize, fields: &[(String, Field)], bad: Option<f64>) -> Result<Values> {
-        let budget = MemoryBudget::unlimited();
+    pub(super) fn read_values(
+        &self,
+        source: usize,
+        fields: &[(String, Field)],
+        bad: Option<f64>,
+        budget: &MemoryBudget,
+    ) -> Result<Values> {
         let readers = match (&self.own, self.config.sources.get(source)) {
-            (Some(Own::Container(open)), _) => FieldReader::with_files(open(&budget)?, fields, &self.files, &budget)?,
+            (Some(Own::Container(open)), _) => FieldReader::with_files(open(budget)?, fields, &self.files, budget)?,
             (_, Some(_)) => {
                 // All sources of a mix have the field.
                 let read = if self.config.mix.is_empty() { source..source + 1 } else { 0..self.config.mix.len() };
                 let mut sources = self.config.sources.get(read).unwrap_or(&self.config.sources).to_vec();
                 sources.iter_mut().for_each(|source| source.fields = fields.to_vec());
-                self.open_all(&sources, &budget)?.all
+                self.open_all(&sources, budget)?.all
             }
             _ => Vec::new(),
         };

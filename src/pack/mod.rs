@@ -445,7 +445,7 @@ impl Row {
 impl Encoder {
     fn new(pack: &Pack, columns: &[Column], forms: Vec<Form>, class: Option<&str>) -> Result<Self> {
         match pack.into {
-            PackInto::Tar => Ok(Self::Tar(tar::Samples::new(columns, forms, pack.source.format() == "tar", class)?)),
+            PackInto::Tar => Ok(Self::Tar(tar::Samples::new(columns, forms, pack.source.has_members(), class)?)),
             #[cfg(feature = "parquet")]
             PackInto::Parquet => {
                 // What has no form in a table is reported before anything is read.

@@ -60,7 +60,7 @@ pub trait Container: Send + Sync {
         find_field(self.fields(), field)
     }
 
-    /// The same for a field that becomes text. What stands for a missing value among others, such as `NA` in CSV, is
+    /// The same for a field that becomes text. A word that means a missing value in other fields, such as `NA` in CSV, is
     /// then text, too. By default the same as [`find`](Self::find).
     ///
     /// # Errors

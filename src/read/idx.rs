@@ -66,7 +66,7 @@ impl Format for Idx {
         head.map_or_else(|| is_idx_name(path), |head| self.sniff(head, path))
     }
 
-    format_has!(small_samples, access);
+    format_has!(small_samples, one_array, access);
 
     fn open(&self, options: &IdxOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         open_only(at, |wanted| IdxReader::open_wanted(at.files, at.path, options, wanted, at.budget))

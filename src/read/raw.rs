@@ -70,7 +70,7 @@ impl Format for Raw {
         true
     }
 
-    format_has!(small_samples, access);
+    format_has!(small_samples, one_array, access);
 
     fn open(&self, options: &RawOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         open_only(at, |wanted| RawReader::open_wanted(at.files, at.path, options, wanted))

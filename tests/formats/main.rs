@@ -33,6 +33,8 @@ mod columns_parts;
 mod compressed;
 mod csv;
 mod csv_numbers;
+#[cfg(all(feature = "images", feature = "parquet"))]
+mod every_codec;
 mod every_format;
 mod every_order;
 mod every_storage;

@@ -2,9 +2,11 @@
 //! and what they are told can be loaded.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::path::{Path, PathBuf};
+
 use ringfeed::audio::{AudioCrop, AudioOptions};
 use ringfeed::field::{Audio, Class, Field, Numbers};
-use ringfeed::{DType, LoaderConfig};
+use ringfeed::{DType, Loader, LoaderConfig};
 
 /// What settings of a source of this format and these options are told, with the line of what is wrong.
 fn told(format: &str, options: &str) -> (String, u64) {
@@ -74,4 +76,44 @@ fn of_sequences() {
     let (message, _) = told("csv_sequences", "label = \"last\"\n[source.options.csv]\nlabels = [\"y\"]");
     let expected = fields([("features", Numbers::f32().from("*")), ("labels", Class.from("y"))]);
     assert_eq!(loaded("csv_sequences", "label = \"last\"", &message), expected);
+}
+
+/// Settings files of the first version, format by format. What they are told to write is in the file of the same name in
+/// `now`, which loads.
+#[test]
+fn files_of_the_first_version_are_told_what_to_write() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures/settings");
+    let names = |folder: &Path| -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path());
+        let mut files: Vec<_> = entries.filter(|path| path.extension().is_some()).collect();
+        files.sort();
+        files
+    };
+    let told = names(&folder);
+    assert_eq!(told.len(), names(&folder.join("now")).len());
+    for path in told {
+        crate::common::watchdog::watch();
+        let name = path.file_name().unwrap();
+        let now = folder.join("now").join(name);
+        let error = LoaderConfig::load(&path).unwrap_err();
+        assert!(error.location().line.is_some(), "{error}");
+        let text = std::fs::read_to_string(&now).unwrap();
+        let (advice, written) = match error.message().split_once("write beside the path: ") {
+            Some((_, fields)) => (fields, fields.to_owned()),
+            None => {
+                let (_, option) = error.message().split_once("write options = { ").unwrap_or_else(|| panic!("{error}"));
+                let key = option.trim_end_matches("... }");
+                (option, format!("options = {{ {key}"))
+            }
+        };
+        assert!(text.contains(&written), "{}: {advice}", now.display());
+        let loader = Loader::from(LoaderConfig::load(&now).unwrap_or_else(|error| panic!("{error}")));
+        assert_eq!(loader.faults(), Vec::<String>::new(), "{}", now.display());
+        // The pictures there have no classes, and those files are no folder of sequences.
+        let is_there = !["images.toml", "images_augmented.toml", "sequences.toml"].iter().any(|other| *name == **other);
+        if is_there && (cfg!(feature = "images") || !name.to_string_lossy().contains("image")) {
+            let batch = loader.build().unwrap().next().unwrap();
+            assert!(!batch.unwrap().is_empty(), "{}", now.display());
+        }
+    }
 }

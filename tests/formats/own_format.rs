@@ -2,6 +2,7 @@
 //! resume.
 #![expect(clippy::unwrap_used, reason = "a test ends with the first surprise")]
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use crate::pairs::{PairFormat, PairOptions};
@@ -10,7 +11,7 @@ use ringfeed::field::{Class, Numbers, Text};
 use ringfeed::formats::{Csv, Format, Formats, Open, Opened, Streamed};
 use ringfeed::inspect::{Figure, InspectedRecord, verify_with};
 use ringfeed::order::Shard;
-use ringfeed::read::{Lines, Record, RecordDecoder, RecordStream, RowMut, Sample, Scratch};
+use ringfeed::read::{Lines, MemoryReader, Record, RecordDecoder, RecordStream, RowMut, Sample, Scratch};
 use ringfeed::settings::SourceConfig;
 use ringfeed::tensor::{Role, TensorSpec};
 use ringfeed::{DType, DataSet, ErrorKind, Loader, LoaderConfig, Result};
@@ -89,8 +90,43 @@ impl RecordDecoder for LineLengths {
     }
 }
 
+/// A file that names another file, whose records are its own.
+struct Citing;
+
+impl Format for Citing {
+    const NAME: &'static str = "citing";
+    type Options = ();
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        head.starts_with(b"cite ")
+    }
+
+    fn open(&self, (): &(), at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let mut text = String::new();
+        at.files.stream(at.path)?.read_to_string(&mut text)?;
+        let other = at.path.with_file_name(text["cite ".len()..].trim_end());
+        Ok(Opened::Container(at.open_other(None, &[other], at.fields)?))
+    }
+}
+
+/// Numbers that a reader makes by itself.
+struct Counting;
+
+impl Format for Counting {
+    const NAME: &'static str = "counting";
+    type Options = ();
+
+    fn sniff(&self, head: &[u8], _: &Path) -> bool {
+        head.starts_with(b"count")
+    }
+
+    fn open(&self, (): &(), _: &Open<'_>) -> Result<impl Into<Opened>> {
+        Ok(Opened::reader(MemoryReader::new("pair", Role::Feature, &[2], (0..20i32).collect::<Vec<_>>())?))
+    }
+}
+
 fn formats() -> Formats {
-    Formats::new().with(Shouting).with(PairFormat).with(Streaming)
+    Formats::new().with(Shouting).with(PairFormat).with(Streaming).with(Citing).with(Counting)
 }
 
 fn folder() -> tempfile::TempDir {
@@ -193,6 +229,56 @@ fn it_is_planned_inspected_and_verified() -> Result<()> {
     let first = report.bad[0].location();
     assert_eq!((first.path.as_deref(), first.record, first.line), (Some(&*path), Some(2), Some(3)));
     Ok(())
+}
+
+#[test]
+fn tensors_that_it_makes_by_itself_are_fields_too() -> Result<()> {
+    let folder = folder();
+    let path = folder.path().join("numbers");
+    std::fs::write(&path, "count").unwrap();
+    let open = || Loader::open_with(&path, &formats());
+    assert_eq!(open()?.build()?.next().unwrap()?.tensor("pair")?.as_slice::<i32>()?[..4], [0, 1, 2, 3]);
+    let loader = open()?.field("x", Numbers::f32().from("pair")).filter("label != 1");
+    assert!(loader.build().is_err(), "there is no field to filter by");
+    let batch = open()?.field("x", Numbers::f32().from("pair")).build()?.next().unwrap()?;
+    assert_eq!(
+        (batch.tensor("x")?.shape(), &batch.tensor("x")?.as_slice::<f32>()?[..3]),
+        (&[10, 2][..], &[0.0, 1.0, 2.0][..])
+    );
+    let inspection = formats().inspect(&path)?;
+    assert_eq!((inspection.records, inspection.fields[0].max), (10, Some(Figure::Whole(19))));
+    Ok(())
+}
+
+#[test]
+fn it_may_be_made_of_records_of_other_formats() -> Result<()> {
+    let folder = folder();
+    std::fs::write(folder.path().join("rows.csv"), "x,y\n1,2\n3,4\n").unwrap();
+    let cite = |name: &str| {
+        let path = folder.path().join("cited");
+        std::fs::write(&path, format!("cite {name}\n")).unwrap();
+        path
+    };
+    let of_csv = Loader::open_with(cite("rows.csv"), &formats())?.field("sum", Numbers::i64().from(["y", "x"]));
+    assert_eq!(of_csv.build()?.next().unwrap()?.tensor("sum")?.as_slice::<i64>()?, [2, 1, 4, 3]);
+    let of_own = Loader::open_with(cite("words.txt"), &formats())?.field("line", Text::new(5));
+    assert_eq!(of_own.build()?.next().unwrap()?.tensor("line")?.bytes(), b"SHOUTHEAR\0HEAR\0");
+    let error = verify_with(cite("none.csv"), &formats(), 1, |_| {}).unwrap_err();
+    assert!(error.kind() == ErrorKind::NotFound && error.path() == Some(&*folder.path().join("none.csv")), "{error}");
+    Ok(())
+}
+
+#[test]
+fn every_field_that_is_wrong_by_itself_is_told() {
+    let table = || SourceConfig::new(Csv, "fixtures/iris.csv", Default::default());
+    let source = table().field("a", ringfeed::field::Array::new()).field("x", Numbers::f32());
+    let source = source.field("b", ringfeed::field::Image::rgb(8, 8).from(1));
+    let faults = Loader::new(source).faults();
+    assert_eq!(faults.len(), 2, "{faults:?}");
+    assert!(
+        faults[0].contains("a: a column holds no array") && faults[1].contains("b: a column holds no image"),
+        "{faults:?}"
+    );
 }
 
 #[test]

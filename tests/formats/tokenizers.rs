@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use ringfeed::field::{Field, Tokenizer};
-use ringfeed::formats::{TextFiles, TextLines, TextTokens, TokenFiles};
+use ringfeed::formats::{Formats, TextFiles, TextLines, TextTokens, TokenFiles};
 use ringfeed::order::Shard;
 use ringfeed::settings::{SavedIndex, SourceConfig};
 use ringfeed::storage::{Files, Storage};
@@ -386,6 +386,33 @@ fn documents_are_lines_whole_files_and_records_of_any_format() {
     assert_eq!(windows(&halves, None, None), wanted);
     let error = packed(&[other], options(4)).build().map(|_| ()).unwrap_err();
     assert!(error.message().contains("say in `from` which field holds the text"), "{error}");
+}
+
+#[test]
+fn documents_may_be_records_of_a_format_of_the_users_own() -> Result<()> {
+    let folder = tempfile::tempdir().unwrap();
+    let (own, plain) = (folder.path().join("own"), folder.path().join("plain.txt"));
+    std::fs::write(&own, "SHOUT\nthe cat sat\non the mat\n").unwrap();
+    std::fs::write(&plain, "SHOUT\nTHE CAT SAT\nON THE MAT\n").unwrap();
+    let formats = Formats::new().with(crate::own_format::Shouting);
+    let options = |format: Option<&str>| TextTokenOptions {
+        format: format.map(str::to_owned),
+        from: Some("line".into()),
+        targets: TokenTargets::None,
+        ..options(4)
+    };
+    let expected = rows(&mut *packed(&[plain], options(Some("text"))).build()?, "tokens");
+    for format in [None, Some("shouting")] {
+        let source = SourceConfig::new(TextTokens, &*own, options(format));
+        let loader = Loader::new(source.clone().with_formats(&formats));
+        assert_eq!(rows(&mut *loader.build()?, "tokens"), expected);
+        assert!(Loader::new(source).build().is_err(), "nobody knows it");
+        let settings = folder.path().join("loader.toml");
+        std::fs::write(&settings, toml::to_string(loader.config()).unwrap()).unwrap();
+        let loaded = Loader::from(LoaderConfig::load_with(&settings, &formats)?);
+        assert_eq!(rows(&mut *loaded.build()?, "tokens"), expected);
+    }
+    Ok(())
 }
 
 #[test]

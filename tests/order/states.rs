@@ -123,7 +123,7 @@ fn a_state_of_another_version_is_refused_as_such() {
         ),
         (format!("{{{fields}}}"), r#""version" is missing"#),
         (r#"{"version":2,"seed":7}"#.to_owned(), r#""epoch" is missing"#),
-        (format!(r#"{{"version":2,"seed":1,{fields}}}"#), r#""seed" is there twice"#),
+        (format!(r#"{{"version":2,"seed":1,{fields}}}"#), r#""seed" is given twice"#),
         (
             format!(r#"{{"version":"2",{fields}}}"#),
             r#"version: expected a whole number from 0 to 4294967295, found "2""#,

@@ -369,7 +369,7 @@ fn what_cannot_be_joined_or_derived_names_its_column() {
     let wrong = |recipe: &Recipe| RecipeFit::new(recipe).unwrap_err();
     table("k,x\na,1\nb,2\na,3\n");
     let error = wrong(&joined());
-    assert!(error.to_string().contains("t.csv") && error.message().contains("the key \"a\" is there twice"), "{error}");
+    assert!(error.to_string().contains("t.csv") && error.message().contains("the key \"a\" is in two rows"), "{error}");
     table("k,x\na,1\n,2\n");
     assert!(wrong(&joined()).message().contains("has no key"));
     table("k,y\na,1\n");

@@ -7,7 +7,7 @@ use crate::decode::AudioOptions;
 use crate::decode::audio::{is_audio, is_audio_name};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
-use crate::read::fields::{Codec, Field, fault_of};
+use crate::read::fields::{Codec, Field, faults_of_fields};
 use crate::read::folder::{FileValues, NamedFields, class_of, is_by_class, no_classes, of_class, split, with_classes};
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
@@ -93,10 +93,10 @@ impl Format for AudioFolder {
     }
 
     fn field_faults(&self, _: &AudioFolderOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(split_fields(fields).and_then(|(own, _)| of_fields(&own).map(drop)))
+        faults_of_fields(fields, |fields| split_fields(fields).and_then(|(own, _)| of_fields(&own).map(drop)))
     }
 
-    format_has!(saved_index);
+    format_has!(saved_index, reading_by_name);
 
     fn open(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         open_all(None, options, at).map(|(readers, _)| Opened::Readers(readers))

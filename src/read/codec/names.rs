@@ -295,7 +295,10 @@ impl Decode for ClassCodec {
             return write_number(&mut tensor, nth, Value::I64(index), Missing::Error);
         };
         let Some(place) = usize::try_from(index).ok().filter(|place| *place < width) else {
-            return Err(Error::new(ErrorKind::Data, format!("the class is {index}, which is more than there are")));
+            return Err(Error::new(
+                ErrorKind::Data,
+                format!("the class is {index}, but there are not so many classes"),
+            ));
         };
         if tensor.affine().is_some() {
             let number = |at| Value::I64((place == at).into());

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::read::fields::{Field, fault_of};
+use crate::read::fields::{Field, faults_of_fields};
 use crate::read::foreign::has_utf_16_mark;
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, Open, Opened, Streamed, format_has,
@@ -56,7 +56,7 @@ impl Format for Csv {
     }
 
     fn field_faults(&self, _: &CsvOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(Choice::split(fields))
+        faults_of_fields(fields, Choice::split)
     }
 
     fn open_many(&self, options: &CsvOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
@@ -79,7 +79,7 @@ impl Format for Csv {
         }
         if !others.is_empty() {
             let at = Open { fields: &others, ..*at };
-            readers.extend(values(options, paths, &at)?.readers(Self::NAME, &at)?);
+            readers.extend(values(options, paths, &at)?.readers(&at)?);
         }
         Ok(Opened::Readers(readers))
     }

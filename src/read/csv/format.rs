@@ -444,7 +444,7 @@ impl<'a> HeaderRule<'a> {
             } else if column.occurs_again {
                 "occurs again below"
             } else if !distinct.insert(field) {
-                "is there twice"
+                "is given twice"
             } else {
                 continue;
             };

@@ -124,6 +124,7 @@ impl CsvOptions {
 /// Whether the first record holds the names of the columns.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[non_exhaustive]
 pub enum Header {
     /// Decided from the first 1001 records; missing values decide nothing.
     ///
@@ -170,6 +171,7 @@ pub enum Missing {
 /// A column, by its name in the header or by its position from 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged, expecting = "expected the name of a column, or its position from 0")]
+#[non_exhaustive]
 pub enum ColumnRef {
     /// Its position, from 0.
     Position(usize),

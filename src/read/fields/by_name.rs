@@ -30,7 +30,7 @@ pub(crate) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<
             let mut fields: Self::Value = Vec::new();
             while let Some((name, field)) = map.next_entry::<String, Field>()? {
                 if fields.iter().any(|(other, _)| *other == name) {
-                    return Err(serde::de::Error::custom(format!("tensor {name:?} is there twice")));
+                    return Err(serde::de::Error::custom(format!("tensor {name:?} is given twice")));
                 }
                 fields.push((name, field));
             }

@@ -18,6 +18,24 @@ pub(crate) fn fault_of<T>(looked: Result<T>) -> Vec<String> {
     looked.err().map(fault).into_iter().collect()
 }
 
+/// The faults from a check of fields that ends with its first error: that error, and those of other fields that are wrong
+/// by themselves.
+pub(crate) fn faults_of_fields<T>(
+    fields: &[(String, Field)],
+    check: impl Fn(&[(String, Field)]) -> Result<T>,
+) -> Vec<String> {
+    let mut faults = fault_of(check(fields));
+    if !faults.is_empty() {
+        let alone = fields.iter().filter(|(_, field)| !field.codec.goes_with_others());
+        for fault in alone.flat_map(|field| fault_of(check(std::slice::from_ref(field)))) {
+            if !faults.contains(&fault) {
+                faults.push(fault);
+            }
+        }
+    }
+    faults
+}
+
 impl Field {
     fn faults(&self) -> Vec<String> {
         let faults = match &self.codec {

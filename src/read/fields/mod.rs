@@ -40,7 +40,7 @@ pub use array::Array;
 pub use audio::Audio;
 pub(crate) use by_name::ByName;
 pub(crate) use codec::Codec;
-pub(crate) use faults::{fault_of, field_faults};
+pub(crate) use faults::{faults_of_fields, field_faults};
 pub use field::Field;
 #[cfg(feature = "formats")]
 pub use image::Image;

@@ -44,6 +44,11 @@ pub(super) fn some_operations<'de, D: Deserializer<'de>>(_: D) -> Result<Option<
 }
 
 impl Codec {
+    /// No field belongs to a picture here.
+    pub(super) fn goes_with_others(&self) -> bool {
+        false
+    }
+
     pub(super) fn has_own_length(&self) -> bool {
         false
     }

@@ -70,6 +70,11 @@ impl Codec {
         matches!(self, Self::Image(image) if image.options().colour == ImageColour::Index)
     }
 
+    /// Whether it may only be wrong by itself because the picture that it belongs to is not there.
+    pub(super) fn goes_with_others(&self) -> bool {
+        matches!(self, Self::Targets(_)) || self.geometry().is_some()
+    }
+
     /// The geometry that a picture, a map, boxes or points name.
     pub(super) fn geometry(&self) -> Option<&str> {
         match self {

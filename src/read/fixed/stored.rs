@@ -122,12 +122,27 @@ impl FromStr for StoredType {
 /// Which byte of a number comes first in a file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "there are two")]
 pub enum Endian {
     /// The least significant one. The default.
     #[default]
     Little,
     /// The most significant one.
     Big,
+}
+
+impl FromStr for Endian {
+    type Err = Error;
+
+    fn from_str(name: &str) -> Result<Self, Error> {
+        match name {
+            "little" => Ok(Self::Little),
+            "big" => Ok(Self::Big),
+            _ => {
+                Err(Error::new(ErrorKind::Config, format!("the order of bytes is \"little\" or \"big\", not {name:?}")))
+            }
+        }
+    }
 }
 
 impl Endian {

@@ -93,6 +93,9 @@ pub(super) trait Erased: Any + Send + Sync {
     fn infers_types(&self) -> bool;
     fn is_folder(&self, files: &Files, path: &Path) -> Result<bool>;
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool;
+    fn reads_by_name(&self) -> bool;
+    fn has_one_array(&self) -> bool;
+    fn has_members(&self) -> bool;
     fn has_small_samples(&self) -> bool;
     fn default_options(&self) -> Box<dyn AnyOptions>;
     fn options(&self, from: &Node) -> Result<Box<dyn AnyOptions>, Fault>;
@@ -155,6 +158,18 @@ impl<F: Format> Erased for F {
 
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
         Format::is_in_folder(self, path, head)
+    }
+
+    fn reads_by_name(&self) -> bool {
+        Format::reads_by_name(self)
+    }
+
+    fn has_one_array(&self) -> bool {
+        Format::has_one_array(self)
+    }
+
+    fn has_members(&self) -> bool {
+        Format::has_members(self)
     }
 
     fn has_small_samples(&self) -> bool {

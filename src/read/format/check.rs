@@ -23,18 +23,20 @@ const LARGE: usize = 8;
 
 /// Which records are read to find all bad ones, part by part.
 #[derive(Debug, Default)]
+#[non_exhaustive]
 pub struct Checks {
     /// The parts.
-    pub(crate) parts: Vec<Check>,
+    pub parts: Vec<Check>,
     /// Errors that are known already and have no record number.
-    pub(crate) refused: Vec<Error>,
+    pub refused: Vec<Error>,
 }
 
 /// A part of [`Checks`].
+#[non_exhaustive]
 pub struct Check {
     pub(crate) records: Checked,
     /// Records that are known to be bad, by number.
-    pub(crate) known: BTreeMap<u64, Error>,
+    pub known: BTreeMap<u64, Error>,
     pub(crate) batch_size: usize,
 }
 
@@ -74,8 +76,12 @@ impl From<Check> for Checks {
 }
 
 impl Checks {
-    /// All fields of all records.
-    pub(crate) fn of_opened(opened: Opened, has_small_samples: bool) -> Result<Self> {
+    /// All fields of all records of what [`Format::open`](super::Format::open) gave.
+    ///
+    /// # Errors
+    ///
+    /// Those of finding the fields.
+    pub fn of_opened(opened: Opened, has_small_samples: bool) -> Result<Self> {
         let check = |reader| Check {
             records: Checked::Reader(reader),
             known: BTreeMap::new(),

@@ -147,6 +147,23 @@ pub trait Format: Send + Sync + 'static {
         false
     }
 
+    /// Whether of a folder that it [takes whole](Self::takes_whole), it reads only the files whose names say that they
+    /// [belong to it](Self::is_in_folder). By default it may read any.
+    fn reads_by_name(&self) -> bool {
+        false
+    }
+
+    /// Whether a record is a single array without a name, as in NPY files: a field of any name is that array.
+    fn has_one_array(&self) -> bool {
+        false
+    }
+
+    /// Whether a record is a group of files, and the names of its fields are their extensions, as in tar archives. `pack`
+    /// keeps these names.
+    fn has_members(&self) -> bool {
+        false
+    }
+
     /// Whether samples are so small that many should be read at a time.
     fn has_small_samples(&self) -> bool {
         false
@@ -275,11 +292,22 @@ pub trait Format: Send + Sync + 'static {
     }
 }
 
-/// Common methods of several formats: many samples are taken at a time, options of the same names say how files are
+/// Common methods of several formats: many samples are taken at a time, a record is a single array, only files with the
+/// right names are read in a folder, options of the same names say how files are
 /// accessed and where the result of opening is saved, and one file is opened as a list of one.
 macro_rules! format_has {
     (small_samples) => {
         fn has_small_samples(&self) -> bool {
+            true
+        }
+    };
+    (one_array) => {
+        fn has_one_array(&self) -> bool {
+            true
+        }
+    };
+    (reading_by_name) => {
+        fn reads_by_name(&self) -> bool {
             true
         }
     };

@@ -23,7 +23,7 @@ pub(crate) fn default_fields(container: &dyn Container) -> Result<Vec<(String, F
     };
     if infos.is_empty() {
         if container.is_empty() {
-            let message = "there are no records, so that nothing says which fields they have";
+            let message = "there are no records, so it is not known which fields they have";
             return Err(Error::new(ErrorKind::Format, message));
         }
         // A file of another format shows in its first record.

@@ -31,9 +31,6 @@ pub(super) fn detect(formats: &[AnyFormat], files: &Files, path: &Path) -> Resul
 fn pattern(formats: &[AnyFormat], files: &Files, path: &Path) -> Result<AnyFormat> {
     let found = files_at(files, path, &|_| true)?.files;
     let first = found.first().map_or(path, PathBuf::as_path);
-    if let Some(tar) = formats.iter().find(|format| format.name() == "tar" && format.is_in_folder(first, None)) {
-        return Ok(tar.clone());
-    }
     let mut others = found.iter().take(OPENED_FILES).skip(1).map(PathBuf::as_path);
     let (path, seen) = match look(files, first) {
         Ok(seen) => (first, seen),

@@ -44,7 +44,7 @@ impl fmt::Debug for Foretold {
 impl Foretold {
     /// What an open source knows.
     pub(crate) fn of_opened(opened: Opened, at: &Open<'_>) -> Result<Self> {
-        let readers = opened.readers("the format", at)?;
+        let readers = opened.readers(at)?;
         let tensors = readers.iter().flat_map(|reader| reader.tensors().iter().cloned()).collect();
         let records = readers.iter().map(RecordReader::len).min();
         Ok(Self {

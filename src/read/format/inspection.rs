@@ -15,6 +15,7 @@ use crate::read::value::Value;
 #[cfg(feature = "formats")]
 use crate::read::{ArraySummary, ClassCount, FormatCount, IgnoredFiles, MemberCount};
 use crate::read::{ColumnRef, Scratch, parallel};
+use crate::schema::TensorSpec;
 
 use super::opened::{Open, Opened};
 
@@ -101,7 +102,7 @@ pub enum Details {
     },
     /// No details.
     Plain {},
-    /// Whatever a format of your own has to say.
+    /// Details of a format of your own: names and texts.
     Named {
         /// Names and values, in the order in which they are shown.
         #[serde(serialize_with = "as_map")]
@@ -263,8 +264,11 @@ impl Inspection {
     pub fn of_opened(format: &'static str, opened: Opened, at: &Open<'_>) -> Result<Self> {
         match opened {
             Opened::Container(container) => Self::of_container(format, container, at),
+            Opened::Reader(reader) if !reader.tensors().iter().any(TensorSpec::is_variable) => {
+                Self::of_container(format, Opened::Reader(reader).into_values()?, at)
+            }
             other => {
-                let readers = other.readers(format, at)?;
+                let readers = other.readers(at)?;
                 let records = readers.iter().map(|reader| reader.len()).min().unwrap_or(0);
                 let specs = readers.iter().flat_map(|reader| reader.tensors());
                 let fields = specs.map(|spec| FieldSummary {

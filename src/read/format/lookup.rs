@@ -40,7 +40,7 @@ impl Formats {
         let format = detect::detect(self.all(), files, path)?;
         let sources = format.sources(files, path)?;
         let source = |(path, fields): (PathBuf, _)| {
-            let mut source = SourceConfig::of(format.clone(), path.into(), format.default_options());
+            let mut source = SourceConfig::of(self, format.clone(), path.into(), format.default_options());
             source.fields = fields;
             source
         };
@@ -67,7 +67,7 @@ impl Formats {
         }
         let format = detect::detect(self.all(), files, paths.first())?;
         let options = format.default_options();
-        Ok(vec![SourceConfig::of(format, paths.clone(), options)])
+        Ok(vec![SourceConfig::of(self, format, paths.clone(), options)])
     }
 
     /// Describes the file or folder at `path`. Reads all of its records.
@@ -94,6 +94,6 @@ impl Formats {
         let path = path.as_ref();
         let format = detect::detect(self.all(), &Files::local(), path)?;
         let options = format.default_options();
-        Ok(SourceConfig::of(format, path.into(), options))
+        Ok(SourceConfig::of(self, format, path.into(), options))
     }
 }

@@ -47,6 +47,25 @@ impl<'a> Open<'a> {
     pub fn with_fields(self, fields: &'a [(String, Field)]) -> Self {
         Self { fields, ..self }
     }
+
+    /// Opens files of another format as records of values, for a format that is made of them: of the format with this
+    /// name, or of the one that is detected at the first path. A format finds at least the fields that are asked for.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] for a name that no format has; those of detecting and opening;
+    /// [`ErrorKind::Unsupported`] outside of a [`SourceConfig`](crate::settings::SourceConfig).
+    pub fn open_other(
+        &self,
+        format: Option<&str>,
+        paths: &[PathBuf],
+        fields: &[(String, Field)],
+    ) -> Result<Box<dyn Container>> {
+        let others = self.others.ok_or_else(|| {
+            Error::new(ErrorKind::Unsupported, "needs files of other formats, which cannot be opened here")
+        })?;
+        others.open_values(format, paths, &Open { fields, ..*self })
+    }
 }
 
 /// The result of opening a format.
@@ -54,7 +73,8 @@ impl<'a> Open<'a> {
 pub enum Opened {
     /// Fields, from which codecs make tensors.
     Container(Box<dyn Container>),
-    /// Tensors that the format makes by itself; it has no other fields.
+    /// Tensors that the format makes by itself. If fields are requested, they are made of the numbers of these tensors,
+    /// unless these differ in length from record to record.
     Reader(Arc<dyn RecordReader>),
     /// The tensors of the requested fields, or the format's usual ones: those of each reader one after another.
     Readers(Vec<Arc<dyn RecordReader>>),
@@ -101,13 +121,13 @@ impl Opened {
     ///
     /// [`ErrorKind::Config`] for fields that do not exist, or that can't be decoded as requested; [`ErrorKind::Schema`]
     /// if no fields are asked for and two tensors would have one name.
-    pub fn readers(self, format: &str, at: &Open<'_>) -> Result<Vec<Arc<dyn RecordReader>>> {
+    pub fn readers(self, at: &Open<'_>) -> Result<Vec<Arc<dyn RecordReader>>> {
         match self {
             Self::Readers(readers) => Ok(readers),
             Self::Reader(reader) if at.fields.is_empty() => Ok(vec![reader]),
-            Self::Reader(_) => {
-                let message = format!("{format} makes its tensors by itself, as its options say; leave `fields` out");
-                Err(Error::new(ErrorKind::Config, message).at_path(at.path))
+            Self::Reader(reader) => {
+                let values = TensorValues::new(vec![reader]).map_err(|error| error.at_path(at.path))?;
+                FieldReader::with_files(Box::new(values), at.fields, at.files, at.budget)
             }
             Self::Container(container) if at.fields.is_empty() => {
                 let fields = default_fields(&*container).map_err(|error| error.at_path(at.path))?;

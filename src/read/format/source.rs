@@ -37,6 +37,7 @@ pub struct SourceConfig {
     format: AnyFormat,
     paths: Paths,
     options: Box<dyn AnyOptions>,
+    formats: Formats,
     /// Its tensors by name, and how each is made. Without any, the default tensors of the format.
     pub fields: Vec<(String, Field)>,
 }
@@ -44,11 +45,18 @@ pub struct SourceConfig {
 impl SourceConfig {
     /// A source of this format: a file, a folder, a pattern, or several of those; see [`Paths`].
     pub fn new<F: Format>(format: F, paths: impl Into<Paths>, options: F::Options) -> Self {
-        Self::of(AnyFormat::new(format), paths.into(), Box::new(options))
+        Self::of(&Formats::new(), AnyFormat::new(format), paths.into(), Box::new(options))
     }
 
-    pub(super) fn of(format: AnyFormat, paths: Paths, options: Box<dyn AnyOptions>) -> Self {
-        Self { format, paths, options, fields: Vec::new() }
+    pub(super) fn of(formats: &Formats, format: AnyFormat, paths: Paths, options: Box<dyn AnyOptions>) -> Self {
+        Self { format, paths, options, formats: formats.clone(), fields: Vec::new() }
+    }
+
+    /// Sets the formats that its files may have if its own format [is made of others' records](Open::open_other), such
+    /// as tokens of text. Default: the built-in formats, or those with which the settings were loaded.
+    #[must_use]
+    pub fn with_formats(self, formats: &Formats) -> Self {
+        Self { formats: formats.clone(), ..self }
     }
 
     /// Adds a tensor with this name, made of a field of the source.
@@ -86,6 +94,16 @@ impl SourceConfig {
     /// Whether its values are text whose types [are inferred](Format::infers_types), as in CSV files.
     pub fn infers_types(&self) -> bool {
         self.format.infers_types()
+    }
+
+    /// Whether a record is a single array [without a name](Format::has_one_array).
+    pub(crate) fn has_one_array(&self) -> bool {
+        self.format.has_one_array()
+    }
+
+    /// Whether a record [is a group of files](Format::has_members).
+    pub(crate) fn has_members(&self) -> bool {
+        self.format.has_members()
     }
 
     /// Its path; the first path if there are several.
@@ -158,7 +176,7 @@ impl SourceConfig {
 
     fn reads_at(&self, files: &Files, path: &Path, file: &Path) -> bool {
         if path.is_dir() && self.format.takes_whole(files, path) {
-            let is_other = BY_NAME.contains(&self.format()) && !self.format.is_in_folder(file, None);
+            let is_other = self.format.reads_by_name() && !self.format.is_in_folder(file, None);
             return !is_other && is_at(path, file);
         }
         let found = files_at(files, path, &|name| self.is_named(name)).unwrap_or_default();
@@ -213,7 +231,7 @@ impl SourceConfig {
     }
 
     fn at<'a>(&'a self, files: &'a Files, budget: &'a MemoryBudget) -> Open<'a> {
-        Open { fields: &self.fields, others: Some(&Ours), ..Open::new(self.path(), files, budget) }
+        Open { fields: &self.fields, others: Some(&self.formats), ..Open::new(self.path(), files, budget) }
     }
 
     /// The fields that are equivalent to its usual tensors, if there are such fields, as for pictures and their
@@ -275,7 +293,7 @@ impl SourceConfig {
     /// Those of the format, and of fields that do not exist.
     pub fn open(&self, files: &Files, budget: &MemoryBudget) -> Result<Vec<Arc<dyn RecordReader>>> {
         let at = self.at(files, budget);
-        self.opened(&at)?.readers(self.format(), &at)
+        self.opened(&at)?.readers(&at)
     }
 
     /// Its records as values, to be packed.
@@ -336,9 +354,6 @@ impl SourceConfig {
     }
 }
 
-/// Formats that take a folder as a whole, and read only the files with their own names in it.
-const BY_NAME: &[&str] = &["audio", "csv_sequences", "images", "tar"];
-
 /// Options that only say how bytes are accessed and what is saved of them. They do not affect the records.
 const REACHED_BY: &[&str] = &["access", "cache_bytes", "saved_index", "threads"];
 
@@ -358,18 +373,13 @@ fn different(usual: Json, options: Json) -> Option<Json> {
     }
 }
 
-/// Our own formats, for those that are made of others.
-#[derive(Debug)]
-struct Ours;
-
-impl OpenOthers for Ours {
+impl OpenOthers for Formats {
     fn open_values(&self, format: Option<&str>, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
-        let formats = Formats::new();
         let format = match format {
-            Some(name) => formats
+            Some(name) => self
                 .named(name)
-                .ok_or_else(|| Error::new(ErrorKind::Config, format!("format: {}", formats.unknown(name))))?,
-            None => detect::detect(formats.all(), at.files, paths.first().map_or(at.path, PathBuf::as_path))?,
+                .ok_or_else(|| Error::new(ErrorKind::Config, format!("format: {}", self.unknown(name))))?,
+            None => detect::detect(self.all(), at.files, paths.first().map_or(at.path, PathBuf::as_path))?,
         };
         format.open_values(&*format.default_options(), paths, at)
     }
@@ -377,8 +387,9 @@ impl OpenOthers for Ours {
 
 impl Clone for SourceConfig {
     fn clone(&self) -> Self {
-        let Self { format, paths, options, fields } = self;
-        Self { format: format.clone(), paths: paths.clone(), options: options.cloned(), fields: fields.clone() }
+        let Self { format, paths, options, formats, fields } = self;
+        let (format, options, fields) = (format.clone(), options.cloned(), fields.clone());
+        Self { format, paths: paths.clone(), options, formats: formats.clone(), fields }
     }
 }
 
@@ -498,13 +509,15 @@ fn source_of<E: serde::de::Error>(entries: Vec<(String, Node)>) -> Result<Source
         None if format.needs_options() => return Err(E::missing_field("options")),
         None => format.default_options(),
     };
-    Ok(SourceConfig { format, paths, options, fields })
+    Ok(SourceConfig { format, paths, options, formats: known, fields })
 }
 
 /// The error for this key in a source whose format is detected.
 pub(crate) fn no_such_key<E: serde::de::Error>(key: &str) -> E {
     if key == "fields" {
-        return E::custom("of a source whose format is not named, the fields stand beside it: write [fields]");
+        return E::custom(
+            "fields of a source without `format` are written beside the source, not in it: write [fields]",
+        );
     }
     if nearest(key, KEYS.iter().copied()).is_some() {
         return E::unknown_field(key, KEYS);

@@ -7,7 +7,7 @@ use crate::decode::image::{ImageFormat, header};
 use crate::decode::{ImageOptions, LabelFormat};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Class, Codec, Field, Image, fault_of};
+use crate::read::fields::{Class, Codec, Field, Image, faults_of_fields};
 use crate::read::folder::{
     FileValues, NamedFields, class_of, has_class_folders, is_by_class, no_classes, of_class, split, with_classes,
 };
@@ -197,7 +197,7 @@ impl Format for Images {
     }
 
     fn field_faults(&self, options: &FolderOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(split_fields(fields).and_then(|(own, _)| of_fields(options, &own)))
+        faults_of_fields(fields, |fields| split_fields(fields).and_then(|(own, _)| of_fields(options, &own)))
     }
 
     fn usual_fields(&self, _: &FolderOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
@@ -205,7 +205,7 @@ impl Format for Images {
         Ok(usual_fields().into_iter().take(if has_classes { 2 } else { 1 }).collect())
     }
 
-    format_has!(saved_index);
+    format_has!(saved_index, reading_by_name);
 
     fn open(&self, options: &FolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         open_all(options, at).map(|(readers, _)| Opened::Readers(readers))

@@ -50,7 +50,7 @@ impl Format for Npy {
         Some("a compressed NPY file; decompress it first")
     }
 
-    format_has!(small_samples, access);
+    format_has!(small_samples, one_array, access);
 
     fn open(&self, options: &NpyOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
         open_only(at, |wanted| NpyReader::open_wanted(at.files, at.path, options, wanted, at.budget))

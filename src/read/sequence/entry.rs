@@ -3,10 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::read::csv::Choice;
-use crate::read::fields::{Field, fault_of};
-use crate::read::format::{Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, Open, Opened};
+use crate::read::fields::{Field, faults_of_fields};
+use crate::read::format::{
+    Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, Open, Opened, format_has,
+};
 use crate::read::names::is_csv_name;
 use crate::read::{CsvOptions, IgnoredFiles, Missing, RecordReader};
 use crate::schema::Role;
@@ -25,10 +27,25 @@ fn open(
     options: &SequenceOptions,
     at: &Open<'_>,
 ) -> Result<CsvSequenceReader> {
+    check_folder(path, options, at.files)?;
     match &options.group_by {
         None => CsvSequenceReader::open_folder_in(at.files, path, fields, options),
         Some(column) => CsvSequenceReader::open_grouped_in(at.files, path, column.clone(), fields, options, at.budget),
     }
+}
+
+/// Without groups, each file of a folder is a sequence.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for a single file.
+fn check_folder(path: &Path, options: &SequenceOptions, files: &Files) -> Result<()> {
+    if options.group_by.is_some() || !(files.are_local() && path.is_file()) {
+        return Ok(());
+    }
+    let message = "this is a single file, but each file of a folder is a sequence; name the folder, or say in the option \
+                   `group_by` which column tells the sequences of this file apart";
+    Err(Error::new(ErrorKind::Config, message).at_path(path))
 }
 
 impl Format for CsvSequences {
@@ -47,6 +64,8 @@ impl Format for CsvSequences {
         true
     }
 
+    format_has!(reading_by_name);
+
     fn is_in_folder(&self, path: &Path, head: Option<&[u8]>) -> bool {
         head.is_none() && is_csv_name(&path.file_name().unwrap_or_default().to_string_lossy())
     }
@@ -56,7 +75,7 @@ impl Format for CsvSequences {
     }
 
     fn field_faults(&self, _: &SequenceOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(Choice::of_all(fields))
+        faults_of_fields(fields, Choice::of_all)
     }
 
     fn access<'o>(&self, options: &'o mut SequenceOptions) -> Option<&'o mut Access> {
@@ -86,6 +105,7 @@ impl Format for CsvSequences {
         if options.group_by.is_some() || options.labels.is_some() {
             return Ok(Foretold::unknown(None, format!("samples and tensors: found only by reading all of {path}")));
         }
+        check_folder(at.path, options, at.files)?;
         Ok(Foretold {
             records: Some(CsvSequenceReader::count_in_folder(at.files, at.path)?),
             held_bytes: Some(0),

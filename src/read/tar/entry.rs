@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
-use crate::read::fields::{Field, fault_of};
+use crate::read::fields::{Field, faults_of_fields};
 use crate::read::format::{Details, Format, InspectedRecord, Inspection, Open, Opened, format_has};
 use crate::read::{ColumnRef, Container, FieldReader, IgnoredFiles, RecordReader, named_geometries};
 use crate::storage::Files;
@@ -74,7 +74,7 @@ impl Format for Tar {
     }
 
     fn field_faults(&self, _: &TarOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(split(fields, &[]))
+        faults_of_fields(fields, |fields| split(fields, &[]))
     }
 
     fn usual_fields(&self, _: &TarOptions, at: &Open<'_>) -> Result<Vec<(String, Field)>> {
@@ -82,7 +82,11 @@ impl Format for Tar {
         usual_fields(&extensions).map_err(|error| error.at_path(at.path))
     }
 
-    format_has!(access, saved_index, one_of_many);
+    format_has!(access, saved_index, one_of_many, reading_by_name);
+
+    fn has_members(&self) -> bool {
+        true
+    }
 
     fn open_many(&self, options: &TarOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
         let archives = paths.iter().map(|path| archives(at.files, path)).collect::<Result<Vec<_>>>()?.concat();

@@ -158,7 +158,7 @@ fn own_kind(field: &Field, own: &[OwnField]) -> Result<Option<Becomes>> {
         Codec::Class { names, one_hot, dtype } => {
             Becomes::Class { names: names.clone(), one_hot: *one_hot, dtype: *dtype }
         }
-        Codec::Text { max_len: 0, .. } => return config("a text of at most 0 bytes".to_owned()),
+        Codec::Text { max_len: 0, .. } => return config("text: 0; a text has room for one byte at least".to_owned()),
         Codec::Text { max_len, longer } => Becomes::Text { max_len: *max_len, longer: *longer },
         Codec::Numbers(NumberField {
             dtype,

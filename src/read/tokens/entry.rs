@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::read::fields::{Field, fault_of};
+use crate::read::fields::{Field, faults_of_fields};
 use crate::read::format::{Foretold, Format, Open, Opened, format_has};
 
 use super::tensors::Tensors;
@@ -33,7 +33,7 @@ impl Format for TokenFiles {
     }
 
     fn field_faults(&self, options: &TokenOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(Tensors::of(options, fields, None))
+        faults_of_fields(fields, |fields| Tensors::of(options, fields, None))
     }
 
     fn needs_shuffle(&self, options: &TokenOptions) -> bool {

@@ -66,14 +66,10 @@ impl Corpus {
     fn open(options: &TextTokenOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Self> {
         let tokenizer = Tokenizer::load(&options.tokenizer)?;
         let end = tokenizer.token(&options.end).map_err(|error| error.at_path(&options.tokenizer))?;
-        let others = at.others.ok_or_else(|| {
-            Error::new(ErrorKind::Unsupported, "needs files of other formats, which cannot be opened here")
-        })?;
         let named = |name: &str| -> Result<(Box<dyn Container>, usize)> {
             let column = options.from.clone().unwrap_or_else(|| name.into());
             let wanted: [(String, Field); 1] = [("text".to_owned(), Text::new(1).from(column.clone()))];
-            let mut container =
-                others.open_values(options.format.as_deref(), paths, &Open { fields: &wanted, ..*at })?;
+            let mut container = at.open_other(options.format.as_deref(), paths, &wanted)?;
             let number = container.find_text(&column).map_err(|error| match options.from {
                 Some(_) => error.at_path(at.path),
                 None => {

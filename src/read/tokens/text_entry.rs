@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::read::fields::{Field, fault_of};
+use crate::read::fields::{Field, faults_of_fields};
 use crate::read::format::{Format, Open, Opened, format_has};
 
 use super::options::TokenCut;
@@ -48,7 +48,7 @@ impl Format for TextTokens {
     }
 
     fn field_faults(&self, options: &TextTokenOptions, fields: &[(String, Field)]) -> Vec<String> {
-        fault_of(Tensors::of(&options.of_tokens(0), fields, None))
+        faults_of_fields(fields, |fields| Tensors::of(&options.of_tokens(0), fields, None))
     }
 
     fn needs_shuffle(&self, options: &TextTokenOptions) -> bool {
