@@ -16,6 +16,7 @@ pub const MAX_EXTENTS: usize = 4;
 /// The purpose of a tensor in training.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "a model takes a tensor, learns to give it, or masks it")]
 pub enum Role {
     /// Input of the model.
     Feature,
@@ -29,6 +30,7 @@ pub enum Role {
 /// One dimension of a sample's tensor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "a length is the same in every sample, or it is not")]
 pub enum Dim {
     /// The same length in every sample.
     Fixed(usize),

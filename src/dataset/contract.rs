@@ -436,6 +436,7 @@ impl BatchPlan {
 /// What to do with the last batch of an epoch if there are not enough samples to fill it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "it is delivered, left out or filled")]
 pub enum LastBatch {
     /// It is delivered with fewer samples. The default.
     #[default]

@@ -122,6 +122,7 @@ pub struct Split {
 /// A part of a [`Split`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "every sample belongs to one of them")]
 pub enum Part {
     /// The training data.
     Train,

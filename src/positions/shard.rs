@@ -33,6 +33,7 @@ impl Default for Shard {
 /// same number of samples and of batches either way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
+#[expect(clippy::exhaustive_enums, reason = "samples are added or left out")]
 pub enum Remainder {
     /// Shards with too few samples get the first samples of the epoch's order again;
     /// [`DataSet::padding`](crate::DataSet::padding) says how many. The default.

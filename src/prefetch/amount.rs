@@ -15,6 +15,7 @@ use crate::error::{Error, ErrorKind};
 /// budget, or within 1 GiB without a budget. Batches are the same, byte for byte.
 /// [`Stats::tuning`](crate::stats::Stats) says which numbers were chosen, and why.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(clippy::exhaustive_enums, reason = "a number is given, or it is not")]
 pub enum Amount {
     /// Tuned during the run.
     Auto,

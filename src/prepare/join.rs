@@ -119,7 +119,7 @@ impl Cells {
         let mut keys = std::collections::HashSet::new();
         for (nth, (key, cells)) in self.rows.iter().enumerate() {
             if !keys.insert(key.as_str()) {
-                let message = format!("the key {key:?} is there twice");
+                let message = format!("the key {key:?} is in two rows");
                 return Err(Error::new(ErrorKind::Data, message).at_record(nth as u64));
             }
             if cells.len() != self.columns.len() {

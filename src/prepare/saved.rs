@@ -227,7 +227,7 @@ impl Saved<Vec<Named<String, Fitted>>> {
         let mut names = std::collections::HashSet::new();
         for Named { name, fitted } in &columns {
             if !names.insert(name) {
-                return Err(wrong("the column is there twice".to_owned()).at_column(name));
+                return Err(wrong("the column is given twice".to_owned()).at_column(name));
             }
             if let Some(fault) = fitted.fault() {
                 return Err(wrong(fault).at_column(name));

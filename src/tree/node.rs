@@ -120,7 +120,7 @@ impl<'de> Deserialize<'de> for Node {
                 let (mut entries, mut seen) = (Vec::new(), HashSet::new());
                 while let Some((key, value)) = map.next_entry::<String, Node>()? {
                     if !seen.insert(key.clone()) {
-                        return Err(A::Error::custom(format!("{key:?} is there twice")));
+                        return Err(A::Error::custom(format!("{key:?} is given twice")));
                     }
                     entries.push((key, value));
                 }

@@ -216,7 +216,7 @@ impl Error for Fault {
     fn unknown_field(found: &str, names: &'static [&'static str]) -> Self {
         let meant = meant(found, names, |name| has_words(name, found));
         match names {
-            [] => Self::new(format!("there is no setting {found:?}, and none belongs here")),
+            [] => Self::new(format!("there is no setting {found:?}; nothing can be set here")),
             names => {
                 Self::new(format!("there is no setting {found:?}; {meant}the settings here are {}", names.join(", ")))
             }
@@ -228,6 +228,6 @@ impl Error for Fault {
     }
 
     fn duplicate_field(name: &'static str) -> Self {
-        Self::new(format!("{name:?} is there twice"))
+        Self::new(format!("{name:?} is given twice"))
     }
 }

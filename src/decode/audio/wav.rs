@@ -137,7 +137,8 @@ fn data_bytes<R: ReadAt + ?Sized>(head: &Head<'_, R>, start: u64, size: u64) -> 
         size if size <= rest => Ok(size),
         size if stands_for_unknown(size) => Ok(rest),
         size => {
-            let message = format!("{size} bytes of samples are promised, and {rest} are there; the file is cut off");
+            let message =
+                format!("the header says {size} bytes of samples, but only {rest} follow; the file is cut off");
             Err(bad(message).at_byte(head.file.len()))
         }
     }

@@ -158,7 +158,7 @@ impl Text {
         let (waits, wait_seconds) = (&queue.slot_waits, queue.planning_slot_seconds);
         self.histogram("slot_wait_seconds", "Time that planning waited for the slot of a batch.", waits, wait_seconds)?;
         let batches = [("ready", queue.ready_batch_seconds), ("filling", queue.filling_batch_seconds)];
-        let help = "Batches times time: by queue_seconds_total, how many there were on average.";
+        let help = "Sum of time over all batches in the queue; divided by queue_seconds_total, the mean number of batches in it.";
         self.counters("queue_batch_seconds_total", help, "state", batches)?;
         let waits = [
             ("plan", queue.wait_plan_seconds),

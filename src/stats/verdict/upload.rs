@@ -29,13 +29,13 @@ impl Judge<'_> {
         let (evidence, advice) = match copies >= 0.5 * self.waited {
             true => (
                 format!("copies to the device are the limit (under way {}, {rate:.0} MB/s; {late})", Percent(copies)),
-                "copy fewer bytes (images as bytes, converted on the device), let batches lie in the device's own pages, or use \
+                "copy fewer bytes (images as bytes, converted on the device), use the device's page-locked memory for batches, or use \
                  a faster link"
                     .to_owned()
                     + &half,
             ),
             false => (
-                format!("what is computed on the device from copies is the limit (copies {}; {late})", Percent(copies)),
+                format!("the conversions on the device are the limit (copies {}; {late})", Percent(copies)),
                 "convert less there, or have the loader's workers do it".to_owned(),
             ),
         };

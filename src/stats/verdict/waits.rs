@@ -64,8 +64,9 @@ impl Judge<'_> {
         let [plan, fill, behind] = waits.map(|wait| share(wait, stats.trainer.wait_seconds.max(f64::MIN_POSITIVE)));
         if share(self.seconds, stats.trainer.batches as f64) < HAND_OFF_SECONDS {
             let each = Seconds(share(self.seconds, stats.trainer.batches as f64));
-            let evidence =
-                format!("a batch comes every {each}, which is what handing it over takes (workers idle {idle})");
+            let evidence = format!(
+                "a batch comes every {each}, which is the time that handing over a batch takes (workers idle {idle})"
+            );
             return self.said(Limit::HandOff, None, evidence, "make batches larger");
         }
         let gain = Gain::of(stats);
