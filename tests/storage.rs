@@ -288,8 +288,12 @@ fn every_format_gives_the_same_bytes_from_a_storage_and_is_asked_for_ahead() {
 #[test]
 #[cfg(target_os = "linux")]
 fn local_files_are_read_by_the_thread_that_needs_their_bytes() {
+    const IO: &str = "/proc/thread-self/io";
+    if std::fs::read_to_string(IO).is_err() {
+        return eprintln!("skipped: {IO} can't be read here");
+    }
     let read_here = || -> u64 {
-        let told = std::fs::read_to_string("/proc/thread-self/io").unwrap();
+        let told = std::fs::read_to_string(IO).unwrap();
         told.lines().find_map(|line| line.strip_prefix("rchar: ")).unwrap().parse().unwrap()
     };
     let counted =

@@ -58,6 +58,10 @@ fn every_subcommand_knows_the_format() {
         let found = object(typed, 0);
         assert_eq!([&found["records"], &found["details"]["base"]], [&json!(60), &json!("16")]);
     }
+    let mapped =
+        "source = { format = \"raw\", path = \"train.pairs\", options = { stored = \"u8\", access = \"map\" } }\n";
+    std::fs::write(at("mapped.toml"), mapped).unwrap();
+    assert_eq!(object(&["inspect", "--config", &at("mapped.toml")], 0)["format"], json!("raw"));
     let both = [config, "[[sources]]\nformat = \"pairs\"\npath = \"train.pairs\"\n"].concat();
     std::fs::write(at("both.toml"), both.replace("[source]", "[[sources]]")).unwrap();
     let refused = object(&["inspect", "--config", &at("both.toml")], 1)["error"]["message"].to_string();

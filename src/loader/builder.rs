@@ -15,7 +15,8 @@ use super::Loader;
 use super::config::MemoryKind;
 
 impl Loader {
-    /// The formats that a path in settings can have. Default: the formats of Ringfeed.
+    /// The formats that a path in settings can have. Default: the formats of Ringfeed. Sources that are made in code know
+    /// others [by themselves](SourceConfig::with_formats).
     #[must_use]
     pub fn formats(mut self, formats: Formats) -> Self {
         self.formats = formats;

@@ -87,8 +87,9 @@ pub trait Storage: Send + Sync {
     fn file_len(&self, path: &Path) -> Result<u64>;
 
     /// Replaces the content of `into` with the bytes in `range` of the file, as far as the file goes, reusing its
-    /// memory. Returns the length of the whole file, which shows whether the file was replaced. For a whole file, the
-    /// range is `0..u64::MAX`.
+    /// memory. Returns the length of the whole file, which shows whether the file was replaced. The range may end far
+    /// beyond the end of the file, and the file may be empty: for a whole file, it is `0..u64::MAX`, or one byte more than
+    /// a file may have.
     ///
     /// # Errors
     ///

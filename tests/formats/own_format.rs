@@ -245,6 +245,12 @@ fn tensors_that_it_makes_by_itself_are_fields_too() -> Result<()> {
         (batch.tensor("x")?.shape(), &batch.tensor("x")?.as_slice::<f32>()?[..3]),
         (&[10, 2][..], &[0.0, 1.0, 2.0][..])
     );
+    // Several files are one source, as ever, and samples are chosen by the tensors.
+    std::fs::write(folder.path().join("numbers-2"), "count").unwrap();
+    let both = || Loader::new(SourceConfig::new(Counting, folder.path().join("numbers*"), ()));
+    let batch = both().field("x", Numbers::f32().from("pair")).build()?.next().unwrap()?;
+    assert_eq!((batch.tensor("x")?.shape(), batch.tensor("x")?.as_slice::<f32>()?[20]), (&[20, 2][..], 0.0));
+    assert!(batch.tensor("pair").is_err());
     let inspection = formats().inspect(&path)?;
     assert_eq!((inspection.records, inspection.fields[0].max), (10, Some(Figure::Whole(19))));
     Ok(())
@@ -265,6 +271,12 @@ fn it_may_be_made_of_records_of_other_formats() -> Result<()> {
     assert_eq!(of_own.build()?.next().unwrap()?.tensor("line")?.bytes(), b"SHOUTHEAR\0HEAR\0");
     let error = verify_with(cite("none.csv"), &formats(), 1, |_| {}).unwrap_err();
     assert!(error.kind() == ErrorKind::NotFound && error.path() == Some(&*folder.path().join("none.csv")), "{error}");
+    // Two files are one, and one that is its own other file ends.
+    std::fs::write(folder.path().join("rows-2.csv"), "x,y\n5,6\n").unwrap();
+    let of_two = Loader::open_with(cite("rows*.csv"), &formats())?.field("x", Numbers::i64());
+    assert_eq!(of_two.build()?.next().unwrap()?.tensor("x")?.as_slice::<i64>()?, [5, 1, 3]);
+    let error = verify_with(cite("cited"), &formats(), 1, |_| {}).unwrap_err();
+    assert!(error.kind() == ErrorKind::Format && error.message().contains("without end"), "{error}");
     Ok(())
 }
 

@@ -76,6 +76,11 @@ impl Field {
         }
     }
 
+    /// Whether it is decoded by a codec of another module.
+    pub(crate) fn is_outside(&self) -> bool {
+        matches!(self.codec, Codec::Outside(_))
+    }
+
     /// These fields, decoded by a codec of another module.
     pub(crate) fn outside(codec: OutsideCodec, fields: impl IntoIterator<Item = ColumnRef>) -> Self {
         Self { from: fields.into_iter().collect(), several: true, ..Self::new(Codec::Outside(codec)) }

@@ -239,6 +239,17 @@ mod tests {
         assert_eq!(detected("hours.csv", b"opens\n8:30\n12:00\n").unwrap(), "csv");
     }
 
+    /// The first two bytes of an archive are those of the first member's name, which may be those of another format.
+    #[test]
+    #[cfg(feature = "formats")]
+    fn an_archive_of_any_names_is_one() {
+        let mut archive = tar::Builder::new(Vec::new());
+        let mut header = tar::Header::new_gnu();
+        header.set_size(3);
+        archive.append_data(&mut header, "BMW_0001.jpg", &b"abc"[..]).unwrap();
+        assert_eq!(detected("cars.tar", &archive.into_inner().unwrap()).unwrap(), "tar");
+    }
+
     #[test]
     fn the_name_decides_where_the_content_does_not() {
         assert_eq!(detected("train-images-idx3-ubyte", b"rubbish").unwrap(), "idx");

@@ -24,6 +24,8 @@ pub(in crate::read) fn open(
     }
     let mut containers: Vec<Box<dyn Container>> = Vec::new();
     let mut readers: Vec<Vec<Arc<dyn RecordReader>>> = Vec::new();
+    // Of such readers, fields are still to be made.
+    let mut are_plain = true;
     parallel::in_order(
         parallel::thread_count(None),
         paths.len() as u64,
@@ -38,7 +40,10 @@ pub(in crate::read) fn open(
             match opened {
                 Opened::Container(container) => containers.push(container),
                 Opened::Reader(reader) => readers.push(vec![reader]),
-                Opened::Readers(of_file) => readers.push(of_file),
+                Opened::Readers(of_file) => {
+                    are_plain = false;
+                    readers.push(of_file);
+                }
             }
             Ok(())
         },
@@ -59,7 +64,7 @@ pub(in crate::read) fn open(
         Concat::of_files(same, paths).map(|all| Arc::new(all) as Arc<dyn RecordReader>)
     });
     all.collect::<Result<_>>().map(|mut all: Vec<_>| match all.pop() {
-        Some(only) if all.is_empty() && at.fields.is_empty() => Opened::Reader(only),
+        Some(only) if all.is_empty() && (are_plain || at.fields.is_empty()) => Opened::Reader(only),
         last => Opened::Readers(all.into_iter().chain(last).collect()),
     })
 }

@@ -9,7 +9,7 @@ use crate::memory::MemoryBudget;
 use crate::read::fields::Field;
 use crate::read::tensor_values::TensorValues;
 use crate::read::{Container, FieldReader, RecordReader};
-use crate::schema::Schema;
+use crate::schema::{Schema, TensorSpec};
 use crate::storage::Files;
 
 use super::default_fields::default_fields;
@@ -28,7 +28,12 @@ pub struct Open<'a> {
     pub fields: &'a [(String, Field)],
     /// Opens files of other formats, for a format that is made of their records.
     pub(in crate::read) others: Option<&'a dyn OpenOthers>,
+    /// How many formats it is part of.
+    pub(in crate::read) depth: usize,
 }
+
+/// So many formats may be made of each other's records.
+const MOST_DEPTH: usize = 8;
 
 /// Opens files of any format as records of values.
 pub(in crate::read) trait OpenOthers: fmt::Debug + Sync {
@@ -39,7 +44,7 @@ pub(in crate::read) trait OpenOthers: fmt::Debug + Sync {
 impl<'a> Open<'a> {
     /// Opens a path, without requested tensors.
     pub fn new(path: &'a Path, files: &'a Files, budget: &'a MemoryBudget) -> Self {
-        Self { path, files, budget, fields: &[], others: None }
+        Self { path, files, budget, fields: &[], others: None, depth: 0 }
     }
 
     /// Sets the requested tensors.
@@ -64,7 +69,12 @@ impl<'a> Open<'a> {
         let others = self.others.ok_or_else(|| {
             Error::new(ErrorKind::Unsupported, "needs files of other formats, which cannot be opened here")
         })?;
-        others.open_values(format, paths, &Open { fields, ..*self })
+        let path = paths.first().map_or(self.path, PathBuf::as_path);
+        if self.depth >= MOST_DEPTH {
+            let message = "its records are those of another file, and so on, without end";
+            return Err(Error::new(ErrorKind::Format, message).at_path(path));
+        }
+        others.open_values(format, paths, &Open { path, fields, depth: self.depth + 1, ..*self })
     }
 }
 
@@ -74,7 +84,7 @@ pub enum Opened {
     /// Fields, from which codecs make tensors.
     Container(Box<dyn Container>),
     /// Tensors that the format makes by itself. If fields are requested, they are made of the numbers of these tensors,
-    /// unless these differ in length from record to record.
+    /// unless these differ in length from record to record, or are random.
     Reader(Arc<dyn RecordReader>),
     /// The tensors of the requested fields, or the format's usual ones: those of each reader one after another.
     Readers(Vec<Arc<dyn RecordReader>>),
@@ -126,6 +136,13 @@ impl Opened {
             Self::Readers(readers) => Ok(readers),
             Self::Reader(reader) if at.fields.is_empty() => Ok(vec![reader]),
             Self::Reader(reader) => {
+                // Whoever chooses samples by the tensors reads these.
+                let is_choice = at.fields.iter().any(|(_, field)| field.is_outside());
+                if is_choice || reader.is_random() || reader.tensors().iter().any(TensorSpec::is_variable) {
+                    let message = "the format makes its tensors by itself, and fields are made only of tensors that have one length and \
+                                   are not random; leave `fields` out";
+                    return Err(Error::new(ErrorKind::Config, message).at_path(at.path));
+                }
                 let values = TensorValues::new(vec![reader]).map_err(|error| error.at_path(at.path))?;
                 FieldReader::with_files(Box::new(values), at.fields, at.files, at.budget)
             }

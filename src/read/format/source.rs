@@ -337,18 +337,22 @@ impl SourceConfig {
         self.format.checks(&*self.options, &self.at(files, budget))
     }
 
-    /// Describes its contents. Reads all of its records.
+    /// Describes its contents. Reads all of its records. Files that settings ask to map are read instead.
     ///
     /// # Errors
     ///
     /// Those of reading.
     pub fn inspect(&self, files: &Files, budget: &MemoryBudget) -> Result<Inspection> {
         let at = self.at(files, budget);
+        let mut options = self.options.cloned();
+        if let Some(access) = self.format.access(&mut *options).filter(|access| access.lacks_promise()) {
+            *access = Access::Read;
+        }
         match self.found(files)? {
-            None => self.format.inspect(&*self.options, &at),
+            None => self.format.inspect(&*options, &at),
             Some(found) => {
                 let files = many::few_open(&at, found.files.len());
-                self.format.inspect_many(&*self.options, &found.files, &Open { files: &files, ..at })
+                self.format.inspect_many(&*options, &found.files, &Open { files: &files, ..at })
             }
         }
     }
@@ -379,9 +383,14 @@ impl OpenOthers for Formats {
             Some(name) => self
                 .named(name)
                 .ok_or_else(|| Error::new(ErrorKind::Config, format!("format: {}", self.unknown(name))))?,
-            None => detect::detect(self.all(), at.files, paths.first().map_or(at.path, PathBuf::as_path))?,
+            None => detect::detect(self.all(), at.files, at.path)?,
         };
-        format.open_values(&*format.default_options(), paths, at)
+        let options = format.default_options();
+        let source = SourceConfig::of(self, format, paths.iter().collect(), options);
+        match source.found(at.files)? {
+            Some(found) => source.format.open_values(&*source.options, &found.files, at),
+            None => source.format.open_values(&*source.options, paths, at),
+        }
     }
 }
 

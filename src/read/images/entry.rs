@@ -161,8 +161,8 @@ impl Format for Images {
 
     fn sniff(&self, head: &[u8], path: &Path) -> bool {
         ImageFormat::of_content(head).is_some_and(|format| match format {
-            // Text may begin with BM, or with P1: a column called "BMI" does.
-            ImageFormat::Bmp => head.contains(&0),
+            // Text may begin with BM, or with P1: a column called "BMI" does. So may the name of a tar archive's first member.
+            ImageFormat::Bmp => head.contains(&0) && head.get(257..262) != Some(b"ustar"),
             ImageFormat::Pnm => header(head).is_ok() && !is_csv_name(&plain_name(path)),
             _ => true,
         })

@@ -457,7 +457,7 @@ fn the_upload_is_named_only_if_the_loader_is_in_time() {
     let copies = with(run(6.0, 0.3), |stats| stats.upload = Some(upload(9.0, 0.2, 0.1)));
     assert!(copies.limit == Limit::Upload && copies.evidence.starts_with("copies"), "{copies}");
     let computed = with(run(6.0, 0.3), |stats| stats.upload = Some(upload(0.5, 0.2, 8.0)));
-    assert!(computed.limit == Limit::Upload && computed.evidence.contains("computed on the device"), "{computed}");
+    assert!(computed.limit == Limit::Upload && computed.evidence.contains("conversions on the device"), "{computed}");
     let not_waited_for = with(run(0.0, 0.3), |stats| stats.upload = Some(upload(9.5, 0.1, 0.0)));
     assert_eq!(not_waited_for.limit, Limit::Upload, "the device waits for it, and not the host");
     let late = with(run(6.0, 0.99), |stats| stats.upload = Some(upload(1.0, 8.0, 0.1)));

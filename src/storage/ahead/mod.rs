@@ -227,7 +227,7 @@ impl Requested {
         !self.is_partial
             && self.pieces.iter().all(|(shared, _)| {
                 let state = shared.state.lock();
-                state.bytes < shared.most_bytes
+                state.wanted_bytes() < shared.most_bytes
             })
     }
 
@@ -518,7 +518,7 @@ mod tests {
         let (open, gate) = mpsc::channel();
         let storage = Arc::new(Hanging(gate.into(), AtomicU64::new(0)));
         let ahead = Ahead::new(storage.clone(), 1 << 30, &MemoryBudget::unlimited());
-        ahead.0.state.lock().patience = std::time::Duration::from_millis(20);
+        ahead.0.state.lock().patience = std::time::Duration::from_secs(1);
         let path: Arc<Path> = Path::new("offsets").into();
         let hangs = ask(&ahead, &path, [(0, 100)]);
         while storage.1.load(Ordering::Relaxed) == 0 {

@@ -47,6 +47,8 @@ pub(super) struct State {
     reading: usize,
     /// Requests that were given up, and have not ended yet.
     lost: BTreeMap<u64, Lost>,
+    /// Their part of `bytes` and `held`: it is no room for others, but does not keep them from being requested.
+    lost_bytes: u64,
     /// How long the slowest requests took lately, and the shortest time after which one is given up.
     slowest: Duration,
     pub(super) patience: Duration,
@@ -102,7 +104,8 @@ pub(super) struct Request {
 /// What a request counts that was given up.
 struct Lost {
     counted: u64,
-    whole: bool,
+    /// The end of its piece.
+    end: u64,
 }
 
 pub(super) struct Loaded {
@@ -146,6 +149,7 @@ impl State {
             next_request: 0,
             reading: 0,
             lost: BTreeMap::new(),
+            lost_bytes: 0,
             slowest: Duration::ZERO,
             patience: PATIENCE,
             look_at: None,
@@ -345,7 +349,8 @@ impl State {
 
     /// Whether one more whole file may be read.
     fn has_room(&self) -> bool {
-        self.reading_files < self.most_files && (self.held == 0 || self.held + self.likely_bytes <= self.most_bytes)
+        let held = self.held - self.lost_bytes;
+        self.reading_files < self.most_files && (held == 0 || held + self.likely_bytes <= self.most_bytes)
     }
 
     /// Whether a thread that looks again would find something to read.
@@ -379,7 +384,7 @@ impl State {
 
     /// When a request that began at `begin` is given up.
     pub(super) fn deadline(&self, begin: Instant) -> Instant {
-        begin + self.patience.max(10 * self.slowest)
+        begin + self.patience.max((10 * self.slowest).min(20 * self.patience))
     }
 
     /// Number of requests that were given up, and have not ended.
@@ -392,7 +397,8 @@ impl State {
     pub(super) fn give_up(&mut self, key: Key) {
         let Some(piece) = self.pieces.get_mut(&key) else { return };
         if let Content::Reading(number, _) = piece.content {
-            let lost = Lost { counted: std::mem::take(&mut piece.counted), whole: piece.end == TO_THE_END };
+            let lost = Lost { counted: std::mem::take(&mut piece.counted), end: piece.end };
+            self.lost_bytes += lost.counted;
             piece.content = Content::Failed;
             let is_needed = piece.needed_by > 0;
             self.lost.insert(number, lost);
@@ -403,11 +409,12 @@ impl State {
         }
     }
 
-    /// Gives all requests up that take too long, if all threads are busy with requests. Now and then.
-    pub(super) fn give_up_overdue(&mut self) {
+    /// Gives all requests up that take too long, if others wait and all threads are busy. Now and then. Returns whether
+    /// there are any.
+    pub(super) fn give_up_overdue(&mut self) -> bool {
         let now = Instant::now();
-        if self.idle > 0 || self.look_at.is_some_and(|at| now < at) {
-            return;
+        if self.idle > 0 || self.waiting() == 0 || self.look_at.is_some_and(|at| now < at) {
+            return false;
         }
         self.look_at = Some(now + self.patience);
         let is_overdue = |piece: &Piece| match piece.content {
@@ -416,7 +423,13 @@ impl State {
         };
         let overdue: Vec<Key> =
             self.pieces.iter().filter(|(_, piece)| is_overdue(piece)).map(|(key, _)| *key).collect();
-        overdue.into_iter().for_each(|key| self.give_up(key));
+        overdue.iter().for_each(|key| self.give_up(*key));
+        !overdue.is_empty()
+    }
+
+    /// Bytes of the pieces, without those of requests that were given up.
+    pub(super) fn wanted_bytes(&self) -> u64 {
+        self.bytes - self.lost_bytes
     }
 
     /// Lets the queued pieces of this batch be read first.
@@ -462,15 +475,24 @@ impl State {
         if read.is_some() {
             self.slowest = request.begin.elapsed().max(self.slowest - self.slowest / 16);
         }
-        if let Some(Lost { counted, whole }) = self.lost.remove(&request.number) {
-            self.reading_files -= usize::from(whole);
-            self.bytes -= counted;
-            self.held -= counted;
-            self.keep(bytes);
-            self.reservation.shrink_to(self.bytes + self.spare_bytes);
-            return false;
-        }
         let key = request.key;
+        let lost = self.lost.remove(&request.number);
+        if let Some(Lost { counted, end }) = lost {
+            self.lost_bytes -= counted;
+            let is_wanted = |piece: &&mut Piece| piece.end == end && matches!(piece.content, Content::Failed);
+            let Some(piece) = self.pieces.get_mut(&key).filter(is_wanted) else {
+                self.reading_files -= usize::from(end == TO_THE_END);
+                self.bytes -= counted;
+                self.held -= counted;
+                self.keep(bytes);
+                self.reservation.shrink_to(self.bytes + self.spare_bytes);
+                return false;
+            };
+            // It comes late, but nobody has requested it again.
+            self.bytes -= piece.counted;
+            self.held -= piece.counted;
+            piece.counted = counted;
+        }
         let Some(piece) = self.pieces.get_mut(&key) else {
             self.keep(bytes);
             return true;
@@ -508,7 +530,7 @@ impl State {
         if self.pieces.get(&key).is_some_and(|piece| piece.needed_by == 0) {
             self.remove(key);
         }
-        true
+        lost.is_none()
     }
 }
 

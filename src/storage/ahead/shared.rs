@@ -56,10 +56,6 @@ impl Shared {
                     }
                     // All threads may wait for requests that never end.
                     until = Instant::now() + state.patience;
-                    if waits {
-                        state.give_up_overdue();
-                        self.start_threads(&mut state);
-                    }
                 }
                 Content::Reading(_, begin) => {
                     let begin = *begin;
@@ -77,6 +73,9 @@ impl Shared {
                 state.counts.waited += 1;
             }
             state = self.arrived.wait_until(state, until);
+            if until <= Instant::now() {
+                self.start_threads(&mut state);
+            }
         }
     }
 
@@ -113,7 +112,9 @@ impl Shared {
     }
 
     pub(super) fn start_threads(self: &Arc<Self>, state: &mut MutexGuard<'_, State>) {
-        state.give_up_overdue();
+        if state.give_up_overdue() {
+            self.arrived.notify_all();
+        }
         let room = self.in_flight - state.threads;
         // Those that wait for requests which were given up are some more, but not without end.
         let room = room.min((2 * self.in_flight).saturating_sub(state.threads + state.lost()));
@@ -134,6 +135,7 @@ impl Shared {
         if state.threads == 0 {
             // If there is no thread, nobody would ever answer: the thread that needs the bytes reads them.
             state.fail_queued();
+            self.arrived.notify_all();
         }
     }
 
@@ -181,6 +183,7 @@ impl Shared {
             let stays = state.arrive(&request, file_len, buffer);
             self.arrived.notify_all();
             if !stays {
+                self.look_again(&mut state);
                 return;
             }
         }
