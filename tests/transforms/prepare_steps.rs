@@ -526,7 +526,7 @@ fn files_that_lie_are_refused() {
     for (from, to, part) in [
         ("\"version\": 2", "\"version\": 4", "version 4"),
         ("\"people\"", "\"peoples\"", "no column \"people\""),
-        ("\"Bergen\"", "\"Oslo\"", "twice"),
+        ("\"Bergen\"", "\"Oslo\"", "in two rows"),
         ("\"ratio\"", "\"rati\"", "rati"),
         ("price >= -2", "price ! -2", "filter"),
     ] {
