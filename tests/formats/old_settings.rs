@@ -108,10 +108,13 @@ fn files_of_the_first_version_are_told_what_to_write() {
         };
         assert!(text.contains(&written), "{}: {advice}", now.display());
         let loader = Loader::from(LoaderConfig::load(&now).unwrap_or_else(|error| panic!("{error}")));
+        if !cfg!(feature = "images") && text.contains("image") {
+            continue;
+        }
         assert_eq!(loader.faults(), Vec::<String>::new(), "{}", now.display());
         // The pictures there have no classes, and those files are no folder of sequences.
         let is_there = !["images.toml", "images_augmented.toml", "sequences.toml"].iter().any(|other| *name == **other);
-        if is_there && (cfg!(feature = "images") || !name.to_string_lossy().contains("image")) {
+        if is_there {
             let batch = loader.build().unwrap().next().unwrap();
             assert!(!batch.unwrap().is_empty(), "{}", now.display());
         }
