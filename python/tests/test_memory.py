@@ -400,7 +400,9 @@ def test_texts_of_several_columns_or_records_come_in_lists(tmp_path) -> None:
     names = ringfeed.Text(8, from_=["first", "last"])
     batch = next(iter(ringfeed.open(path, fields={"name": names})))
     assert batch.text("name") == [["Ada", "Byron"], ["Alan", "Turing"], ["Ö", ""]]
-    windows = ringfeed.open(path, fields={"first": ringfeed.Text(8), "name": names}, windows={"length": 2, "horizon": 0})
+    windows = ringfeed.open(
+        path, fields={"first": ringfeed.Text(8), "name": names}, windows={"length": 2, "horizon": 0}
+    )
     batch = next(iter(windows))
     assert batch.text("first") == [["Ada", "Alan"], ["Alan", "Ö"]]
     assert batch.text("name") == [[["Ada", "Byron"], ["Alan", "Turing"]], [["Alan", "Turing"], ["Ö", ""]]]
