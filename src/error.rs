@@ -50,6 +50,12 @@ pub enum ErrorKind {
 }
 
 impl ErrorKind {
+    /// Whether the same bytes give this error each time, so that it says something of a record, and nothing of the
+    /// system or of a moment.
+    pub(crate) fn is_of_bytes(self) -> bool {
+        matches!(self, Self::Data | Self::Format | Self::Limit | Self::Panicked | Self::Unsupported)
+    }
+
     /// The kind as in JSON: `"not_found"`, `"data"` and so on.
     pub fn as_str(self) -> &'static str {
         match self {

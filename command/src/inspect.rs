@@ -11,7 +11,7 @@ use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
 
 use super::args::InspectArgs;
-use super::bench::at_path;
+use super::config::at_path;
 use super::fit::{self, Fitted};
 use super::output::{Report, lossy};
 use super::pack::only_source;

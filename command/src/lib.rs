@@ -7,6 +7,7 @@
 mod args;
 mod bench;
 mod compare;
+mod config;
 mod ending;
 mod fit;
 mod inspect;

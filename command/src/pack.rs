@@ -11,7 +11,7 @@ use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
 
 use crate::args::PackArgs;
-use crate::bench::at_path;
+use crate::config::at_path;
 use crate::ending::Ending;
 use crate::output::{Report, lossy};
 use crate::progress::style;

@@ -13,7 +13,7 @@ use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::{Serialize, Serializer};
 
 use crate::args::VerifyArgs;
-use crate::bench::{at_path, cores};
+use crate::config::at_path;
 use crate::ending::Ending;
 use crate::loader::loader;
 use crate::output::{ErrorParts, Report, lossy};
@@ -160,4 +160,8 @@ impl Report for Verification {
             _ => u8::from(!self.ok),
         }
     }
+}
+
+fn cores() -> usize {
+    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }

@@ -528,6 +528,18 @@ fn bench_reads_the_same_with_and_without_the_shield() {
 }
 
 #[test]
+fn flags_for_workers_take_the_shield_of_settings_away() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("shielded.toml");
+    std::fs::write(&file, format!("source = {:?}\nshield = true\n", fixture("iris.csv"))).unwrap();
+    let file = file.to_str().unwrap();
+    for (flags, is_shielded) in [(&[][..], true), (&["--workers", "2"], false), (&["--prefetch", "1"], false)] {
+        let found = bench(&[&["--config", file][..], flags].concat());
+        assert_eq!(found["shield"], json!(is_shielded), "{flags:?}");
+    }
+}
+
+#[test]
 fn bench_finds_numbers_and_writes_them_into_settings() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("tuned.toml");

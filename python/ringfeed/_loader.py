@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import json
+import math
 import operator
 import os
 import sys
@@ -97,10 +98,24 @@ def _plain(value: object) -> object:
 def _text(settings: Settings) -> str:
     try:
         return json.dumps(settings, default=_plain, ensure_ascii=False, allow_nan=False)
+    except ValueError:  # Numbers that JSON does not have.
+        return _text(_worded(settings))
     except TypeError as error:
         place = _place_of_fault(settings)
         advice = "; filter_by(fields, function) takes a function" if place == "filter" else ""
         raise TypeError(f"{place}: {error}{advice}" if place else str(error)) from None
+
+
+def _worded(value: Any) -> Any:
+    """Words for numbers that JSON does not have."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    if isinstance(value, Mapping):
+        return {name: _worded(inner) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_worded(inner) for inner in value]
+    plain = _plain(value) if not isinstance(value, (str, int, float, bool, type(None))) else value
+    return plain if plain is value else _worded(plain)
 
 
 def _place_of_fault(settings: Settings) -> str:
@@ -258,8 +273,8 @@ class Loader:
         fn: Callable[..., Any],
         *,
         shape: Sequence[int] | None = None,
-        dtype: str = "f32",
-        role: str = "feature",
+        dtype: str | None = None,
+        role: str | None = None,
     ) -> Loader:
         """Adds a tensor that ``fn(sample)`` or ``fn(sample, rng)`` computes for each sample, in the loader's threads;
         see :class:`Map`. Returns the loader itself. Call it before the loader is first used."""
@@ -685,5 +700,7 @@ def inspect(path: str | os.PathLike[str], *, format: str | None = None, **option
     """Describes the data at ``path``: its format, the number of records, its fields with statistics of each, the first
     and the last record. ``format`` and its ``options`` are as in settings; without them the format is detected. The
     sum, the smallest and the largest number of a field of integers are exact, of type ``int``."""
+    if format is None and options:
+        raise TypeError(f'options belong to a format: give `format`, such as "csv", with {", ".join(options)}')
     source = {"path": path, "format": format, "options": options}
-    return _ringfeed.inspect(os.fspath(path), _text({"source": source}) if format is not None or options else None)
+    return _ringfeed.inspect(os.fspath(path), None if format is None else _text({"source": source}))

@@ -35,6 +35,7 @@ class Source:
         self.fields: list[tuple[str, str, list[int]]] = []
         if len(reader):
             first = self.values(0)
+            _check_names(first, self.names)
             if self.names is None:
                 self.names = list(first)
             try:
@@ -61,6 +62,12 @@ class Source:
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Source, (self.reader, self.names)
+
+
+def _check_names(first: Mapping[str, Any], names: Sequence[str] | None) -> None:
+    """An error for ``names`` that records with names of their own do not have."""
+    if names is not None and set(names) != set(first):
+        raise ValueError(f"the records name their values {list(first)}, and not {list(names)}: leave out `names`")
 
 
 def _by_name(record: Any, names: Sequence[str] | None) -> Mapping[str, Any]:
@@ -185,6 +192,7 @@ class Samples:
         # The iterator that gave the first sample, as long as somebody else has it.
         self._seen: Callable[[], Any] = _weakly(source)
         named = self._named(self._first[0])
+        _check_names(named, self.names)
         self.names = list(named)
         arrays = {name: _numbers(value, name) for name, value in named.items()}
         self.fields = [(name, dtype, list(array.shape)) for name, (array, dtype) in arrays.items()]

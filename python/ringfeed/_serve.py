@@ -10,7 +10,7 @@ from . import _ringfeed
 from ._loader import Settings, _text
 from ._reader import _plain
 from ._transform import Map
-from .prepare import _array, _record
+from .prepare import _array, _is_row, _record, _value
 
 
 def serve(
@@ -78,7 +78,10 @@ class Served:
 
 
 def _values(record: Any, more: Mapping[str, Any]) -> list[tuple[str, Any]]:
-    named = more if record is None else {**_record(record), **more}
+    given = {} if record is None else _record(record)
+    if _is_row(record):  # pandas has NaN and others for missing values.
+        given = {name: _value(value) for name, value in given.items()}
+    named = {**given, **more}
     return [(name, _plain(value, name)) for name, value in named.items()]
 
 

@@ -24,9 +24,10 @@ class Map:
     seed, epoch and sample: they are the same for any number of workers, ranks or restarts. If an epoch draws a sample
     several times, each draw has its own generator.
 
-    With a ``name``, the function returns that tensor, with ``shape`` (that of one sample) and ``dtype``, or with those
-    of an existing tensor of that name. Without a name, it changes the arrays in place, or returns a dict of the arrays
-    that it replaces, with unchanged shapes and types. An exception makes the sample a bad record, and so does a number
+    With a ``name``, the function returns that tensor, with ``shape`` (that of one sample), ``dtype`` (by default f32)
+    and ``role`` (by default feature); without a ``shape``, with those of an existing tensor of that name. Without a
+    name, it changes the arrays in place, or returns a dict of the arrays that it replaces, with unchanged shapes and
+    types. An exception makes the sample a bad record, and so does a number
     outside the range of the tensor's type. An exception that is not an ``Exception``, such as ``KeyboardInterrupt``, is
     raised by the loop unchanged, and no sample counts as bad. With ``shield=True``, the loop's next batch is then the
     one that raised it. Otherwise the epoch ends, and the loader's state is that of the last batch.
@@ -38,15 +39,20 @@ class Map:
         fn: Callable[..., Any] | None,
         *,
         shape: Sequence[int] | None = None,
-        dtype: str = "f32",
-        role: str = "feature",
+        dtype: str | None = None,
+        role: str | None = None,
         remove: str | None = None,
         keeps: Sequence[str] | None = None,
     ) -> None:
-        self.name, self.fn, self.role, self.remove = name, fn, role, remove
+        if shape is None and (dtype is not None or role is not None):
+            raise TypeError(
+                "dtype and role are those of a new tensor, which has a `shape`: without one, a function keeps those of "
+                "the existing tensor; `cast` changes them"
+            )
+        self.name, self.fn, self.role, self.remove = name, fn, role or "feature", remove
         # Fields of a record by which it is selected.
         self.keeps = None if keeps is None else list(keeps)
-        self.dtype = element_type(dtype)
+        self.dtype = element_type(dtype or "f32")
         self.shape = None if shape is None else [int(dim) for dim in shape]
         if remove is None and not callable(fn):
             raise TypeError(f"a transform is a function of a sample, and not {fn!r}")

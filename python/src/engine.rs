@@ -483,6 +483,9 @@ impl Engine {
         if turn.running.as_ref().is_none_or(|running| running.generation != fork::generation()) {
             return Ok(());
         }
+        // A copy resumes here.
+        let state = turn.running.as_ref().map(|running| running.state);
+        *self.begin() = Begin { state, epoch: None };
         patiently(py, move || {
             drop(turn.running.take());
             Ok(())

@@ -299,6 +299,16 @@ def test_a_closed_loader_says_so(numbers: Make) -> None:
     numbers().close()
 
 
+def test_a_closed_loader_is_copied_with_its_place(numbers: Make) -> None:
+    with numbers(shuffle=3) as loader:
+        loop = iter(loader)
+        first = [next(loop)["y"].tolist() for _ in range(4)]
+    whole = [batch["y"].tolist() for batch in numbers(shuffle=3)]
+    assert first == whole[:4]
+    for copied in (pickle.loads(pickle.dumps(loader)), copy.copy(loader)):
+        assert [batch["y"].tolist() for batch in copied] == whole[4:]
+
+
 def test_streams_have_no_length(tmp_path) -> None:
     import gzip
 

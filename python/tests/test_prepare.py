@@ -268,6 +268,8 @@ def test_inspect_says_what_lies_at_a_path(people: Path) -> None:
     assert told["records"] == 201
     with pytest.raises(ringfeed.ConfigError, match="did you mean"):
         ringfeed.inspect(people, format="cvs")
+    with pytest.raises(TypeError, match='give `format`, such as "csv", with delimiter'):
+        ringfeed.inspect(people, delimiter=";")
     with pytest.raises(ringfeed.NotFoundError):
         ringfeed.inspect(people.with_name("poeple.csv"))
 

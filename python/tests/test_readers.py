@@ -433,3 +433,11 @@ def test_fields_say_what_becomes_of_sounds_tokens_and_arrays(tmp_path) -> None:
     np.save(tmp_path / "kind.npy", np.array([0, 2, 1], dtype=np.uint8))
     batch = next(iter(ringfeed.open(tmp_path / "kind.npy", fields={"kind": Class(["a", "b", "c"], one_hot=True)})))
     assert batch["kind"].tolist() == [[1, 0, 0], [0, 0, 1], [0, 1, 0]]
+
+
+def test_names_of_records_with_names_are_refused() -> None:
+    assert ringfeed.from_reader(Rows(), names=["y", "x", "part", "pixels"]).tensors[0]["name"] == "x"
+    with pytest.raises(ValueError, match=r"name their values .*leave out `names`"):
+        ringfeed.from_reader(Rows(), names=["image", "label"])
+    with pytest.raises(ValueError, match="leave out `names`"):
+        ringfeed.from_iterable([{"x": 1.0}], names=["y"])

@@ -176,3 +176,16 @@ def test_a_missing_number_may_be_nan(tmp_path: Path) -> None:
     path.write_text("x,y\n1,2\n,3\n")
     (batch,) = ringfeed.open(path, fields={"x": Numbers(missing=float("nan"))})
     assert str(batch["x"].tolist()) == "[1.0, nan]"
+
+
+def test_missing_values_of_pandas_are_those_of_its_tables() -> None:
+    pandas = pytest.importorskip("pandas")
+    frame = pandas.DataFrame({"x": [1.0, float("nan")], "name": ["a", None]})
+    fields = {"x": Numbers("f32", missing=-1)}
+    loader = ringfeed.open(frame, fields=fields)
+    expected = np.concatenate([batch["x"].numpy().copy() for batch in loader])
+    served = loader.serve()
+    found = [served.apply(frame.iloc[row])["x"] for row in range(2)]
+    assert np.array_equal(np.stack(found).reshape(-1), expected.reshape(-1)) and expected.reshape(-1)[1] == -1
+    mixed = pandas.DataFrame({"x": pandas.array([1, None], dtype="Int64")})
+    assert served.apply(mixed.iloc[1])["x"] == -1

@@ -385,3 +385,14 @@ def test_many_files_are_one_data_set(tmp_path: Path) -> None:
     for source in (tmp_path / "part-*.csv", paths):
         (batch,) = list(ringfeed.open(source, fields=fields))
         assert np.asarray(batch["kind"]).tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("pad", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_json_does_not_have(tmp_path: Path, pad: float) -> None:
+    (tmp_path / "x.jsonl").write_text('{"x": [1, 2]}\n{"x": [3]}\n')
+    settings = {"source": tmp_path / "x.jsonl", "fields": {"x": ringfeed.Numbers("f32", max_len=2, pad=pad)}}
+    toml = f'source = "{tmp_path}/x.jsonl"\nfields.x = {{ numbers = "f32", max_len = 2, pad = {pad} }}\n'
+    (tmp_path / "x.toml").write_text(toml)
+    for loader in (ringfeed.Loader(settings), ringfeed.Loader(tmp_path / "x.toml")):
+        (batch,) = loader
+        assert str(batch["x"].tolist()[1][1]) == str(pad)

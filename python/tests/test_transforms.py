@@ -302,3 +302,10 @@ def test_functions_work_beside_ragged_tensors(tmp_path: Path) -> None:
     (batch,) = ringfeed.open(path, fields=fields, batch_size=2, transform=change)
     assert (batch["x"].tolist(), batch["l"].tolist()) == ([7.0, 6.0], [2.0, 4.0, 6.0, 8.0])
     assert batch["l_offsets"].tolist() == [0, 3, 4]
+
+
+def test_a_type_or_role_without_a_shape_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("x\n1\n")
+    for given in ({"dtype": "f64"}, {"role": "label"}):
+        with pytest.raises(TypeError, match="those of a new tensor, which has a `shape`"):
+            ringfeed.open(tmp_path / "x.csv").map("x", lambda sample: sample["x"], **given)

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::caught::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::positions::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
 use crate::read::{RecordReader, Scratch, parallel};
@@ -195,9 +196,11 @@ impl BucketLength {
     /// A sample and its bucket. A sample that can't be measured goes into the first bucket, and is found to be bad when
     /// it is read.
     fn measure(&self, reader: &dyn RecordReader, sample: u64, scratch: &mut Scratch) -> Result<(u64, Option<usize>)> {
-        let length = match reader.measure(sample, scratch) {
+        let length = match caught(|| reader.measure(sample, scratch)) {
             Ok(extents) => extents.0[self.extent],
-            Err(error) if error.kind() == ErrorKind::Data => return Ok((sample, Some(0))),
+            Err(error) if error.kind().is_of_bytes() || error.kind() == ErrorKind::NotFound => {
+                return Ok((sample, Some(0)));
+            }
             Err(error) => return Err(error),
         };
         let bucket = self.buckets.bound(length);

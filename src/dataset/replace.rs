@@ -1,3 +1,5 @@
+use std::collections::HashMap;
+
 use crate::caught::caught;
 use crate::counters::{BytesRead, Counters, DamageTally, Inside, Lap, add};
 use crate::error::{Error, ErrorKind, Result};
@@ -122,11 +124,22 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
     batch.bad = std::mem::take(batch.faults.get_mut());
     let mut lengths = batch.plan.lengths.clone();
     let mut waiting: Vec<(usize, u64)> = batch.bad.iter().map(|(row, _)| (*row, 0)).collect();
+    // Why the last candidate of a row was bad, too.
+    let mut causes: HashMap<usize, Error> = HashMap::new();
     while !waiting.is_empty() {
         let batch = draft.payload_mut();
         let (mut extents, mut is_other) = (batch.layout.extents(), false);
         for (row, attempt) in &mut waiting {
-            let (chosen, candidate, measured) = choose(&batch.plan, *row, *attempt, filler, scratch)?;
+            let tried = causes.remove(row);
+            let (chosen, candidate, measured) =
+                choose(&batch.plan, *row, *attempt, filler, scratch, tried).map_err(|error| {
+                    match batch.bad.iter().find(|(bad, _)| bad == row) {
+                        Some((_, own)) => {
+                            error.and(&format!("the sample itself: {}", own.message())).at(own.location().clone())
+                        }
+                        None => error,
+                    }
+                })?;
             (*attempt, kept.samples[*row]) = (chosen, candidate);
             extents = extents.max(measured);
             if let Some(length) = lengths.get_mut(*row) {
@@ -149,7 +162,10 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
             match fill_as_kept(draft, row, &kept, filler, scratch) {
                 Ok(()) => {}
                 Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-                Err(_) => still.push((row, attempt + 1)),
+                Err(error) => {
+                    causes.insert(row, error);
+                    still.push((row, attempt + 1));
+                }
             }
         }
         waiting = still;
@@ -159,12 +175,14 @@ fn replace(draft: &mut Draft<Batch>, filler: &dyn Filler, scratch: &mut Scratch,
 }
 
 /// The first candidate from `attempt` on that can be measured: the number of the attempt, its sample and its extents.
+/// `last` says why the candidate before them was bad.
 fn choose(
     plan: &BatchPlan,
     row: usize,
     attempt: u64,
     filler: &dyn Filler,
     scratch: &mut Scratch,
+    mut last: Option<Error>,
 ) -> Result<(u64, u64, Extents)> {
     let position = plan.positions[row];
     let key: RandomKey = plan.key().with(REPLACEMENT).with(position);
@@ -182,11 +200,12 @@ fn choose(
         match measured {
             Ok(extents) => return Ok((attempt, sample, extents)),
             Err(error) if error.kind() == ErrorKind::Interrupted => return Err(error),
-            Err(_) => {}
+            Err(error) => last = Some(located(filler, &candidate, 0, error)),
         }
     }
+    let last = last.map(|error| format!("; the last one: {error}")).unwrap_or_default();
     let message = format!(
-        "no sample could replace the one at position {position}: none of the {ATTEMPTS} that were drawn is good"
+        "no sample could replace the one at position {position}: none of the {ATTEMPTS} that were drawn is good{last}"
     );
     Err(Error::new(ErrorKind::TooManyBad, message))
 }

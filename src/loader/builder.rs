@@ -191,7 +191,8 @@ impl Loader {
     }
 
     /// Keeps all samples with the same value of this field in one part of a split, or in one fold; see
-    /// [`Strata`](crate::order::Strata). Default: only the names of the samples decide.
+    /// [`Strata`](crate::order::Strata). A sample without a value is an error. Default: only the names of the samples
+    /// decide.
     #[must_use]
     pub fn group(mut self, field: impl Into<String>) -> Self {
         self.config.group = Some(field.into());

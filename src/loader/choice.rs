@@ -3,11 +3,13 @@
 use std::sync::Arc;
 
 use crate::dataset::Strata;
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Known};
 use crate::memory::MemoryBudget;
 use crate::positions::Subset;
 use crate::read::{NO_GAPS, RecordReader, Windowed};
+use crate::transform::Operation;
 
 use super::Loader;
 use super::keep::{Chosen, Keep};
@@ -59,7 +61,7 @@ impl Loader {
         if config.split.is_none() && config.folds.is_none() {
             return Ok(chosen);
         }
-        let by = self.strata(sides)?;
+        let by = self.strata(sides, chosen.as_ref(), shortest)?;
         if let Some(split) = config.split {
             chosen = Some(split.of(&chosen.unwrap_or_else(|| Subset::all(shortest)), first, by.as_ref())?);
         }
@@ -147,6 +149,22 @@ impl Loader {
             let message = format!("the sources have {lengths:?} records; name equal ones, or set `shorter`");
             return Err(Error::new(ErrorKind::Config, message));
         }
+        // Records of windows are kept as the reader gives them, and normalised afterwards.
+        let first_operations = self.config.transforms.iter().map_while(|operation| match operation {
+            Operation::Normalise { tensor, .. } => Some(tensor),
+            _ => None,
+        });
+        for tensor in self.config.normalise.keys().chain(first_operations) {
+            let spec = readers.iter().flat_map(|reader| reader.tensors()).find(|spec| spec.name == *tensor);
+            if let Some(spec) = spec.filter(|spec| matches!(spec.dtype, DType::F16 | DType::Bf16)) {
+                let message = format!(
+                    "normalise: in windows, numbers of {dtype} would be rounded before they are normalised; read f32, and \
+                     `cast` to {dtype} afterwards",
+                    dtype = spec.dtype
+                );
+                return Err(Error::new(ErrorKind::Config, message).at_column(tensor));
+            }
+        }
         let series = windows.series.as_deref();
         let of_series = |field: &str| -> Result<Vec<u64>> {
             let values = self.values(Sides { readers: &readers, sources, budget }, field, None)?;
@@ -202,13 +220,25 @@ impl Loader {
         Ok(Some(weights))
     }
 
-    fn strata(&self, sides: Sides<'_>) -> Result<Option<Strata>> {
+    fn strata(&self, sides: Sides<'_>, chosen: Option<&Subset>, shortest: u64) -> Result<Option<Strata>> {
         let mut by = None;
         if let Some(field) = &self.config.stratify {
             by = Some(Strata::default().classes(self.values(sides, field, None)?.classes()));
         }
         if let Some(field) = &self.config.group {
-            by = Some(by.unwrap_or_default().groups(self.values(sides, field, None)?.groups()));
+            let values = self.values(sides, field, None)?;
+            let is_missing = |sample: &u64| matches!(values.at(*sample), Known::Missing);
+            let missing = match chosen {
+                Some(chosen) => chosen.iter().find(is_missing),
+                None => (0..shortest).find(is_missing),
+            };
+            if let Some(sample) = missing {
+                let message = "group: a record without a value belongs to no group; take such records out, by a filter or \
+                               otherwise";
+                let place = sides.readers[self.holder_of(sides, field)].place(sample);
+                return Err(Error::new(ErrorKind::Data, message).at(place).at_record(sample).at_column(field));
+            }
+            by = Some(by.unwrap_or_default().groups(values.groups()));
         }
         Ok(by)
     }

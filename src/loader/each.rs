@@ -1,6 +1,6 @@
 //! Visits every record of a reader once, with one thread per core.
 
-use crate::error::{Error, ErrorKind, Result};
+use crate::error::{Error, Result};
 use crate::layout::Layout;
 use crate::random::RandomKey;
 use crate::read::{RecordReader, Sample, Scratch, Value, parallel};
@@ -67,7 +67,7 @@ pub(super) fn single_numbers(reader: &impl RecordReader, name: &str) -> Option<R
 pub(super) fn or_number(row: Result<&mut RowMut<'_>>, bad: Option<f64>) -> Result<Number> {
     match (row, bad) {
         (Ok(row), _) => Ok(Number::of(row.tensor(0).as_mut_slice()?)),
-        (Err(error), Some(bad)) if error.kind() == ErrorKind::Data => Ok(Number::of(&[bad])),
+        (Err(error), Some(bad)) if error.kind().is_of_bytes() => Ok(Number::of(&[bad])),
         (Err(error), _) => Err(error),
     }
 }

@@ -73,6 +73,9 @@ impl LoaderConfig {
         if self.batch_size == 0 {
             faults.push("batch_size: 0; a batch has at least one sample".to_owned());
         }
+        if self.samples_per_epoch == Some(0) {
+            faults.push("samples_per_epoch: 0; an epoch has at least one sample".to_owned());
+        }
         faults.extend(under("shard", self.shard.faults()));
         faults.extend(self.split.iter().flat_map(|split| under("split", split.faults())));
         faults.extend(self.folds.iter().flat_map(|folds| under("folds", folds.faults())));
@@ -182,6 +185,11 @@ impl LoaderConfig {
             let message = "bucket: each sample comes once; leave out class_balanced, weight_by and samples_per_epoch";
             faults.push(message.to_owned());
         }
+        if (self.split.is_some() || self.folds.is_some()) && self.sources.iter().any(SourceConfig::overlaps) {
+            let advice = "split: neighbouring windows of tokens share most of their tokens, so a random split would not \
+                          separate them; keep the parts in files of their own, or set cut = \"contiguous\" without a stride";
+            faults.push(advice.to_owned());
+        }
         if self.windows.is_some() {
             if self.split.is_some() || self.folds.is_some() {
                 let advice = "windows: neighbouring windows share records, so a random split would not separate them; \
@@ -206,6 +214,11 @@ impl LoaderConfig {
         match self.shuffle_blocks.filter(|blocks| *blocks > 0) {
             Some(_) if self.shuffle.is_none() => {
                 faults.push("shuffle_blocks: blocks are shuffled; give shuffle a seed".to_owned());
+            }
+            Some(_) if self.sources.iter().any(SourceConfig::needs_shuffle) => {
+                let message = "shuffle_blocks: windows that begin anywhere are in no block; set cut = \"contiguous\", or leave \
+                               out shuffle_blocks";
+                faults.push(message.to_owned());
             }
             Some(_) if is_drawn || self.samples_per_epoch.is_some() || self.bucket.is_some() => {
                 let message =

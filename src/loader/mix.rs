@@ -22,6 +22,42 @@ pub(super) struct Readers {
     pub(super) parts: Vec<Range<u64>>,
 }
 
+/// Brings the readers of each source into the order in which those of the first one give the same tensors.
+///
+/// # Errors
+///
+/// [`ErrorKind::Schema`] for a source whose tensors come from more readers, or from fewer.
+fn pair(opened: &mut [Vec<Arc<dyn RecordReader>>], sources: &[SourceConfig]) -> Result<()> {
+    let Some((first, others)) = opened.split_first_mut() else { return Ok(()) };
+    let names = |reader: &Arc<dyn RecordReader>| -> Vec<String> {
+        reader.tensors().iter().map(|spec| spec.name.clone()).collect()
+    };
+    for (readers, source) in others.iter_mut().zip(&sources[1..]) {
+        if readers.len() != first.len() {
+            let message = format!(
+                "{} reads these fields in {} parts, but {} in {}, as columns apart from sounds, tokens and files; mix sources \
+                 of one format",
+                source.format(),
+                readers.len(),
+                sources[0].format(),
+                first.len()
+            );
+            return Err(Error::new(ErrorKind::Schema, message).at_path(source.path()));
+        }
+        for (nth, wanted) in first.iter().map(names).enumerate() {
+            if let Some(place) = (nth..readers.len()).find(|place| names(&readers[*place]) == wanted) {
+                readers.swap(nth, place);
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Number of samples of all sources that are drawn from.
+pub(super) fn samples_of_mix(mixed: &[(Subset, f64)]) -> u64 {
+    mixed.iter().filter(|(_, weight)| *weight > 0.0).map(|(part, _)| part.len()).sum()
+}
+
 impl Loader {
     /// Loads several paths, detects the format of each, and draws their samples in proportion to weights; see
     /// [`ReaderSource::mix`](crate::source::ReaderSource::mix). All sources must give the same tensors, from one list
@@ -69,7 +105,8 @@ impl Loader {
             let of_each = opened.iter().enumerate().flat_map(of_source).collect();
             return Ok(Readers { all: opened.concat(), sources: of_each, parts: Vec::new() });
         }
-        let count = opened.iter().map(Vec::len).min().unwrap_or(0);
+        pair(&mut opened, sources)?;
+        let count = opened.first().map_or(0, Vec::len);
         let mut all: Vec<Concat> = Vec::new();
         for nth in 0..count {
             let mut readers = opened.iter().map(|readers| readers[nth].clone());
@@ -78,7 +115,7 @@ impl Loader {
         }
         let parts = parts_of(opened.iter().map(|readers| readers.first().map_or(0, RecordReader::len)));
         for (source, (part, readers)) in parts.iter().zip(&opened).enumerate() {
-            if readers.len() != count || readers.iter().any(|reader| reader.len() != part.end - part.start) {
+            if readers.iter().any(|reader| reader.len() != part.end - part.start) {
                 let message = "sources that are mixed give the same tensors, each for all of its records";
                 return Err(Error::new(ErrorKind::Schema, message).at_path(sources[source].path()));
             }

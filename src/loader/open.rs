@@ -14,6 +14,7 @@ use crate::stats::{Trace, serve_metrics};
 
 use super::Loader;
 use super::config::{LoaderConfig, MemoryKind};
+use super::mix::samples_of_mix;
 use super::own::Own;
 use super::values::Sides;
 use super::weights::Mix;
@@ -159,9 +160,13 @@ impl Loader {
         let sides = Sides { readers: &readers, sources: &opened.sources, budget };
         let subset = self.subset(sides, shortest)?;
         let weights = if every_sample { None } else { self.weights_of(sides, shortest, subset.as_ref())? };
+        let mixed = if parts.is_empty() || every_sample { None } else { Some(self.mixed(&parts, subset.as_ref())?) };
         let mut readers = readers.into_iter();
         let first = readers.next().ok_or_else(|| Error::new(ErrorKind::Config, "there is no source"))?;
-        let choice = subset.as_ref().map_or(shortest, Subset::len);
+        let choice = match &mixed {
+            Some(mixed) => samples_of_mix(mixed),
+            None => subset.as_ref().map_or(shortest, Subset::len),
+        };
         let mut source = ReaderSource::new(first)
             .batch_size(config.batch_size)
             .last_batch(config.last_batch)
@@ -179,8 +184,8 @@ impl Loader {
         if let Some(chunks) = config.shuffle_blocks {
             source = source.shuffle_blocks(chunks);
         }
-        if !parts.is_empty() && !every_sample {
-            source = source.mix(self.mixed(&parts, subset.as_ref())?);
+        if let Some(mixed) = mixed {
+            source = source.mix(mixed);
         } else if let Some(subset) = subset {
             source = source.subset(subset);
         }

@@ -18,7 +18,7 @@ use crate::storage::FetchLimit;
 use crate::transform::Operation;
 
 use super::Loader;
-use super::mix::parts_of;
+use super::mix::{parts_of, samples_of_mix};
 use super::own::Own;
 use super::values::Sides;
 
@@ -432,8 +432,7 @@ impl Loader {
             None => return Ok(self.config.samples_per_epoch),
         };
         let mixed = self.mixed(&parts, chosen.as_ref())?;
-        let choice = mixed.iter().filter(|(_, weight)| *weight > 0.0).map(|(part, _)| part.len()).sum();
-        self.samples_of(choice).map(Some)
+        self.samples_of(samples_of_mix(&mixed)).map(Some)
     }
 
     /// The tensors of a batch in the ring, and of a delivered batch. They differ only if a device does some of the

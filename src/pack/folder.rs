@@ -92,6 +92,9 @@ fn own_names(out: &Path) -> Result<Vec<String>> {
     let mut names = journal::names(out)?;
     names.extend(finished(out)?.into_iter().flat_map(|manifest| manifest.shards).map(|shard| shard.name));
     names.retain(|name| is_shard(OsStr::new(name)));
+    // A run that was killed may have left both files, which then name the same shards.
+    names.sort_unstable();
+    names.dedup();
     Ok(names)
 }
 

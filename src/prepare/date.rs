@@ -127,6 +127,16 @@ impl Moment {
         let weekday = (days + 3).rem_euclid(7) as u8;
         Some(Self { seconds, year, month, day, day_of_year, weekday, second })
     }
+
+    /// Writes it as ISO 8601 has it, without a fraction of a second.
+    pub(super) fn write(&self, into: &mut impl std::fmt::Write, has_time: bool) -> std::fmt::Result {
+        let Self { year, month, day, second, .. } = self;
+        write!(into, "{year:04}-{month:02}-{day:02}")?;
+        match has_time {
+            true => write!(into, "T{:02}:{:02}:{:02}", second / 3600, second / 60 % 60, second % 60),
+            false => Ok(()),
+        }
+    }
 }
 
 /// Days from 1970 to a date (Hinnant: "chrono-compatible low-level date algorithms").

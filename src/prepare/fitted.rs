@@ -252,7 +252,9 @@ impl Fitted {
                 target.mask(category.mask, given.is_none())
             }),
             Self::Hash(hash) => given::name(value, |given| {
-                let bucket = |name: &str| 1 + scaled(hash_bytes(name.as_bytes()), hash.buckets) as i64;
+                let bucket = |name: &str| {
+                    1 + scaled(hash_bytes(given::without_case_of_flags(name).as_bytes()), hash.buckets) as i64
+                };
                 target.code(given.map_or(0, bucket))?;
                 target.mask(hash.mask, given.is_none())
             }),

@@ -8,6 +8,7 @@ use crate::dtype::NumberSlice;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::{DateUnit, Value};
 
+use super::date::Moment;
 use super::date_text::{by_format, iso};
 use super::exact_number::Exact;
 
@@ -121,7 +122,8 @@ pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Resu
     let written = match value {
         Value::Missing => return take(None),
         Value::Bool(flag) => write!(own, "{flag}"),
-        Value::I64(number) | Value::Time(number, _) => write!(own, "{number}"),
+        Value::I64(number) => write!(own, "{number}"),
+        Value::Time(ticks, unit) => write_time(&mut own, *ticks, *unit),
         Value::U64(number) | Value::Numbers(NumberSlice::U64([number])) => write!(own, "{number}"),
         Value::F64(number) if number.is_nan() => return take(None),
         Value::F64(number) => write_float(&mut own, *number),
@@ -135,6 +137,40 @@ pub(super) fn name<T>(value: &Value<'_>, take: impl FnOnce(Option<&str>) -> Resu
         Some(name) => take(Some(name)),
         None => Err(unexpected("a name", value)),
     }
+}
+
+/// The name of a flag that other programs, such as pandas in CSV, write in another way; any other name as it is.
+pub(super) fn without_case_of_flags(name: &str) -> &str {
+    match name {
+        "True" | "TRUE" => "true",
+        "False" | "FALSE" => "false",
+        name => name,
+    }
+}
+
+/// A date or a time in ISO 8601: `2024-05-01`, `2024-05-01T13:45:30.25`.
+fn write_time(into: &mut Digits, ticks: i64, unit: DateUnit) -> std::fmt::Result {
+    let per_second = match unit {
+        DateUnit::Days => None,
+        DateUnit::Seconds => Some(1),
+        DateUnit::Milliseconds => Some(1_000),
+        DateUnit::Microseconds => Some(1_000_000),
+        DateUnit::Nanoseconds => Some(1_000_000_000),
+    };
+    let (seconds, rest) = match per_second {
+        None => (ticks.checked_mul(86_400).ok_or(std::fmt::Error)?, 0),
+        Some(per_second) => (ticks.div_euclid(per_second), ticks.rem_euclid(per_second) * (1_000_000_000 / per_second)),
+    };
+    let moment = Moment::new(seconds as f64).ok_or(std::fmt::Error)?;
+    moment.write(into, per_second.is_some())?;
+    if rest == 0 {
+        return Ok(());
+    }
+    let (mut rest, mut digits) = (rest, 9);
+    while rest % 10 == 0 {
+        (rest, digits) = (rest / 10, digits - 1);
+    }
+    write!(into, ".{rest:0digits$}")
 }
 
 /// Writes the number that a text stands for. `None` for plain integers, which stay unchanged, and for words.

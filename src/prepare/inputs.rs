@@ -347,7 +347,7 @@ impl Inputs {
                     ends = text.len();
                 }
                 match name {
-                    Some(name) => write_name(&mut text, name),
+                    Some(name) => write_name(&mut text, given::without_case_of_flags(name)),
                     None => is_missing = true,
                 }
                 Ok(())

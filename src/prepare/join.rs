@@ -147,11 +147,15 @@ impl Lookup {
             Table::Inline(cells) => cells.rows.as_slice(),
             Table::File(_) => &[],
         };
+        let mut by_key: HashMap<String, usize> = rows.iter().map(|(key, _)| key.clone()).zip(0..).collect();
+        for (nth, (key, _)) in rows.iter().enumerate() {
+            by_key.entry(given::without_case_of_flags(key).to_owned()).or_insert(nth);
+        }
         Self {
             name: name.to_owned(),
             unknown: join.unknown,
             cells: rows.iter().map(|(_, cells)| cells.clone()).collect(),
-            rows: rows.iter().map(|(key, _)| key.clone()).zip(0..).collect(),
+            rows: by_key,
         }
     }
 
@@ -162,7 +166,7 @@ impl Lookup {
     /// [`ErrorKind::Data`] for a key that is missing or unknown.
     pub(super) fn row(&self, key: Option<&str>) -> Result<Option<usize>> {
         match key {
-            Some(key) => match self.rows.get(key) {
+            Some(key) => match self.rows.get(key).or_else(|| self.rows.get(given::without_case_of_flags(key))) {
                 Some(row) => Ok(Some(*row)),
                 None if self.unknown => Ok(None),
                 None => Err(self.no_such(key)),

@@ -44,6 +44,11 @@ pub trait Container: Send + Sync {
         false
     }
 
+    /// Whether two names mean the same field, as a key and a pointer to it do in JSON. By default only equal names do.
+    fn means_same(&self, one: &str, other: &str) -> bool {
+        one == other
+    }
+
     /// The field that holds a class index, and the names of the classes, if the container knows them.
     fn classes(&self) -> Option<(&str, &[String])> {
         None

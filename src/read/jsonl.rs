@@ -207,6 +207,10 @@ impl Container for JsonLines {
         true
     }
 
+    fn means_same(&self, one: &str, other: &str) -> bool {
+        steps_to(one) == steps_to(other)
+    }
+
     fn fields(&self) -> &[FieldInfo] {
         &self.fields
     }

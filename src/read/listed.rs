@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use crate::decode::AudioOptions;
-use crate::error::{Error, ErrorKind, Location, Result};
+use crate::error::{Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::schema::Role;
 use crate::storage::{Files, Needs};
@@ -11,6 +11,7 @@ use crate::storage::{Files, Needs};
 use super::audio::AudioFiles;
 use super::container::{Container, FieldInfo, FieldKind, Visit};
 use super::folder::PathList;
+use super::nameless::{Nameless, no_name};
 use super::{ColumnRef, Fingerprint, Scratch, Value};
 
 /// Longer files are refused.
@@ -24,6 +25,7 @@ pub(super) struct ListedFiles {
     paths: PathList,
     fields: [FieldInfo; 1],
     reservation: Reservation,
+    nameless: Nameless,
 }
 
 /// A worker's buffers: one for each record of its job.
@@ -44,6 +46,7 @@ impl ListedFiles {
             paths,
             fields: [FieldInfo::new("bytes", FieldKind::Bytes)],
             reservation: budget.reserve(0, "the names of the files")?,
+            nameless: Nameless::default(),
         })
     }
 
@@ -72,6 +75,12 @@ impl ListedFiles {
         self.reservation.grow_to(self.paths.held_bytes(), "the names of the files")
     }
 
+    /// Finds out what is wrong with records that name no file.
+    pub(super) fn explain(&mut self, container: &dyn Container, field: &str) {
+        let is_nameless = |record: &u64| self.paths.relative(*record as usize).as_os_str().is_empty();
+        self.nameless = Nameless::of(container, field, (0..self.len()).filter(is_nameless));
+    }
+
     /// Whether every record has a file.
     pub(super) fn check(&mut self, records: u64) -> Result<()> {
         let next = self.paths.len() as u64;
@@ -89,9 +98,9 @@ impl ListedFiles {
         tensor: (&str, Role),
         budget: &MemoryBudget,
     ) -> Result<AudioFiles> {
-        let Self { files, paths, reservation, .. } = self;
+        let Self { files, paths, reservation, nameless, .. } = self;
         drop(reservation);
-        AudioFiles::of_list(paths, &files, options, tensor, budget).map_err(|error| error.at_column(tensor.0))
+        AudioFiles::of_list(paths, nameless, &files, options, tensor, budget).map_err(|error| error.at_column(tensor.0))
     }
 
     fn path(&self, record: u64) -> PathBuf {
@@ -99,10 +108,6 @@ impl ListedFiles {
         self.paths.write(record, &mut path);
         path
     }
-}
-
-fn no_name(record: u64) -> Error {
-    Error::new(ErrorKind::Data, "the record names no file").at_record(record)
 }
 
 impl Container for ListedFiles {
@@ -136,7 +141,7 @@ impl Container for ListedFiles {
             files.resize_with(nth + 1, Vec::new);
         }
         if self.paths.relative(records[nth] as usize).as_os_str().is_empty() {
-            return Err(no_name(records[nth]));
+            return Err(self.nameless.error(records[nth]));
         }
         self.paths.write(records[nth], path);
         let number = self.first + records[nth];
@@ -149,8 +154,9 @@ impl Container for ListedFiles {
     }
 
     fn place(&self, record: u64) -> Location {
-        let path = (record < self.len()).then(|| self.path(record));
-        Location { path, record: Some(record), ..Location::default() }
+        let path = || (record < self.len()).then(|| self.path(record));
+        let own = || Location { path: path(), record: Some(record), ..Location::default() };
+        self.nameless.place(record).unwrap_or_else(own)
     }
 
     fn name(&self, record: u64, name: &mut Vec<u8>) {

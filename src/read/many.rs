@@ -264,6 +264,15 @@ impl Container for Many {
         self.parts.iter().all(|part| part.container.tells_lists_from_values())
     }
 
+    fn classes(&self) -> Option<(&str, &[String])> {
+        let first = self.parts.first()?.container.classes();
+        first.filter(|_| self.parts.iter().all(|part| part.container.classes() == first))
+    }
+
+    fn means_same(&self, one: &str, other: &str) -> bool {
+        self.parts.iter().any(|part| part.container.means_same(one, other))
+    }
+
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {
         self.find_by(field, |container, field| container.find(field))
     }

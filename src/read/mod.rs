@@ -52,6 +52,8 @@ mod many;
 #[cfg(feature = "formats")]
 pub(crate) mod mds;
 mod memory;
+#[cfg(feature = "formats")]
+mod nameless;
 mod names;
 #[cfg(feature = "formats")]
 mod ndarray;

@@ -1,6 +1,7 @@
 //! One record in memory, read like the records of a file of its format.
 
 use serde::Serialize;
+use serde_json::ser::Formatter;
 
 use crate::error::{Error, ErrorKind, Result, nearest};
 
@@ -62,19 +63,31 @@ impl OneJson {
     }
 }
 
+/// Writes an f32 with the digits of its value as f64, as all other ways of reading have it, instead of the fewest that
+/// tell it from other f32.
+struct Exactly;
+
+impl Formatter for Exactly {
+    fn write_f32<W: ?Sized + std::io::Write>(&mut self, writer: &mut W, value: f32) -> std::io::Result<()> {
+        self.write_f64(writer, f64::from(value))
+    }
+}
+
 /// A buffer that is kept from one struct to the next: its JSON form.
 #[derive(Debug, Default)]
 pub(crate) struct StructMemory(Vec<u8>);
 
 impl StructMemory {
-    /// Writes a record as JSON.
+    /// Writes a record as JSON. Numbers of 32 bits keep their value. NaN and infinity, which JSON does not have, become
+    /// missing values.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Data`] for values that JSON can't hold.
     pub(crate) fn write(&mut self, record: &impl Serialize) -> Result<&str> {
         self.0.clear();
-        serde_json::to_writer(&mut self.0, record)
+        record
+            .serialize(&mut serde_json::Serializer::with_formatter(&mut self.0, Exactly))
             .map_err(|error| Error::new(ErrorKind::Data, error.to_string()).with_source(error))?;
         std::str::from_utf8(&self.0).map_err(|error| Error::new(ErrorKind::Data, error.to_string()))
     }

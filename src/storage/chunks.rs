@@ -279,15 +279,7 @@ impl<K: Copy + Eq + Hash, T> Chunks<K, T> {
         let value = match decoded {
             Ok(value) => value,
             Err(error) => {
-                let is_of_data = matches!(
-                    error.kind(),
-                    ErrorKind::Data
-                        | ErrorKind::Format
-                        | ErrorKind::Limit
-                        | ErrorKind::Panicked
-                        | ErrorKind::Unsupported
-                );
-                if is_of_data {
+                if error.kind().is_of_bytes() {
                     claim.is_kept = true;
                     state.entries.insert(key, Entry::Bad(Arc::new(Fault::of(&error))));
                     self.changed.notify_all();

@@ -112,7 +112,10 @@ pub(crate) fn check_bytes(len: u64, max_bytes: u64) -> Result<()> {
     if len <= max_bytes {
         return Ok(());
     }
-    let message = format!("{len} bytes, more than max_file_bytes = {max_bytes}; raise it if you trust the file");
+    let message = format!(
+        "{len} bytes, more than the limit of {max_bytes}; if the format has the option `max_file_bytes`, raise it for files \
+         that you trust"
+    );
     Err(Error::new(ErrorKind::Limit, message))
 }
 

@@ -10,6 +10,15 @@ pub(crate) enum Length {
     Exactly(u32),
 }
 
+/// The least number that is a multiple of both.
+pub(super) fn common_multiple(one: u32, other: u32) -> Option<u32> {
+    let (mut a, mut b) = (one, other);
+    while b != 0 {
+        (a, b) = (b, a % b);
+    }
+    one.checked_div(a)?.checked_mul(other)
+}
+
 /// How all lengths of a sample change.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Lengths(pub(crate) [Length; MAX_EXTENTS]);

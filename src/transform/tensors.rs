@@ -4,7 +4,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result, nearest};
 use crate::schema::{Affine, Dim, MAX_EXTENTS, Masked, Rows, Schema, TensorSpec};
 
-use super::lengths::{Length, Lengths};
+use super::lengths::{Length, Lengths, common_multiple};
 
 /// The tensors of a sample at one point of the list of transforms, with which a transform declares what it does.
 pub struct Tensors {
@@ -214,6 +214,22 @@ impl Tensors {
             _ => {}
         }
         for extent in extents {
+            let length = match (self.lengths.0[extent], length) {
+                (Length::MultipleOf(one), Length::MultipleOf(other)) => match common_multiple(one, other) {
+                    Some(both) => Length::MultipleOf(both),
+                    None => {
+                        return fault(format!(
+                            "is padded to a multiple of {one} already, and of {other} as well goes too far"
+                        ));
+                    }
+                },
+                (Length::MultipleOf(of), Length::Exactly(exactly)) if exactly % of != 0 => {
+                    return fault(format!(
+                        "is padded to a multiple of {of} already, and {exactly} is none; leave out one of the two"
+                    ));
+                }
+                (_, length) => length,
+            };
             self.lengths.0[extent] = length;
             if let Length::Exactly(exactly) = length {
                 self.fix(extent, exactly as usize);

@@ -134,6 +134,11 @@ fn sounds_of_a_list_have_the_rate_of_the_first_as_those_of_a_folder() {
         assert_eq!(of_folder.0, [2, 800]);
         assert_eq!(whole(paths.iter().collect(), &fields), of_folder);
     }
+    let own_rate: Field = serde_json::from_str("{\"audio\": 0}").unwrap();
+    assert_eq!(
+        whole(paths.iter().collect(), &[("audio", own_rate.clone())]),
+        whole(folder.path().into(), &[("audio", own_rate)])
+    );
 }
 
 #[test]

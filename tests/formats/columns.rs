@@ -11,7 +11,7 @@ use crate::latency::latency;
 use arrow_array::ffi_stream::FFI_ArrowArrayStream;
 use arrow_array::{
     ArrayRef, Float32Array, Float64Array, Int8Array, Int32Array, Int64Array, RecordBatch, RecordBatchIterator,
-    RecordBatchReader, UInt8Array, UInt16Array, UInt64Array,
+    RecordBatchReader, StructArray, UInt8Array, UInt16Array, UInt64Array,
 };
 use arrow_ipc::reader::{FileReader, StreamReader};
 use arrow_ipc::writer::FileWriter;
@@ -788,4 +788,27 @@ fn dates_of_a_file_need_no_unit() {
     let batch = table.clone().prepare(&prepared).build().unwrap().next().unwrap().unwrap();
     let found = batch.tensor("features").unwrap();
     assert_eq!(found.as_slice::<f32>().unwrap()[0], (-1_728_000_000.0 / 86_400.0 + 9000.0) as f32);
+}
+
+#[test]
+fn a_position_that_means_two_fields_is_refused() {
+    let integers = |from: i64| Arc::new(Int64Array::from(vec![from, from + 1])) as ArrayRef;
+    let (of_struct, k) = (integers(100), Arc::new(arrow_schema::Field::new("k", arrow_schema::DataType::Int64, true)));
+    let meta = Arc::new(StructArray::from(vec![(k, of_struct)])) as ArrayRef;
+    let batch = RecordBatch::try_from_iter([("meta", meta), ("a", integers(0)), ("b", integers(10))]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.arrow");
+    let mut writer = FileWriter::try_new(std::fs::File::create(&path).unwrap(), &batch.schema()).unwrap();
+    writer.write(&batch).unwrap();
+    writer.finish().unwrap();
+    for (position, words) in [(0, "0 is the position of \"meta\""), (1, "of \"a\" in the file, but of \"b\"")] {
+        let loader = Loader::open(&path).unwrap().field("x", ringfeed::field::Numbers::i64().from(position));
+        let error = loader.build().map(drop).unwrap_err();
+        assert!(error.message().contains(words), "{error}");
+    }
+    let named = Loader::open(&path).unwrap().field("x", ringfeed::field::Numbers::i64().from("meta.k"));
+    assert_eq!(
+        named.build().unwrap().next().unwrap().unwrap().tensor("x").unwrap().as_slice::<i64>().unwrap(),
+        [100, 101]
+    );
 }

@@ -1572,3 +1572,15 @@ fn a_table_whose_first_cells_are_those_of_a_picture_is_a_table() {
     let found = ringfeed::formats::Formats::new().inspect(&path).unwrap();
     assert_eq!((found.format, found.records), ("csv", 3));
 }
+
+#[test]
+fn the_largest_class_index_fits_its_type_or_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.csv");
+    std::fs::write(&path, "y\n4294967294\n300\n").unwrap();
+    for dtype in ["i32", "u8", "f32"] {
+        let field: Field = serde_json::from_value(serde_json::json!({ "class": [], "dtype": dtype })).unwrap();
+        let error = Loader::open(&path).unwrap().field("y", field).build().map(drop).unwrap_err();
+        assert!(error.message().contains("does not fit"), "{dtype}: {error}");
+    }
+}

@@ -11,7 +11,7 @@ use ringfeed::order::Shard;
 use ringfeed::read::{Container, LibsvmOptions, Scratch, SparseLines, Value};
 use ringfeed::settings::SourceConfig;
 use ringfeed::storage::Files;
-use ringfeed::{DataSet, DataSetIterator, ErrorKind, Loader, Result};
+use ringfeed::{DataSet, DataSetIterator, ErrorKind, Loader, LoaderConfig, Result};
 use serde_json::Value as Json;
 
 fn fixture(name: &str) -> PathBuf {
@@ -285,4 +285,21 @@ proptest! {
         read_all(text.as_bytes(), &options);
         read_all(text.as_bytes(), &LibsvmOptions { features: Some(features), zero_based: true, ..options });
     }
+}
+
+#[test]
+fn text_in_another_encoding_is_read_as_the_error_advises() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.svm");
+    let text = "1 1:0.5 3:2\n0 2:4\n";
+    let bytes: Vec<u8> = [0xfeff].into_iter().chain(text.encode_utf16()).flat_map(u16::to_le_bytes).collect();
+    std::fs::write(&path, bytes).unwrap();
+    let open = |options: &str| {
+        let settings = format!("[source]\npath = {path:?}\nformat = \"libsvm\"\noptions = {{ {options} }}\n");
+        Loader::from(toml::from_str::<LoaderConfig>(&settings).unwrap()).build()
+    };
+    let error = open("features = 3").map(drop).unwrap_err();
+    assert!(error.message().contains("set encoding to \"utf-16le\""), "{error}");
+    let batch = open("features = 3, encoding = \"utf-16le\"").unwrap().next().unwrap().unwrap();
+    assert_eq!(batch.tensor("features").unwrap().as_slice::<f64>().unwrap(), [0.5, 0.0, 2.0, 0.0, 4.0, 0.0]);
 }

@@ -46,6 +46,8 @@ mod jsonl;
 mod libsvm;
 mod many_files;
 mod old_settings;
+#[cfg(feature = "images")]
+mod others;
 mod own_format;
 #[cfg(feature = "images")]
 mod pack;

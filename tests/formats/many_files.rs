@@ -462,3 +462,33 @@ fn a_field_of_which_one_file_has_only_nulls_is_that_of_the_other_files() {
     let batch = Loader::from(of("p")).build().unwrap().next().unwrap().unwrap();
     assert_eq!(batch.tensor("f").unwrap().shape(), [3, 2]);
 }
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn indices_of_the_classes_of_two_folders_are_not_mixed_up() {
+    let folder = tempfile::tempdir().unwrap();
+    for class in ["a/cat", "a/dog", "b/dog", "b/fox"] {
+        std::fs::create_dir_all(folder.path().join(class)).unwrap();
+        std::fs::copy("fixtures/photos/flower.jpg", folder.path().join(class).join("1.jpg")).unwrap();
+    }
+    for (a, b, fits) in [("a", "b", false), ("a", "a", true)] {
+        for field in ["numbers = \"i64\"", "category = []"] {
+            let paths = [a, b].map(|name| folder.path().join(name));
+            let settings = format!(
+                "[source]\npath = {paths:?}\nformat = \"images\"\n[source.fields]\nimage = {{ image = [8, 8] }}\ny = {{ from = \"label\", {field} }}\n"
+            );
+            let built = Loader::from(toml::from_str::<LoaderConfig>(&settings).unwrap()).build().map(drop);
+            match fits {
+                true => built.unwrap(),
+                false => {
+                    let error = built.unwrap_err();
+                    assert_eq!(
+                        (error.kind(), error.location().column.as_deref()),
+                        (ErrorKind::Schema, Some("y")),
+                        "{error}"
+                    );
+                }
+            }
+        }
+    }
+}

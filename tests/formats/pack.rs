@@ -11,7 +11,7 @@ use ringfeed::DType;
 #[cfg(feature = "parquet")]
 use ringfeed::csv::Missing;
 use ringfeed::field::{Class, Field, Image, Numbers, Text, Tokens};
-use ringfeed::formats::{Csv, Formats, Libsvm, Raw};
+use ringfeed::formats::{Csv, FolderOptions, Formats, Images, Libsvm, Raw};
 use ringfeed::pack::{Manifest, Pack, PackInto};
 use ringfeed::settings::{SavedIndex, SourceConfig};
 use ringfeed::{DataSetIterator, ErrorKind, Loader, Result};
@@ -88,6 +88,22 @@ fn a_folder_of_images_becomes_tensors_as_its_parquet_files_do() {
     let wanted = loaded(&photos, &[("image", image), ("label", Class.into())]);
     let fields = [("image", Image::rgb(32, 40).from("image.bytes")), ("label", Numbers::i64().from("label"))];
     assert!(wanted == loaded(&out, &fields));
+}
+
+#[test]
+fn folders_with_one_list_of_classes_are_packed_together() {
+    crate::common::watchdog::watch();
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| photos(&folder.path().join(name)));
+    let both = |paths: [&PathBuf; 2]| {
+        let paths: ringfeed::settings::Paths = paths.into_iter().collect();
+        SourceConfig::new(Images, paths, FolderOptions::default())
+    };
+    let manifest = Pack::new(both([&a, &b]), PackInto::Tar).run(folder.path().join("out")).unwrap();
+    assert_eq!((manifest.records, manifest.classes), (8, vec!["cat".to_owned(), "other".to_owned()]));
+    fs::rename(b.join("other"), b.join("another")).unwrap();
+    let error = Pack::new(both([&a, &b]), PackInto::Tar).run(folder.path().join("again")).unwrap_err();
+    assert!(error.kind() == ErrorKind::Schema && error.message().contains("its classes are"), "{error}");
 }
 
 /// A safetensors file of tensors with these names, each of which has two rows of its number.

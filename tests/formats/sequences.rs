@@ -470,3 +470,24 @@ fn options_survive_json_and_toml() {
     let parsed: SequenceOptions = toml::from_str("label = \"constant\"\n[csv]\ndelimiter = \";\"").unwrap();
     assert_eq!((parsed.label, parsed.csv.delimiter), (SequenceLabel::Constant, Some(';')));
 }
+
+#[test]
+fn groups_of_one_file_are_inspected_and_verified() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.csv");
+    std::fs::write(&path, "id,x\na,1\nb,2\na,3\n").unwrap();
+    let config = |options: &str| -> LoaderConfig {
+        toml::from_str(&format!(
+            "[source]\npath = {path:?}\nformat = \"csv_sequences\"\noptions = {{ {options} }}\nfields.x = {{ from = \"x\", numbers = \"f32\" }}\n"
+        ))
+        .unwrap()
+    };
+    let sequences = |options: &str| config(options).resolved().unwrap().sources.remove(0);
+    let inspected = sequences("group_by = \"id\"").inspect(&Files::local(), &MemoryBudget::unlimited()).unwrap();
+    let json = serde_json::to_value(&inspected).unwrap();
+    assert_eq!((&json["records"], &json["steps"]), (&2.into(), &3.into()), "{json}");
+    assert_eq!(Loader::from(config("group_by = \"id\"")).verify(|_| ()).unwrap().bad.len(), 0);
+    let error = Loader::from(config("group_by = \"id\", csv = { saved_index = \"beside\", threads = 2 }")).plan();
+    let error = error.map(drop).unwrap_err().to_string();
+    assert!(error.contains("csv.saved_index: ") && error.contains("csv.threads: "), "{error}");
+}

@@ -320,6 +320,11 @@ fn a_hard_link_makes_its_sample_bad_instead_of_leaving_it_out_unseen() {
         }
     }
     let path = folder.put("links.tar", builder.into_inner().unwrap());
+    let named: Field = serde_json::from_str("{\"from\": \"cls\", \"category\": []}").unwrap();
+    let loader = Loader::open(&path).unwrap().field("y", named).batch_size(1);
+    let mut batches = loader.bad_records(BadRecords::Skip(BadLimits::default())).build().unwrap();
+    let good: usize = batches.by_ref().map(|batch| batch.unwrap().sample_ids().len()).sum();
+    assert_eq!((good, batches.bad_records().len()), (1, 2));
     for fields in [[text("txt", 9), class("cls")], [class("cls"), text("txt", 9)]] {
         let reader = open(&path, &fields.concat()).unwrap();
         assert_eq!((reader.len(), reader.ignored(), reader.label(0), reader.label(2)), (3, 0, Some(7), None));

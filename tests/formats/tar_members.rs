@@ -138,7 +138,11 @@ fn a_class_in_a_large_member_is_read_within_the_limit_and_beyond_it_the_limit_is
         (Some(0), Some(1), &["cat", "dog"].map(str::to_owned)[..])
     );
     let error = open(1 << 20).fetch(&[0], 0, &mut Scratch::default()).unwrap_err();
-    assert!(error.kind() == ErrorKind::Limit && error.message().contains("max_file_bytes = 1048576"), "{error}");
+    assert!(
+        error.kind() == ErrorKind::Limit
+            && error.message().contains("limit of 1048576; if the format has the option `max_file_bytes`"),
+        "{error}"
+    );
 }
 
 /// Another machine's file.

@@ -469,3 +469,18 @@ fn verifying_checks_records_and_not_what_is_made_of_windows() {
     let report = loader.verify(|_| {}).unwrap();
     assert_eq!((report.samples, report.bad_samples), (60, 0), "{:?}", report.bad);
 }
+
+#[test]
+fn numbers_of_16_bits_are_not_normalised_after_they_are_rounded() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.csv");
+    std::fs::write(&path, "x\n1000.5\n999.5\n1001\n").unwrap();
+    for dtype in [DType::Bf16, DType::F16] {
+        let loader = Loader::open(&path).unwrap().field("x", Numbers::of(dtype));
+        let loader = loader
+            .normalise("x", Normaliser::Standardise { axis: None, mean: vec![1000.0], deviation: vec![1.0] })
+            .windows(Windows::new(2, 0));
+        let error = loader.build().map(drop).unwrap_err();
+        assert!(error.message().contains("rounded before they are normalised"), "{error}");
+    }
+}

@@ -305,6 +305,17 @@ fn a_map_beside_a_picture_that_is_cropped_or_moved_needs_a_geometry() {
 }
 
 #[test]
+fn a_map_with_one_of_fit_and_augment_takes_the_other_from_its_picture() {
+    let centre = CropFit::CenterCrop { shorter: 10 };
+    let image = || Image::rgb(8, 8).fit(centre).augment([horizontal_flip()]).geometry("scene");
+    let map = || Image::index_map(8, 8).geometry("scene");
+    let whole = both(image(), map().fit(centre).augment([horizontal_flip()])).unwrap();
+    for part in [map(), map().fit(centre), map().augment([horizontal_flip()])] {
+        assert_eq!(both(image(), part).unwrap().tensors[1], whole.tensors[1]);
+    }
+}
+
+#[test]
 fn a_map_goes_with_a_picture_of_another_source() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["photos", "maps"] {

@@ -260,3 +260,108 @@ fn samples_of_12_bits_are_refused_by_name() {
     let message = error.message();
     assert!(message.contains("12 bits a pixel") && message.contains("convert it, as with `magick"), "{message}");
 }
+
+/// A TIFF of 8-bit RGB with more samples, little-endian: in tiles of 16 x 16, or in one strip.
+fn with_extras(
+    (width, height): (u32, u32),
+    extras: &[u8],
+    is_tiled: bool,
+    predictor: u32,
+    value: impl Fn(u32, u32, u32) -> u8,
+) -> Vec<u8> {
+    let samples = 3 + extras.len() as u32;
+    let (across, down) = if is_tiled { (16, 16) } else { (width, height) };
+    let mut parts = Vec::new();
+    for (top, left) in
+        (0..height).step_by(down as usize).flat_map(|y| (0..width).step_by(across as usize).map(move |x| (y, x)))
+    {
+        let mut part = Vec::new();
+        for y in top..top + down {
+            let row: Vec<u8> = (left..left + across)
+                .flat_map(|x| (0..samples).map(move |s| (x, s)))
+                .map(|(x, s)| value(x, y, s))
+                .collect();
+            let before = |at: usize| at.checked_sub(samples as usize).map_or(0, |at| row[at]);
+            let predicted = row.iter().enumerate().map(|(at, value)| value.wrapping_sub(before(at)));
+            part.extend(predicted.zip(&row).map(|(predicted, value)| if predictor == 2 { predicted } else { *value }));
+        }
+        let mut packed = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut packed, &part).unwrap();
+        parts.push(packed.finish().unwrap());
+    }
+    let (mut file, mut starts, mut lengths) = (b"II*\0\0\0\0\0".to_vec(), Vec::new(), Vec::new());
+    for part in &parts {
+        starts.push(file.len() as u32);
+        lengths.push(part.len() as u32);
+        file.extend(part);
+    }
+    let longs = |numbers: &[u32]| numbers.iter().flat_map(|number| number.to_le_bytes()).collect::<Vec<u8>>();
+    let shorts =
+        |numbers: &[u32]| numbers.iter().flat_map(|number| (*number as u16).to_le_bytes()).collect::<Vec<u8>>();
+    let extras: Vec<u32> = extras.iter().map(|extra| u32::from(*extra)).collect();
+    let mut tags = vec![
+        (256, 4, longs(&[width])),
+        (257, 4, longs(&[height])),
+        (258, 3, shorts(&vec![8; samples as usize])),
+        (259, 3, shorts(&[8])),
+        (262, 3, shorts(&[2])),
+        (277, 3, shorts(&[samples])),
+        (317, 3, shorts(&[predictor])),
+        (338, 3, shorts(&extras)),
+    ];
+    match is_tiled {
+        true => tags.extend([
+            (322, 4, longs(&[across])),
+            (323, 4, longs(&[down])),
+            (324, 4, longs(&starts)),
+            (325, 4, longs(&lengths)),
+        ]),
+        false => tags.extend([(273, 4, longs(&starts)), (278, 4, longs(&[height])), (279, 4, longs(&lengths))]),
+    }
+    tags.sort_by_key(|(tag, ..)| *tag);
+    let placed: Vec<(u16, u16, u32, [u8; 4])> = tags
+        .into_iter()
+        .map(|(tag, kind, bytes)| {
+            let count = bytes.len() as u32 / if kind == 3 { 2 } else { 4 };
+            let mut inside = [0; 4];
+            match bytes.len() <= 4 {
+                true => inside[..bytes.len()].copy_from_slice(&bytes),
+                false => {
+                    inside = (file.len() as u32).to_le_bytes();
+                    file.extend(bytes);
+                }
+            }
+            (tag, kind, count, inside)
+        })
+        .collect();
+    let at = file.len() as u32;
+    file[4..8].copy_from_slice(&at.to_le_bytes());
+    file.extend((placed.len() as u16).to_le_bytes());
+    for (tag, kind, count, value) in placed {
+        file.extend([tag, kind].into_iter().flat_map(u16::to_le_bytes));
+        file.extend(count.to_le_bytes());
+        file.extend(value);
+    }
+    file.extend([0; 4]);
+    file
+}
+
+#[test]
+fn a_sample_beside_the_colours_moves_none_of_them() {
+    let value = |x: u32, y: u32, sample: u32| (x * 31 + y * 57 + sample * 101) as u8;
+    let (width, height) = (21, 19);
+    let expected: Vec<u8> =
+        (0..height).flat_map(|y| (0..width).flat_map(move |x| (0..3).map(move |sample| value(x, y, sample)))).collect();
+    for (is_tiled, predictor) in [(false, 1), (false, 2), (true, 1), (true, 2)] {
+        for extra in [0, 2] {
+            let file = with_extras((width, height), &[extra], is_tiled, predictor, value);
+            let found = read_bytes(&file, ImageColour::Rgb).unwrap();
+            assert!(found == expected, "{is_tiled} {predictor} {extra}");
+        }
+        let file = with_extras((width, height), &[2, 0], is_tiled, predictor, value);
+        match read_bytes(&file, ImageColour::Rgb) {
+            Ok(found) => assert!(found == expected && !is_tiled && predictor == 1, "{is_tiled} {predictor}"),
+            Err(error) => assert!(error.message().contains("5 samples of 8 bits a pixel"), "{error}"),
+        }
+    }
+}

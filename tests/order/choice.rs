@@ -888,3 +888,16 @@ fn groups_of_one_class_each_fill_all_folds() {
     let test = count(r#""split": {"train": 0.8, "test": 0.2, "part": "test"}"#);
     assert!((20..=60).contains(&test), "{test}");
 }
+
+#[test]
+fn a_record_without_a_value_is_in_no_group() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.csv");
+    std::fs::write(&path, "patient,x\n1,1\n,2\n2,3\n1,4\n").unwrap();
+    let loader = || Loader::open(&path).unwrap().field("x", Numbers::f32()).group("patient");
+    let error = loader().split(Split::train(0.5)).build().map(drop).unwrap_err();
+    assert!(error.message().contains("a record without a value belongs to no group"), "{error}");
+    assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(1)));
+    // One that is left out anyway does not matter.
+    assert!(loader().filter("x != 2").split(Split::train(0.5)).build().is_ok());
+}

@@ -13,3 +13,4 @@ mod orders;
 mod same_bytes;
 mod sampling;
 mod states;
+mod traps;

@@ -11,8 +11,8 @@ use ringfeed::error::Location;
 use ringfeed::field::Numbers;
 use ringfeed::order::{Shard, Split};
 use ringfeed::prepare::{
-    Derive, Mean, Median, Prepared, PreparedRow, Recipe, RecipeFit, category, days, difference, equal, join, largest,
-    less, less_or_equal, log_ratio, number, pair, product, ratio, same, smallest, sum,
+    DateUnit, Derive, Mean, Median, Prepared, PreparedRow, Recipe, RecipeFit, category, days, difference, equal, hash,
+    join, largest, less, less_or_equal, log_ratio, number, pair, product, ratio, same, smallest, sum,
 };
 use ringfeed::read::{Container, FieldInfo, FieldKind, Scratch, Value, Visit};
 use ringfeed::settings::{BadLimits, BadRecords};
@@ -596,4 +596,48 @@ proptest! {
             (one, other) => prop_assert!(false, "{:?} {:?}", one.is_ok(), other.is_ok()),
         }
     }
+}
+
+#[test]
+fn a_day_is_the_same_name_as_time_of_a_table_and_as_text() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("days.csv");
+    std::fs::write(&path, "day,rate\n2024-05-01,2\n2024-05-02T06:30:00.25,3\n1969-12-31,5\n").unwrap();
+    let days =
+        [(19_844, DateUnit::Days, 2.0), (1_714_631_400_250, DateUnit::Milliseconds, 3.0), (-1, DateUnit::Days, 5.0)];
+    let recipe =
+        Recipe::new().join("rates", join(&path, "day")).column("rates.rate", number()).column("day", hash(1000));
+    let mut fit = RecipeFit::new(&recipe).unwrap();
+    assert!(fit.field_names().eq(["day"]));
+    for (ticks, unit, _) in days {
+        fit.observe(&[Value::Time(ticks, unit)]).unwrap();
+    }
+    let prepared = fit.finish().unwrap();
+    let (mut row, mut other) = (prepared.row(), prepared.row());
+    for ((ticks, unit, rate), text) in days.into_iter().zip(["2024-05-01", "2024-05-02T06:30:00.25", "1969-12-31"]) {
+        prepared.apply([("day", Value::Time(ticks, unit))], &mut row).unwrap();
+        assert_eq!(row.tensor("features").unwrap().as_slice::<f32>().unwrap(), [rate]);
+        prepared.apply([("day", Value::Text(text))], &mut other).unwrap();
+        assert_eq!(row.tensor("categories").unwrap().bytes(), other.tensor("categories").unwrap().bytes(), "{text}");
+    }
+}
+
+#[test]
+fn flags_have_one_name_however_they_are_written() {
+    let recipe =
+        Recipe::new().derive("both", pair(["flag", "city"])).column("both", category()).column("flag", hash(1000));
+    let mut fit = RecipeFit::new(&recipe).unwrap();
+    assert!(fit.field_names().eq(["flag", "city"]));
+    for flag in ["True", "False"] {
+        fit.observe(&[Value::Text(flag), Value::Text("Oslo")]).unwrap();
+    }
+    let prepared = fit.finish().unwrap();
+    let codes = |flag: Value<'_>| {
+        let mut row = prepared.row();
+        prepared.apply([("flag", flag), ("city", Value::Text("Oslo"))], &mut row).unwrap();
+        row.tensor("categories").unwrap().bytes().to_vec()
+    };
+    assert_eq!(codes(Value::Bool(true)), codes(Value::Text("True")));
+    assert_eq!(codes(Value::Bool(false)), codes(Value::Text("FALSE")));
+    assert_ne!(codes(Value::Bool(true)), codes(Value::Bool(false)));
 }

@@ -497,3 +497,21 @@ fn what_cannot_serve_is_refused_by_name() {
     served.apply([("image", Value::Bytes(&file))], &mut row).unwrap();
     assert!(tensors(&row) == again);
 }
+
+#[test]
+fn a_struct_keeps_the_value_of_its_f32() {
+    #[derive(serde::Serialize)]
+    struct Record {
+        x: f32,
+        y: Option<f64>,
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("x.csv");
+    std::fs::write(&path, "x,y\n1,2\n").unwrap();
+    let numbers = Numbers::f64().missing(Missing::Value(-1.0));
+    let served = Loader::open(&path).unwrap().field("x", Numbers::f64()).field("y", numbers).serve().unwrap();
+    let mut row = served.row();
+    served.apply_struct(&Record { x: 0.1, y: None }, &mut row).unwrap();
+    assert_eq!(row.tensor("x").unwrap().as_slice::<f64>().unwrap(), [f64::from(0.1f32)]);
+    assert_eq!(row.tensor("y").unwrap().as_slice::<f64>().unwrap(), [-1.0]);
+}

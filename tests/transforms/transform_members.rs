@@ -280,6 +280,7 @@ fn a_cast_keeps_every_number_or_says_which_it_can_not() {
     );
     let (batch, bad) = of(exact.clone(), vec![cast("n", DType::F64), cast("n", DType::I64)]);
     assert_eq!((batch.labels().unwrap().as_slice::<i64>().unwrap(), bad.len()), (&[-1, 0, 255][..], 2));
+    assert!(bad[0].error.contains("may have been rounded"), "{}", bad[0].error);
     let (batch, _) = of(vec![-3, 7], vec![cast("n", DType::Bf16), cast("n", DType::I16)]);
     assert_eq!(batch.labels().unwrap().as_slice::<i16>().unwrap(), [-3, 7]);
     let (batch, _) = of(exact, vec![cast("n", DType::F32)]);
@@ -383,12 +384,16 @@ struct Boxes([TensorSpec; 2]);
 
 impl Boxes {
     fn source(operation: Operation) -> Transformed<ReaderSource> {
+        Self::source_of([operation])
+    }
+
+    fn source_of(operations: impl IntoIterator<Item = Operation>) -> Transformed<ReaderSource> {
         let of = |name: &str, dims: &[usize]| {
             let dims = dims.iter().map(|extent| Dim::Extent(*extent)).collect();
             TensorSpec::with_dims(name, Role::Feature, DType::U8, dims)
         };
         let boxes = ReaderSource::new(Self([of("box", &[0, 1]), of("line", &[1])])).batch_size(2);
-        Transformed::new(boxes, Transforms::new().with(operation))
+        Transformed::new(boxes, operations.into_iter().collect())
     }
 }
 
@@ -429,6 +434,18 @@ fn all_lengths_of_a_tensor_are_padded_to_a_multiple_and_one_alone_to_a_number() 
     let error = Box::new(Boxes::source(pad_to("box", 10))).open().err().unwrap();
     assert_eq!((error.kind(), error.location().column.as_deref()), (ErrorKind::Schema, Some("box")));
     assert!(error.message().contains("2 lengths that vary"), "{error}");
+    // The first padding holds beside the second one.
+    let both = |first, second| Box::new(Boxes::source_of([first, second])).open();
+    let batches = AsyncDataSetIterator::new(
+        Boxes::source_of([pad_to_multiple("line", 4), pad_to_multiple("box", 6)]),
+        &workspace(1, 0),
+    );
+    let shapes: Vec<_> =
+        batches.unwrap().map(|batch| batch.unwrap().tensor("box").unwrap().shape()[1..].to_vec()).collect();
+    assert_eq!(shapes, [[6, 12], [6, 12], [6, 12]]);
+    assert!(both(pad_to_multiple("line", 4), pad_to("line", 12)).is_ok());
+    let error = both(pad_to_multiple("line", 4), pad_to("line", 10)).err().unwrap();
+    assert!(error.message().contains("a multiple of 4 already, and 10 is none"), "{error}");
 }
 
 #[test]

@@ -93,7 +93,7 @@ pub(super) fn webp_memory(header: &Header, bytes: &[u8]) -> u64 {
         if matches!(name, b"VP8 " | b"VP8L" | b"ALPH" | b"ANIM" | b"ANMF") {
             break Some(name);
         }
-        at += 8 + len.next_multiple_of(2) as usize;
+        at = at.saturating_add(8).saturating_add((len as usize).saturating_add(1) & !1);
     };
     // Macroblocks have 16 x 16 pixels.
     let side = |side: u32| u64::from(side.next_multiple_of(16));
@@ -215,6 +215,7 @@ impl DecodeImage for ImageCrate {
         }
         // Decoders write into the given buffer or first into their own; the widest pixel has 16 bytes.
         let pixels = u64::from(header.width) * u64::from(header.height);
+        let bytes = &*tiff::with_fourth_kept(bytes);
         let decoder = open(bytes, header.format, pixels.saturating_mul(32).saturating_add(SIDE_BYTES))?;
         let colour = decoder.color_type();
         if decoder.dimensions() != (header.width, header.height) {

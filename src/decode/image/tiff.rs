@@ -10,17 +10,44 @@ use super::samples::{print, unpack};
 use super::stored::{Header, ImageFormat, Orientation, Region};
 use super::tiff_jpeg;
 use super::tiff_tags::{
-    BLACK_IS_ZERO, CMYK, FILL_ORDER, JPEG, PALETTE, RGB, Tags, WHITE_IS_ZERO, damaged, unsupported,
+    BLACK_IS_ZERO, CMYK, EXTRA_SAMPLES, FILL_ORDER, JPEG, PALETTE, RGB, Tags, WHITE_IS_ZERO, damaged, unsupported,
 };
 use crate::error::{Error, ErrorKind, Result};
 
-/// Refuses files on which the library panics.
+/// Whether the library leaves out samples of each pixel while it undoes a predictor or puts tiles together, and then
+/// gives other values for those that it keeps.
+fn loses_its_place(tags: &Tags<'_>) -> bool {
+    let colours = match tags.photometric() {
+        Some(RGB) => 3,
+        Some(CMYK) => 4,
+        _ => return false,
+    };
+    let alpha = u32::from(matches!(tags.number(EXTRA_SAMPLES), None | Some(1 | 2)));
+    let is_in_parts = matches!(tags.number(317), Some(2 | 3)) || tags.number(322).is_some();
+    !tags.is_planar() && is_in_parts && tags.samples() > colours + alpha
+}
+
+/// Whether a fourth sample of RGB, which is no opacity, is decoded as one, and then left out.
+fn has_fourth(tags: &Tags<'_>) -> bool {
+    tags.photometric() == Some(RGB) && tags.samples() == 4 && loses_its_place(tags)
+}
+
+/// The same file with the fourth sample of RGB declared to be an opacity, where the library would lose its place.
+pub(super) fn with_fourth_kept(bytes: &[u8]) -> Cow<'_, [u8]> {
+    let tags = Tags::read(bytes).filter(has_fourth);
+    tags.and_then(|tags| tags.patched(EXTRA_SAMPLES, 2)).map_or(Cow::Borrowed(bytes), Cow::Owned)
+}
+
+/// Refuses files on which the library panics, or that it decodes to other pixels.
 pub(super) fn check(bytes: &[u8]) -> Result<()> {
     let Some(tags) = Tags::read(bytes) else { return Ok(()) };
     let is_cut = |side, tile| {
         let rest = tags.number(side).zip(tags.number(tile)).and_then(|(side, tile)| side.checked_rem(tile));
         rest.is_some_and(|rest| rest != 0)
     };
+    if loses_its_place(&tags) && !has_fourth(&tags) {
+        return Err(Error::new(ErrorKind::Format, unsupported(bytes)));
+    }
     if tags.is_planar() && (is_cut(256, 322) || is_cut(257, 323)) {
         return Err(Error::new(ErrorKind::Format, unsupported(bytes)));
     }
@@ -67,7 +94,7 @@ pub(super) fn is_white_zero(bytes: &[u8]) -> bool {
 
 /// Whether colours are multiplied by their opacity ("associated alpha").
 pub(super) fn has_premultiplied_colours(bytes: &[u8]) -> bool {
-    Tags::read(bytes).is_some_and(|tags| tags.number(338) == Some(1))
+    Tags::read(bytes).is_some_and(|tags| tags.number(EXTRA_SAMPLES) == Some(1))
 }
 
 /// The header of a file that is decoded here.
@@ -97,7 +124,7 @@ pub(super) fn memory(header: &Header, region: Region, bytes: &[u8], cut: u64) ->
     }
     let (bits, samples) = (u64::from(tags.bits().min(32)), u64::from(tags.samples().min(8)));
     let unpacked = (u64::from(header.width) * bits * samples).div_ceil(8) * u64::from(header.height);
-    let copied = if tags.number(FILL_ORDER) == Some(2) { len } else { 0 };
+    let copied = if tags.number(FILL_ORDER) == Some(2) || has_fourth(&tags) { len } else { 0 };
     if tags.are_ours() {
         // In the copy, another tag says that it is grey.
         return unpacked + copied + len;

@@ -10,6 +10,8 @@ pub(super) const CMYK: u32 = 5;
 pub(super) const YCBCR: u32 = 6;
 
 pub(super) const FILL_ORDER: u32 = 266;
+/// What samples mean that are no colours: 1 and 2 are opacity.
+pub(super) const EXTRA_SAMPLES: u32 = 338;
 
 /// The compression that puts a JPEG into each strip or tile.
 pub(super) const JPEG: u32 = 7;

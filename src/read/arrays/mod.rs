@@ -12,7 +12,7 @@ use crate::schema::{Extents, TensorSpec};
 use crate::storage::{Access, Input, Needs};
 
 use super::container::{Container, FieldInfo, FieldKind, Meaning, Visit, find_field};
-use super::fields::with_others;
+use super::fields::with_others_in;
 use super::fixed::{ArrayHeader, Fetched, FixedRecords, StoredType, Wanted, plain, read_fixed_records};
 use super::format::{Open, Opened, default_fields};
 use super::value::Value;
@@ -157,7 +157,7 @@ impl ArraySet {
         let mut infos: Vec<FieldInfo> = named.iter().map(info).collect();
         let mut wanted: Vec<bool> =
             infos.iter().map(|info| at.fields.is_empty() && info.kind != FieldKind::Other).collect();
-        for (name, field) in &with_others(at.fields, &infos)? {
+        for (name, field) in &with_others_in(&infos, at.fields)? {
             for column in field.columns(name) {
                 let place = find_field(&infos, &column).map_err(|error| error.at_column(name))?;
                 wanted[place] = true;

@@ -107,9 +107,10 @@ impl Format for AudioFolder {
         Ok(Foretold { ignored, ..Foretold::of_opened(Opened::Readers(readers), at)? })
     }
 
-    /// Without fields, all sounds at the rate of the first one, as those of a folder.
+    /// Where no rate is asked for, all sounds at the rate of the first one, as those of a folder.
     fn open_many(&self, options: &AudioFolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
-        let first = paths.first().filter(|_| at.fields.is_empty());
+        let has_no_rate = |(_, field): &(String, Field)| matches!(&field.codec, Codec::Audio(audio) if audio.options().rate.is_none());
+        let first = paths.first().filter(|_| at.fields.is_empty() || at.fields.iter().any(has_no_rate));
         let rate = first.map(|path| AudioFiles::first_rate(at.files, path, &options.saved_index)).transpose()?;
         open_parts(&|at| open_all(rate, options, at).map(|(readers, _)| Opened::Readers(readers)), paths, at)
     }
@@ -160,8 +161,8 @@ impl Format for AudioFolder {
     }
 }
 
-/// The readers that together give all fields, and the number of files that were left out; without fields, all sounds at
-/// this rate, or at that of the first file.
+/// The readers that together give all fields, and the number of files that were left out; where no rate is asked for,
+/// all sounds at this one, or at that of the first file.
 fn open_all(
     rate: Option<u32>,
     options: &AudioFolderOptions,
@@ -177,6 +178,7 @@ fn open_all(
     let without_classes = |name: &str| no_classes(name, at.path, is_folder(at.files, at.path));
     let mut sounds: Vec<Arc<AudioFiles>> = Vec::new();
     for Asked { options: audio, tensors } in of_fields(&own).map_err(located)? {
+        let audio = AudioOptions { rate: audio.rate.or(rate), ..audio };
         let label = tensors.label;
         let reader = AudioFiles::open_as(at.files, at.path, &options.saved_index, audio, tensors, at.budget)?;
         if let Some(label) = label.filter(|_| reader.classes().is_empty()) {

@@ -18,6 +18,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::read::folder::{Found, Lists, Members, PathList, Wanted, Way, has_class_folders, list_stored};
+use crate::read::nameless::Nameless;
 use crate::read::{Fingerprint, Job, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
@@ -69,6 +70,7 @@ pub struct AudioFiles {
     reservation: Reservation,
     /// The budget that decoders use.
     budget: MemoryBudget,
+    nameless: Nameless,
 }
 
 impl fmt::Debug for AudioFiles {
@@ -183,6 +185,7 @@ impl AudioFiles {
     /// The files of a list, without classes.
     pub(super) fn of_list(
         files: PathList,
+        nameless: Nameless,
         storage: &Files,
         options: &AudioOptions,
         (sound, role): (&str, Role),
@@ -191,7 +194,8 @@ impl AudioFiles {
         let found = Found { files, ..Found::default() };
         let (storage, options) = (storage.clone(), options.clone());
         let tensors = Tensors { sound, role, label: None };
-        Self::new(Parts { found, storage, file_bytes: 0, options, tensors }, budget)
+        let reader = Self::new(Parts { found, storage, file_bytes: 0, options, tensors }, budget)?;
+        Ok(Self { nameless, ..reader })
     }
 
     fn new(parts: Parts<'_>, budget: &MemoryBudget) -> Result<Self> {
@@ -217,6 +221,7 @@ impl AudioFiles {
             lengths: (0..varying).map(|_| AtomicU32::new(u32::MAX)).collect(),
             reservation,
             budget: budget.clone(),
+            nameless: Nameless::default(),
         })
     }
 
@@ -242,7 +247,7 @@ impl AudioFiles {
     fn write_path(&self, sample: u64, path: &mut PathBuf) -> Result<()> {
         super::check_record(sample, self.len())?;
         if self.files.relative(sample).as_os_str().is_empty() {
-            return Err(Error::new(ErrorKind::Data, "the record names no file").at_record(sample));
+            return Err(self.nameless.error(sample));
         }
         self.files.write_path(sample, path);
         Ok(())
@@ -263,8 +268,8 @@ impl AudioFiles {
         let wav = parse_wav(file)?;
         let cut = self.writer.cut(&wav.sound, sample.key)?;
         let range = wav.bytes_of(&cut.input);
-        let len = (range.end - range.start) as usize;
-        piece.bytes.resize(len, 0);
+        check_bytes(range.end - range.start, MAX_FILE_BYTES)?;
+        piece.bytes.resize((range.end - range.start) as usize, 0);
         file.read_at(range.start, &mut piece.bytes)?;
         piece.part = Part::Wav(wav.sound, wav.encoding, cut);
         Ok(())
@@ -490,7 +495,7 @@ impl RecordReader for AudioFiles {
     }
 
     fn place(&self, sample: u64) -> Location {
-        self.files.place(sample)
+        self.nameless.place(sample).unwrap_or_else(|| self.files.place(sample))
     }
 
     fn name(&self, sample: u64, name: &mut Vec<u8>) {

@@ -4,7 +4,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::container::{FieldInfo, FieldKind};
 use crate::read::fields;
-use crate::read::fixed::{Stored, in_row};
+use crate::read::fixed::{Stored, StoredType, in_row};
 use crate::read::npy::{ArrayIn, array_in};
 use crate::row::RowMut;
 use crate::schema::{Role, TensorSpec};
@@ -14,6 +14,8 @@ use crate::read::value::Value;
 
 struct ArrayCodec {
     shape: Vec<usize>,
+    /// The type of the first array, which all others have unless a type is asked for.
+    kind: Option<StoredType>,
 }
 
 /// Elements without a header.
@@ -52,13 +54,14 @@ pub(super) fn make(
         (None, Some(array)) => array.shape.clone(),
         (None, None) => return Err(unknown()),
     };
+    let kind = found.as_ref().filter(|_| dtype.is_none()).map(|array| array.stored.kind);
     let dtype = match (dtype, &found) {
         (Some(dtype), _) => dtype,
         (None, Some(array)) => array.stored.kind.dtype(),
         (None, None) => return Err(unknown()),
     };
     let tensors = vec![TensorSpec::new(name, role, dtype, &shape)];
-    Ok(Made { codec: Box::new(ArrayCodec { shape }), tensors })
+    Ok(Made { codec: Box::new(ArrayCodec { shape, kind }), tensors })
 }
 
 fn raw(name: &str, role: Role, dtype: Option<DType>, shape: &[usize], stored: Stored) -> Result<Made> {
@@ -94,6 +97,11 @@ impl Decode for ArrayCodec {
         let ArrayIn { stored, shape, is_fortran, elements } = array_in(bytes)?;
         if shape != self.shape {
             let message = format!("an array of shape {shape:?} where {:?} was expected", self.shape);
+            return Err(Error::new(ErrorKind::Data, message));
+        }
+        if let Some(kind) = self.kind.filter(|kind| *kind != stored.kind) {
+            let message =
+                format!("an array of {} where the first one is of {kind}; set `dtype` to convert all", stored.kind);
             return Err(Error::new(ErrorKind::Data, message));
         }
         let start = (bytes.len() - elements.len()) as u64;

@@ -75,19 +75,28 @@ fn number_of(value: Value<'_>) -> Result<f64> {
     }
 }
 
+/// The error for what would move those that follow it to other places than their labels have.
+#[cold]
+fn empty_among_others() -> Error {
+    Error::new(
+        ErrorKind::Data,
+        "an empty list among others, where each is a box or holds points; leave it out together with its label",
+    )
+}
+
 impl TargetsCodec {
     fn is_of_points(&self) -> bool {
         matches!(self.format, TargetFormat::Points(_))
     }
 
-    /// Whether each list inside of another one holds whole boxes or points: otherwise numbers that are no part of one
-    /// would move the others.
-    fn check_lists(&self, value: Value<'_>, depth: usize) -> Result<()> {
+    /// Checks that each list inside of another one holds whole boxes or points: otherwise numbers that are no part of one
+    /// would move the others, as would a list without any. Returns whether the value holds nothing.
+    fn check_lists(&self, value: Value<'_>, depth: usize) -> Result<bool> {
         let width = self.format.width();
         let check = |len: u64| {
             let is_whole = if self.is_of_points() { len.is_multiple_of(width as u64) } else { len == width as u64 };
             if is_whole || len == 0 {
-                return Ok(());
+                return Ok(len == 0);
             }
             let what = if self.is_of_points() { "points of" } else { "a box of" };
             Err(Error::new(ErrorKind::Data, format!("a list of {len} numbers, where {what} {width} was expected")))
@@ -95,28 +104,42 @@ impl TargetsCodec {
         match value {
             Value::Numbers(numbers) if depth > 0 => check(numbers.len() as u64),
             Value::List(list) => match list.shape() {
-                Some([]) => Ok(()),
+                Some([]) => Ok(false),
                 Some([len]) => {
                     if depth > 0 {
                         check(*len)
                     } else {
-                        Ok(())
+                        Ok(*len == 0)
                     }
                 }
-                Some([.., len]) => check(*len),
+                Some([outer @ .., 0]) if outer.iter().product::<u64>() > 1 => Err(empty_among_others()),
+                Some([outer @ .., len]) => Ok(check(*len)? || outer.contains(&0)),
                 None => {
-                    let mut numbers = 0;
+                    let (mut numbers, mut lists, mut has_empty) = (0, 0u64, false);
                     list.each(&mut |value| match value {
-                        Value::List(_) | Value::Numbers(_) => self.check_lists(value, depth + 1),
+                        Value::List(_) | Value::Numbers(_) => {
+                            lists += 1;
+                            has_empty |= self.check_lists(value, depth + 1)?;
+                            Ok(())
+                        }
                         _ => {
                             numbers += 1;
                             Ok(())
                         }
                     })?;
-                    if depth > 0 { check(numbers) } else { Ok(()) }
+                    if has_empty && lists > 1 {
+                        return Err(empty_among_others());
+                    }
+                    if depth > 0 && lists == 0 {
+                        return check(numbers);
+                    }
+                    if depth > 0 {
+                        check(numbers)?;
+                    }
+                    Ok(numbers == 0 && (lists == 0 || has_empty))
                 }
             },
-            _ => Ok(()),
+            _ => Ok(false),
         }
     }
 

@@ -348,6 +348,23 @@ impl Columns {
         own.next().is_none().then_some(position)
     }
 
+    /// The error for a position that means one field in the file, and another one among those that are read.
+    fn other_place(&self, field: &ColumnRef) -> Option<Error> {
+        let ColumnRef::Position(position) = field else { return None };
+        let leaf = self.source.leaves().get(*position)?;
+        let is_only = self.infos.iter().filter(|info| info.name == leaf.info.name).count() == 1;
+        let is_there = leaf.path == [*position];
+        let of_file = self.source.leaves().iter().chain(&self.refused).find(|leaf| leaf.path.first() == Some(position));
+        let column = of_file.map_or_else(|| format!("column {position}"), |leaf| format!("{:?}", leaf.steps[0]));
+        (is_only && !is_there).then(|| {
+            let message = format!(
+                "{position} is the position of {column} in the file, but of {:?} among its fields; give the name",
+                leaf.info.name
+            );
+            Error::new(ErrorKind::Config, message)
+        })
+    }
+
     /// The error for a field that is not read, if it is one.
     fn refusal(&self, name: &str) -> Option<Error> {
         let leaf = self.refused.iter().find(|leaf| leaf.info.name == name)?;
@@ -375,6 +392,9 @@ impl Container for Columns {
     }
 
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {
+        if let Some(error) = self.other_place(field) {
+            return Err(error);
+        }
         let position = match self.only_column(field) {
             Some(position) => position,
             None => find_field(&self.infos, field).map_err(|error| match field {

@@ -191,10 +191,7 @@ impl Plan {
                 let width = if *one_hot { table.count as usize } else { 1 };
                 let dtype = tensor.dtype.unwrap_or(if *one_hot { DType::F32 } else { DType::I64 });
                 let largest = table.count.saturating_sub(1);
-                if !*one_hot
-                    && table.count < u32::MAX
-                    && let Some(index) = unfit_index(dtype, largest.into())
-                {
+                if !*one_hot && let Some(index) = unfit_index(dtype, largest.into()) {
                     return config(format!("class index {index} does not fit {dtype}"));
                 }
                 let mut shape = if columns.len() == 1 { Vec::new() } else { vec![columns.len()] };

@@ -25,7 +25,7 @@ impl FieldReader {
         files: &Files,
         budget: &MemoryBudget,
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
-        let fields = named_geometries(&with_others(fields, container.fields())?)?;
+        let fields = named_geometries(&with_others(&mut *container, fields)?)?;
         // One reader for the container's own values, and one for each file. Views of one picture are read together.
         let mut groups: Vec<Vec<(String, Field)>> = Vec::new();
         for (name, field) in fields {

@@ -93,8 +93,12 @@ impl FieldReader {
     ///
     /// [`ErrorKind::NotFound`] for a field that the container does not have, [`ErrorKind::Config`] for a field that
     /// can't be decoded as requested, and errors of reading if names must be found.
-    pub fn new(container: impl Container + 'static, fields: &[(String, Field)], budget: &MemoryBudget) -> Result<Self> {
-        let fields = with_others(fields, container.fields())?;
+    pub fn new(
+        mut container: impl Container + 'static,
+        fields: &[(String, Field)],
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
+        let fields = with_others(&mut container, fields)?;
         Self::boxed(Box::new(container), &fields, budget)
     }
 

@@ -84,5 +84,6 @@ fn listed(
         },
     )?;
     listed.check(container.len()).map_err(|error| error.at_column(name))?;
+    listed.explain(container, name);
     Ok(listed)
 }

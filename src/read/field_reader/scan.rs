@@ -72,7 +72,9 @@ pub(super) fn scan<T: Send>(
                 });
                 match (stopped, read) {
                     (Some(error), _) => return Err(error),
-                    (None, Err(error)) if error.kind() != ErrorKind::Data => {
+                    (None, Err(error))
+                        if !matches!(error.kind(), ErrorKind::Data | ErrorKind::Limit | ErrorKind::Unsupported) =>
+                    {
                         return Err(error.at(container.place(*record)));
                     }
                     _ => {}

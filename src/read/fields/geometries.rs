@@ -1,7 +1,7 @@
 //! Maps, boxes and points go with their pictures: they have a geometry in common.
 
 use crate::decode::image::Moves;
-use crate::decode::{CropFit, ImageColour, ImageOptions};
+use crate::decode::{CropFit, ImageAugment, ImageColour, ImageOptions};
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::ColumnRef;
 
@@ -137,7 +137,8 @@ impl Image {
         Err(Error::new(ErrorKind::Config, message))
     }
 
-    /// Gives a map without operations and fit of its own those of `image`, if it is the picture with its geometry.
+    /// Gives a map without operations of its own those of `image`, if it is the picture with its geometry, and likewise
+    /// its fit.
     /// Returns whether that changed it.
     fn go_with(&mut self, image: &Field) -> Result<bool> {
         let Codec::Image(Image(picture)) = &image.codec else { return Ok(false) };
@@ -147,10 +148,15 @@ impl Image {
             && picture.colour != ImageColour::Index
             && map.geometry.is_some()
             && map.geometry == picture.geometry
-            && (map.augment.is_empty(), map.fit) == (true, CropFit::default())
         {
-            map.fit = inherited_fit(picture, map.size)?;
-            map.augment.clone_from(&picture.augment);
+            if map.fit == CropFit::default() {
+                // Operations of its own suit the map, whatever those of its picture are.
+                let augment = if map.augment.is_empty() { picture.augment.as_slice() } else { &[] };
+                map.fit = inherited_fit(picture, augment, map.size)?;
+            }
+            if map.augment.is_empty() {
+                map.augment.clone_from(&picture.augment);
+            }
         }
         Ok((map.augment.is_empty(), map.fit) != before)
     }
@@ -178,8 +184,8 @@ impl Targets {
     }
 }
 
-/// The fit of a map of this size that is transformed like `picture`.
-fn inherited_fit(picture: &ImageOptions, size: Option<(u32, u32)>) -> Result<CropFit> {
+/// The fit of a map of this size that is transformed like `picture`, by these of its operations.
+fn inherited_fit(picture: &ImageOptions, augment: &[ImageAugment], size: Option<(u32, u32)>) -> Result<CropFit> {
     if picture.size == size {
         return Ok(picture.fit);
     }
@@ -194,7 +200,7 @@ fn inherited_fit(picture: &ImageOptions, size: Option<(u32, u32)>) -> Result<Cro
         );
         Err(Error::new(ErrorKind::Config, message))
     };
-    if let Some(step) = picture.augment.iter().find(|step| step.moves() > most) {
+    if let Some(step) = augment.iter().find(|step| step.moves() > most) {
         return fault(step.name());
     }
     let CropFit::CenterCrop { shorter } = picture.fit else { return Ok(picture.fit) };

@@ -50,7 +50,7 @@ pub(crate) use of_formats::{connect_sources, named_geometries};
 pub(in crate::read) use of_formats::{example, no_column};
 pub(crate) use old::{instead_of, old_among};
 pub use origin::Origin;
-pub(crate) use others::{ALL_OTHERS, taken, with_others};
+pub(crate) use others::{ALL_OTHERS, taken, with_others, with_others_in};
 #[cfg(feature = "formats")]
 pub use targets::{BoxFormat, Boxes, Keypoints, PointFormat};
 #[cfg(feature = "formats")]

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::read::ColumnRef;
 use crate::read::container::FieldInfo;
 
 use super::{Codec, Field};
@@ -47,6 +48,10 @@ impl Codec {
     /// No field belongs to a picture here.
     pub(super) fn goes_with_others(&self) -> bool {
         false
+    }
+
+    pub(super) fn sides(&self) -> &[ColumnRef] {
+        &[]
     }
 
     pub(super) fn has_own_length(&self) -> bool {

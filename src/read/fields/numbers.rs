@@ -97,7 +97,7 @@ impl Numbers {
         self
     }
 
-    /// The number that fills up a padded list. Default: 0.
+    /// The number that fills up a padded list. Default: 0. In settings it may also be `"nan"`, `"inf"` or `"-inf"`.
     #[must_use]
     pub fn pad(mut self, value: f64) -> Self {
         self.pad = value;

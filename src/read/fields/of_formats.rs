@@ -7,6 +7,7 @@ use serde::Deserializer;
 
 use crate::decode::audio::is_audio_name;
 use crate::decode::image::ImageFormat;
+use crate::read::ColumnRef;
 use crate::read::container::{FieldInfo, FieldKind};
 
 use super::array::Array;
@@ -73,6 +74,14 @@ impl Codec {
     /// Whether it may only be wrong by itself because the picture that it belongs to is not there.
     pub(super) fn goes_with_others(&self) -> bool {
         matches!(self, Self::Targets(_)) || self.geometry().is_some()
+    }
+
+    /// The fields with width and height of the picture that boxes or points belong to, where they are named.
+    pub(super) fn sides(&self) -> &[ColumnRef] {
+        match self {
+            Self::Targets(targets) => targets.size_from.as_ref().map_or(&[], |sides| sides),
+            _ => &[],
+        }
     }
 
     /// The geometry that a picture, a map, boxes or points name.

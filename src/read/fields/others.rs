@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::ColumnRef;
-use crate::read::container::{FieldInfo, FieldKind};
+use crate::read::container::{Container, FieldInfo, FieldKind, find_field};
 
 use super::{Codec, Field, Numbers};
 
@@ -43,15 +43,65 @@ fn is_pandas_index(name: &str) -> bool {
 /// The fields that `fields` name, without `"*"`.
 pub(crate) fn taken(fields: &[(String, Field)]) -> Vec<ColumnRef> {
     let named = fields.iter().filter(|(_, field)| !field.is_of_others());
-    named.flat_map(|(name, field)| field.columns(name)).collect()
+    named.flat_map(|(name, field)| field.columns(name).into_iter().chain(field.codec.sides().to_vec())).collect()
 }
 
-/// The same fields, with `"*"` replaced by what it stands for: fields that hold single numbers according to `infos`.
+/// The same fields, with `"*"` replaced by what it stands for in a container: fields that hold single numbers.
 ///
 /// # Errors
 ///
+/// As [`with_others_of`]; [`ErrorKind::NotFound`] for a field in `except` that the container does not have.
+pub(crate) fn with_others(container: &mut dyn Container, fields: &[(String, Field)]) -> Result<Vec<(String, Field)>> {
+    for (name, field) in fields.iter().filter(|(_, field)| field.is_of_others()) {
+        let mut has_looked = false;
+        for column in &field.except {
+            let is_known = match column {
+                ColumnRef::Position(at) => *at < container.fields().len(),
+                ColumnRef::Name(name) => {
+                    let left_out = container.left_out();
+                    let mut names = left_out.iter().map(|(name, _)| name);
+                    container
+                        .fields()
+                        .iter()
+                        .map(|info| &info.name)
+                        .chain(names.by_ref())
+                        .any(|known| container.means_same(known, name))
+                }
+            };
+            if !is_known {
+                has_looked = true;
+                container.find(column).map_err(|error| error.at_column(name))?;
+            }
+        }
+        if has_looked {
+            container.forget();
+        }
+    }
+    with_others_of(fields, container.fields(), |one, other| container.means_same(one, other))
+}
+
+/// The same for an array with these fields.
+///
+/// # Errors
+///
+/// As [`with_others_of`]; [`ErrorKind::NotFound`] for a field in `except` that is not there.
+pub(crate) fn with_others_in(infos: &[FieldInfo], fields: &[(String, Field)]) -> Result<Vec<(String, Field)>> {
+    for (name, field) in fields.iter().filter(|(_, field)| field.is_of_others()) {
+        for column in &field.except {
+            find_field(infos, column).map_err(|error| error.at_column(name))?;
+        }
+    }
+    with_others_of(fields, infos, |one, other| one == other)
+}
+
+/// # Errors
+///
 /// [`ErrorKind::Config`] if nothing is left for it, or the codec takes no numbers.
-pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Result<Vec<(String, Field)>> {
+fn with_others_of(
+    fields: &[(String, Field)],
+    infos: &[FieldInfo],
+    means_same: impl Fn(&str, &str) -> bool,
+) -> Result<Vec<(String, Field)>> {
     let taken = taken(fields);
     let mut first: HashMap<&str, usize> = HashMap::new();
     infos.iter().enumerate().for_each(|(at, info)| _ = first.entry(info.name.as_str()).or_insert(at));
@@ -61,7 +111,7 @@ pub(crate) fn with_others(fields: &[(String, Field)], infos: &[FieldInfo]) -> Re
         let is_free = |at: usize, info: &FieldInfo| {
             let is_it = |other: &ColumnRef| match other {
                 ColumnRef::Position(position) => *position == at,
-                ColumnRef::Name(name) => *name == info.name,
+                ColumnRef::Name(name) => means_same(name, &info.name),
             };
             !taken.iter().chain(&field.except).any(is_it)
         };
@@ -99,11 +149,11 @@ mod tests {
     fn the_index_of_a_frame_of_pandas_is_no_feature() {
         let names = ["x", "__index_level_0__", "__index_level__", "__index_level_x__"];
         let infos = names.map(|name| FieldInfo::new(name, FieldKind::Numbers(DType::I64)));
-        let found = |fields: &[(String, Field)]| with_others(fields, &infos).unwrap()[0].1.from.clone();
+        let found = |fields: &[(String, Field)]| with_others_in(&infos, fields).unwrap()[0].1.from.clone();
         let others = ("x".to_owned(), Numbers::f32().from(ALL_OTHERS));
         assert_eq!(found(&[others]), ["x", "__index_level__", "__index_level_x__"].map(ColumnRef::from));
         let twice = ["a", "b", "a"].map(|name| FieldInfo::new(name, FieldKind::Numbers(DType::I64)));
-        let all = with_others(&[("x".to_owned(), Numbers::f32().from(ALL_OTHERS))], &twice).unwrap();
+        let all = with_others_in(&twice, &[("x".to_owned(), Numbers::f32().from(ALL_OTHERS))]).unwrap();
         assert_eq!(all[0].1.from, ["a".into(), "b".into(), ColumnRef::Position(2)]);
         let named = ("row".to_owned(), Numbers::i64().from("__index_level_0__"));
         assert_eq!(found(&[named]), ["__index_level_0__"].map(ColumnRef::from));

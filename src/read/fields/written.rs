@@ -107,7 +107,7 @@ pub(super) struct Written {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) max_len: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) pad: Option<f64>,
+    pub(super) pad: Option<AnyNumber>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) list: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -121,31 +121,68 @@ pub(super) struct Written {
 #[serde(untagged, expecting = "expected a number, or \"nan\"")]
 enum Instead {
     Code(i64),
-    Number(f64),
-    Word(Word),
+    Number(AnyNumber),
 }
 
-#[derive(Clone, Copy, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-enum Word {
-    Nan,
+/// A number that may also be `nan`, `inf` or `-inf`, which are words: JSON has no such numbers.
+#[derive(Clone, Copy)]
+pub(super) struct AnyNumber(pub(super) f64);
+
+impl Serialize for AnyNumber {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match self.0 {
+            number if number.is_nan() => serializer.serialize_str("nan"),
+            f64::INFINITY => serializer.serialize_str("inf"),
+            f64::NEG_INFINITY => serializer.serialize_str("-inf"),
+            number => serializer.serialize_f64(number),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for AnyNumber {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        #[derive(Deserialize)]
+        #[serde(untagged, expecting = "expected a number, \"nan\", \"inf\" or \"-inf\"")]
+        enum Given {
+            Number(f64),
+            Word(Word),
+        }
+        #[derive(Deserialize)]
+        enum Word {
+            #[serde(rename = "nan")]
+            Nan,
+            #[serde(rename = "inf")]
+            Infinity,
+            #[serde(rename = "-inf")]
+            NegativeInfinity,
+        }
+        Ok(Self(match Given::deserialize(deserializer)? {
+            Given::Number(number) => number,
+            Given::Word(Word::Nan) => f64::NAN,
+            Given::Word(Word::Infinity) => f64::INFINITY,
+            Given::Word(Word::NegativeInfinity) => f64::NEG_INFINITY,
+        }))
+    }
 }
 
 impl Instead {
     fn of(missing: Missing) -> Option<Self> {
         match missing {
             Missing::Error => None,
-            Missing::Nan => Some(Self::Word(Word::Nan)),
+            Missing::Nan => Some(Self::Number(AnyNumber(f64::NAN))),
             Missing::Value(value) if value.fract() == 0.0 && value.abs() < 9e15 => Some(Self::Code(value as i64)),
-            Missing::Value(value) => Some(Self::Number(value)),
+            Missing::Value(value) => Some(Self::Number(AnyNumber(value))),
         }
     }
 
-    fn missing(self) -> Missing {
+    fn missing(self) -> Result<Missing, String> {
         match self {
-            Self::Code(code) => Missing::Value(code as f64),
-            Self::Number(number) => Missing::Value(number),
-            Self::Word(Word::Nan) => Missing::Nan,
+            Self::Code(code) if code as f64 as i128 != i128::from(code) => {
+                Err(format!("missing: {code} is not among the numbers of f64; choose another one"))
+            }
+            Self::Code(code) => Ok(Missing::Value(code as f64)),
+            Self::Number(AnyNumber(number)) if number.is_nan() => Ok(Missing::Nan),
+            Self::Number(AnyNumber(number)) => Ok(Missing::Value(number)),
         }
     }
 }
@@ -224,10 +261,10 @@ impl Written {
             "text" => Codec::Text { max_len: self.text.unwrap_or_default(), longer: self.longer.unwrap_or_default() },
             "numbers" | "tokens" => Codec::Numbers(Numbers {
                 shape: self.shape,
-                missing: self.missing.map_or(Missing::Error, Instead::missing),
+                missing: self.missing.map_or(Ok(Missing::Error), Instead::missing)?,
                 max_len: self.tokens.or(self.max_len),
                 longer: self.longer.unwrap_or_default(),
-                pad: self.pad.unwrap_or_default(),
+                pad: self.pad.map_or(0.0, |AnyNumber(number)| number),
                 list: self.list.unwrap_or_default(),
                 ragged: self.ragged.unwrap_or_default(),
                 ..Numbers::of(self.numbers.unwrap_or(DType::I64))
@@ -306,7 +343,7 @@ impl Written {
                 (written.numbers, written.shape) = (Some(*dtype), shape.clone());
                 (written.missing, written.max_len) = (Instead::of(*missing), *max_len);
                 written.longer = Some(*longer).filter(|longer| *longer != Longer::Error);
-                written.pad = Some(*pad).filter(|pad| *pad != 0.0);
+                written.pad = Some(*pad).filter(|pad| *pad != 0.0).map(AnyNumber);
                 (written.list, written.ragged) = (list.then_some(true), ragged.then_some(true));
             }
             Codec::Text { max_len, longer } => {

@@ -5,7 +5,7 @@ use crate::dtype::DType;
 use crate::read::Longer;
 use crate::read::fixed::{Endian, Stored};
 
-use super::written::Written;
+use super::written::{AnyNumber, Written};
 use super::{Array, Audio, BoxFormat, Codec, Image, PointFormat, TargetFormat, Targets, Tokenizer};
 
 impl Written {
@@ -50,7 +50,7 @@ impl Written {
                 max_len: self.max_len,
                 longer: self.longer.unwrap_or_default(),
                 special_tokens: self.special_tokens.unwrap_or(true),
-                pad: match self.pad.unwrap_or_default() {
+                pad: match self.pad.map_or(0.0, |AnyNumber(number)| number) {
                     pad if pad.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(&pad) => pad as u32,
                     pad => return Err(format!("pad: {pad}; a token is a whole number from 0")),
                 },
@@ -125,7 +125,7 @@ impl Written {
                 (self.tokenizer, self.max_len) = (Some(file.clone()), *max_len);
                 self.longer = Some(*longer).filter(|longer| *longer != Longer::Error);
                 self.special_tokens = Some(false).filter(|_| !special_tokens);
-                self.pad = Some(f64::from(*pad)).filter(|pad| *pad != 0.0);
+                self.pad = Some(f64::from(*pad)).filter(|pad| *pad != 0.0).map(AnyNumber);
             }
             Codec::Targets(targets) => {
                 let plain = Targets::new(0, targets.format);

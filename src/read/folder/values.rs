@@ -7,7 +7,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::read::ColumnRef;
 use crate::read::container::{Container, FieldInfo, FieldKind, Visit};
-use crate::read::fields::{Codec, Field};
+use crate::read::fields::{Codec, Field, Numbers};
 use crate::read::value::Value;
 use crate::read::{Fingerprint, Scratch, check_record};
 use crate::storage::Needs;
@@ -166,6 +166,23 @@ fn of_item((name, field): &(String, Field), item: &str) -> Result<(String, Field
 
 /// The fields with the names of these classes, by which they are looked up.
 pub(in crate::read) fn with_classes(mut fields: NamedFields, classes: &[String]) -> NamedFields {
+    // With the names, indices of other folders are never taken for those of this one.
+    for (_, field) in fields.iter_mut().filter(|(_, field)| is_label(field)) {
+        match &mut field.codec {
+            Codec::Numbers(Numbers { dtype, shape: None, max_len: None, list: false, ragged: false, .. })
+                if !dtype.is_float() =>
+            {
+                let codec = Codec::Class { names: Some(classes.to_vec()), one_hot: false, dtype: Some(*dtype) };
+                field.role = Some(field.role_or_default());
+                (field.from, field.codec) = (vec![CLASS.into()], codec);
+            }
+            Codec::Category { names: names @ None, .. } => {
+                *names = Some(vec![classes.to_vec()]);
+                field.from = vec![CLASS.into()];
+            }
+            _ => {}
+        }
+    }
     for (_, field) in fields.iter_mut().filter(|(_, field)| class_of(field).is_some()) {
         field.from = vec![CLASS.into()];
         if let Codec::Class { names, .. } = &mut field.codec {
@@ -173,6 +190,11 @@ pub(in crate::read) fn with_classes(mut fields: NamedFields, classes: &[String])
         }
     }
     fields
+}
+
+/// Whether it is made of the index of the class alone.
+fn is_label(field: &Field) -> bool {
+    matches!(field.from.as_slice(), [ColumnRef::Name(name)] if name == LABEL) && !field.is_file
 }
 
 /// The first of these fields that comes from the class.
@@ -234,7 +256,12 @@ impl Container for FileValues {
         if self.reads {
             visit(0, Value::Bytes(&scratch.of::<Worker>().files[nth]))?;
         }
-        visit(1, Value::Text(&members.relative(record).to_string_lossy()))?;
+        let relative = members.relative(record);
+        let name = relative.to_str().ok_or_else(|| {
+            let message = format!("the name {relative:?} is not UTF-8, which a text must be; rename the file");
+            Error::new(ErrorKind::Data, message).at_column(&self.fields[1].name)
+        })?;
+        visit(1, Value::Text(name))?;
         let Some(label) = members.label(record) else { return Ok(()) };
         visit(2, Value::I64(label.into()))?;
         if self.fields.len() == 3 {

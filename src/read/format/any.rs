@@ -114,6 +114,7 @@ pub(super) trait Erased: Any + Send + Sync {
     fn saved_index<'o>(&self, options: &'o mut dyn AnyOptions) -> Option<&'o mut SavedIndex>;
     fn paths<'o>(&self, options: &'o mut dyn AnyOptions) -> Vec<&'o mut PathBuf>;
     fn needs_shuffle(&self, options: &dyn AnyOptions) -> bool;
+    fn overlaps(&self, options: &dyn AnyOptions) -> bool;
     fn samples_per_epoch(&self, options: &dyn AnyOptions, choice: u64) -> Option<u64>;
     fn make_plain(&self, options: &mut dyn AnyOptions);
     fn stream(&self, options: &dyn AnyOptions, at: &Open<'_>, always: bool) -> Result<Option<Streamed>>;
@@ -252,6 +253,10 @@ impl<F: Format> Erased for F {
 
     fn needs_shuffle(&self, options: &dyn AnyOptions) -> bool {
         Format::needs_shuffle(self, own::<F>(options))
+    }
+
+    fn overlaps(&self, options: &dyn AnyOptions) -> bool {
+        Format::overlaps(self, own::<F>(options))
     }
 
     fn samples_per_epoch(&self, options: &dyn AnyOptions, choice: u64) -> Option<u64> {

@@ -216,6 +216,13 @@ pub trait Format: Send + Sync + 'static {
         false
     }
 
+    /// Whether samples share bytes with their neighbours, as windows that overlap do: a random split would not separate
+    /// them, and is refused. By default `false`.
+    fn overlaps(&self, options: &Self::Options) -> bool {
+        let _ = options;
+        false
+    }
+
     /// Number of samples per epoch out of `choice` samples, if not all of them.
     fn samples_per_epoch(&self, options: &Self::Options, choice: u64) -> Option<u64> {
         let _ = (options, choice);

@@ -214,6 +214,10 @@ impl SourceConfig {
         self.format.needs_shuffle(&*self.options)
     }
 
+    pub(crate) fn overlaps(&self) -> bool {
+        self.format.overlaps(&*self.options)
+    }
+
     pub(crate) fn samples_per_epoch(&self, choice: u64) -> Option<u64> {
         self.format.samples_per_epoch(&*self.options, choice)
     }

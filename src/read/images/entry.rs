@@ -14,6 +14,7 @@ use crate::read::folder::{
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
 };
+use crate::read::many::Many;
 use crate::read::names::{is_csv_name, plain_name};
 use crate::read::{Container, FieldReader, RecordReader, SavedIndex, named_geometries};
 use crate::storage::Files;
@@ -218,13 +219,24 @@ impl Format for Images {
 
     fn open_values(&self, options: &FolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<Box<dyn Container>> {
         let (images, _) = first(options, &Open { fields: &[], ..*at })?;
-        let folder = match paths {
-            [folder] if is_folder(&Open { path: folder, ..*at }) => {
-                ImageFolder::detect_in(at.files, folder, &images, &options.saved_index, at.budget)?
+        let is_folder = |path: &PathBuf| is_folder(&Open { path, ..*at });
+        let open = |paths: &[PathBuf]| match paths {
+            [folder] if is_folder(folder) => {
+                ImageFolder::detect_in(at.files, folder, &images, &options.saved_index, at.budget)
             }
-            paths => ImageFolder::from_paths_within(paths, ImageLabels::None, &images, at.budget)?.among(at.files),
+            paths => Ok(ImageFolder::from_paths_within(paths, ImageLabels::None, &images, at.budget)?.among(at.files)),
         };
-        Ok(Box::new(values_of(Arc::new(folder))))
+        if paths.len() < 2 || !paths.iter().any(is_folder) {
+            return Ok(Box::new(values_of(Arc::new(open(paths)?))));
+        }
+        let folders = paths.iter().map(|path| open(std::slice::from_ref(path))).collect::<Result<Vec<_>>>()?;
+        if let Some(at) = folders.iter().position(|folder| folder.classes() != folders[0].classes()) {
+            let (own, first) = (folders[at].classes(), folders[0].classes());
+            let message = format!("its classes are {own:?}, but those of {} are {first:?}", paths[0].display());
+            return Err(Error::new(ErrorKind::Schema, message).at_path(&paths[at]));
+        }
+        let values = folders.into_iter().map(|folder| Box::new(values_of(Arc::new(folder))) as Box<dyn Container>);
+        Ok(Box::new(Many::new(values.collect(), paths)?))
     }
 
     fn checks(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Checks> {

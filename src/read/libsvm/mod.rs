@@ -36,6 +36,9 @@ pub struct LibsvmOptions {
     pub multilabel: bool,
     /// How the file is read. A compressed file is always unpacked first.
     pub access: Access,
+    /// The text's encoding, as for [`LineOptions`](super::lines::LineOptions). Default: UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub encoding: Option<String>,
     /// Where the positions of the lines are saved for the next run.
     pub saved_index: SavedIndex,
     /// Maximum length of a line in bytes.
@@ -52,6 +55,7 @@ impl Default for LibsvmOptions {
             zero_based: false,
             multilabel: false,
             access,
+            encoding: None,
             saved_index,
             max_record_bytes,
             max_unpacked_bytes,
@@ -189,6 +193,7 @@ impl SparseLines {
     pub fn open(files: &Files, path: &Path, options: &LibsvmOptions, budget: &MemoryBudget) -> Result<Self> {
         let lines = LineOptions {
             access: options.access,
+            encoding: options.encoding.clone(),
             saved_index: options.saved_index.clone(),
             max_record_bytes: options.max_record_bytes,
             max_unpacked_bytes: options.max_unpacked_bytes,

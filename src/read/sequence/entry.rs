@@ -10,7 +10,7 @@ use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, Open, Opened, format_has,
 };
 use crate::read::names::is_csv_name;
-use crate::read::{CsvOptions, IgnoredFiles, Missing, RecordReader};
+use crate::read::{CsvOptions, IgnoredFiles, Missing, RecordReader, SavedIndex};
 use crate::schema::Role;
 use crate::storage::{Access, Files};
 use crate::tree::under;
@@ -71,7 +71,12 @@ impl Format for CsvSequences {
     }
 
     fn faults(&self, options: &SequenceOptions) -> Vec<String> {
-        under("csv", options.csv.faults()).collect()
+        let csv = &options.csv;
+        let unused = [("saved_index", csv.saved_index != SavedIndex::Off), ("threads", csv.threads.is_some())];
+        let unused = unused.into_iter().filter(|(_, is_set)| *is_set);
+        let faults =
+            unused.map(|(name, _)| format!("{name}: sequences are found by reading all of their rows, without it"));
+        under("csv", csv.faults().into_iter().chain(faults)).collect()
     }
 
     fn field_faults(&self, _: &SequenceOptions, fields: &[(String, Field)]) -> Vec<String> {
@@ -116,12 +121,18 @@ impl Format for CsvSequences {
     fn checks(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Checks> {
         let csv = CsvOptions { missing: Missing::Nan, ..options.csv.clone() };
         let options = SequenceOptions { csv, ..options.clone() };
+        if let Some(column) = &options.group_by {
+            let reader =
+                CsvSequenceReader::open_grouped_in(at.files, at.path, column.clone(), at.fields, &options, at.budget)?;
+            return Ok(Check::reader(reader, false).into());
+        }
         let (reader, known) = CsvSequenceReader::open_readable(at.files, at.path, at.fields, &options)?;
         Ok(Check { known, ..Check::reader(reader, false) }.into())
     }
 
     fn inspect(&self, options: &SequenceOptions, at: &Open<'_>) -> Result<Inspection> {
-        let summary = SequenceSummary::of_in(at.files, at.path, options)?;
+        check_folder(at.path, options, at.files)?;
+        let summary = SequenceSummary::of_in(at.files, at.path, options, at.budget)?;
         let inspected = |record: SequenceRecord| {
             Some(InspectedRecord::Sequence { path: record.path.to_string_lossy().into_owned(), steps: record.steps })
         };

@@ -165,10 +165,11 @@ impl CsvSequenceReader {
         Schema::new(self.tensors.clone()).map(|_| ())
     }
 
-    /// Turns this reader's features into labels.
+    /// Turns this reader's features into labels, unless it has labels.
     pub(super) fn into_labels(mut self) -> Result<Self> {
+        let has_labels = self.tensors.iter().any(|tensor| tensor.role == Role::Label);
         for tensor in &mut self.tensors {
-            if tensor.role == Role::Feature {
+            if !has_labels && tensor.role == Role::Feature {
                 tensor.role = Role::Label;
                 if self.label != SequenceLabel::EachStep {
                     tensor.shape.remove(0);

@@ -3,19 +3,21 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 
 use crate::error::Result;
-use crate::read::FieldSummary;
+use crate::memory::MemoryBudget;
 use crate::read::csv::{Figures, Missings, Text};
+use crate::read::{FieldSummary, RecordReader};
 use crate::storage::Files;
 use crate::tree::no_faults;
 
 use super::options::SequenceOptions;
+use super::reader::CsvSequenceReader;
 use super::source::{self, csv_files};
 
-/// What `inspect` reports about a folder of CSV files with one sequence each.
+/// What `inspect` reports about a folder of CSV files with one sequence each, or about one file with several.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[non_exhaustive]
 pub struct SequenceSummary {
-    /// The folder.
+    /// The folder, or the file.
     pub path: PathBuf,
     /// Whether the first record of each file is its header.
     pub header: bool,
@@ -55,14 +57,17 @@ impl SequenceSummary {
     /// Those of [`CsvSummary::of`](crate::inspect::CsvSummary::of) for each file, and
     /// [`ErrorKind::Data`](crate::ErrorKind::Data) if the header of a file differs from that of the first.
     pub fn of(path: impl AsRef<Path>, options: &SequenceOptions) -> Result<Self> {
-        Self::of_in(&Files::local(), path.as_ref(), options)
+        Self::of_in(&Files::local(), path.as_ref(), options, &MemoryBudget::unlimited())
     }
 
     /// Like [`of`](Self::of), for a folder of these files.
-    pub(crate) fn of_in(files: &Files, path: &Path, options: &SequenceOptions) -> Result<Self> {
+    pub(crate) fn of_in(files: &Files, path: &Path, options: &SequenceOptions, budget: &MemoryBudget) -> Result<Self> {
         let csv = &options.csv;
         no_faults(csv.faults())?;
-        let paths = csv_files(files, path)?;
+        let paths = match options.group_by {
+            Some(_) => vec![path.to_owned()],
+            None => csv_files(files, path)?,
+        };
         let opened = paths.iter().map(|path| Text::open_in(files, path, csv.encoding.as_deref()));
         let texts = opened.collect::<Result<Vec<_>>>()?;
         let missings = Missings::new(&csv.missing_tokens);
@@ -73,6 +78,11 @@ impl SequenceSummary {
             let mut scan = format.records_alike(text.read()?, text.path(), csv)?;
             let steps = figures.observe_all(&mut scan, text.path(), |_, _| {})?;
             sequences.push(SequenceRecord { path: text.path().to_owned(), steps });
+        }
+        if let Some(column) = &options.group_by {
+            let groups = CsvSequenceReader::open_grouped_in(files, path, column.clone(), &[], options, budget)?;
+            let steps = (0..groups.len()).map(|group| groups.steps(group).into());
+            sequences = steps.map(|steps| SequenceRecord { path: path.to_owned(), steps }).collect();
         }
         let mut fields = figures.finish();
         let ends = (sequences[0].clone(), sequences[sequences.len() - 1].clone());

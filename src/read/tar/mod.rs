@@ -294,6 +294,9 @@ impl TarReader {
         if place.block == 0 {
             return Err(Error::new(ErrorKind::Data, "the sample has no such member"));
         }
+        if place.size == u32::MAX {
+            return Err(Error::new(ErrorKind::Limit, "a member of 4 GiB or more; no setting allows it"));
+        }
         let len = u64::from(place.size);
         check_bytes(len, self.options.most_bytes())?;
         buffer.resize(len.min(wanted) as usize, 0);

@@ -74,6 +74,9 @@ fn index_all(
 /// are only read, for some fields or for a filter, are indexed by separate readers: each of these has a separate file.
 fn kept(root: &Path, paths: &[PathBuf], fields: &Fields, options: &TarOptions) -> Result<Option<Kept>> {
     let wanted = format!("{:?}", fields.wanted);
+    // A pattern of folders is in no folder itself.
+    let is_nowhere = root.parent().is_some_and(|folder| !folder.as_os_str().is_empty() && !folder.is_dir());
+    let root = paths.first().filter(|_| is_nowhere).map_or(root, PathBuf::as_path);
     let file = match fields.are_bytes() {
         true => options.saved_index.path_of(root, &format!("{:016x}", hash(0, wanted.as_bytes()))),
         false => options.saved_index.path(root),

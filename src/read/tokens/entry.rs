@@ -40,6 +40,10 @@ impl Format for TokenFiles {
         options.cut == TokenCut::Random
     }
 
+    fn overlaps(&self, options: &TokenOptions) -> bool {
+        options.overlaps()
+    }
+
     fn samples_per_epoch(&self, options: &TokenOptions, choice: u64) -> Option<u64> {
         options.samples_per_epoch(choice)
     }

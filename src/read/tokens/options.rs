@@ -138,6 +138,15 @@ impl Default for TokenOptions {
 }
 
 impl TokenOptions {
+    /// Whether windows share tokens, but for the last target of one that is the first input of the next.
+    pub(super) fn overlaps(&self) -> bool {
+        match self.cut {
+            TokenCut::Random => true,
+            TokenCut::Contiguous { stride } => stride.is_some_and(|stride| stride < self.window),
+            TokenCut::Documents { .. } => false,
+        }
+    }
+
     /// Number of samples per epoch, if it is not the number of samples in the data: for random windows, as many as fit
     /// side by side in `starts` possible starts.
     pub fn samples_per_epoch(&self, starts: u64) -> Option<u64> {

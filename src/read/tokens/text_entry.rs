@@ -55,6 +55,10 @@ impl Format for TextTokens {
         options.of_tokens(0).cut == TokenCut::Random
     }
 
+    fn overlaps(&self, options: &TextTokenOptions) -> bool {
+        options.of_tokens(0).overlaps()
+    }
+
     fn samples_per_epoch(&self, options: &TextTokenOptions, choice: u64) -> Option<u64> {
         options.of_tokens(0).samples_per_epoch(choice)
     }

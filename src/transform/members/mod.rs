@@ -76,7 +76,8 @@ use values::{Bins, Cast, Clip, Log1p, Normalise, OneHot, Quantile};
 #[non_exhaustive]
 pub enum Operation {
     /// Converts to another element type, rounding to the nearest floating point number. A number that is too large for
-    /// the type, or that an integer type does not have, makes its sample a bad record.
+    /// the type, or that an integer type does not have, makes its sample a bad record, and so does a float beyond 2^53
+    /// that would become an integer, because it may have been rounded.
     Cast {
         /// The name of the tensor.
         tensor: String,

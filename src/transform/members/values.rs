@@ -149,7 +149,7 @@ impl Transform for Cast {
     }
 }
 
-/// Whole numbers up to this one are exact in f64.
+/// Whole numbers up to this one are exact in f64. Larger ones may be those that others were rounded to.
 const MOST_EXACT: f64 = 9_007_199_254_740_992.0;
 
 fn to_whole<T: Element + TryFrom<i128>>(numbers: NumberSlice<'_>, tensor: &mut TensorMut<'_>) -> Result<()> {
@@ -166,7 +166,10 @@ fn to_whole<T: Element + TryFrom<i128>>(numbers: NumberSlice<'_>, tensor: &mut T
                 NumberSlice::I64(values) => values[index].to_string(),
                 other => other.at(index).to_string(),
             };
-            Error::new(ErrorKind::Data, format!("element {index}: {number} does not fit {}", T::DTYPE)).at_column(name)
+            let is_rounded = numbers.dtype().is_float() && numbers.at(index).abs() > MOST_EXACT;
+            let why = if is_rounded { ": beyond 2^53, a float may have been rounded" } else { "" };
+            Error::new(ErrorKind::Data, format!("element {index}: {number} does not fit {}{why}", T::DTYPE))
+                .at_column(name)
         })?;
     }
     Ok(())

@@ -1,20 +1,16 @@
-use std::collections::HashMap;
-use std::path::{Path, PathBuf};
+mod settings;
+
+use std::path::Path;
 use std::time::{Duration, Instant};
 
-use ringfeed::arrays::RawOptions;
 use ringfeed::csv::Missing;
-use ringfeed::field::{Image, Numbers};
-use ringfeed::formats::{Csv, CsvSequences, Formats, Idx, Npy, Raw, TokenFiles};
-use ringfeed::settings::{BadLimits, BadRecords, Mix, OnlySource, Paths, SourceConfig};
+use ringfeed::formats::Formats;
 use ringfeed::source::Headspace;
 use ringfeed::stats::{
     DamageStats, QueueStats, RingStats, SlowSample, StageStats, Stats, Trace, TrainerStats, Tuning, Verdict,
     WorkerStats,
 };
-use ringfeed::storage::Files;
-use ringfeed::tokens::TokenOptions;
-use ringfeed::{DType, Error, ErrorKind, LoaderConfig, Result};
+use ringfeed::{Error, ErrorKind, LoaderConfig, Result};
 use serde::Serialize;
 
 use crate::args::BenchArgs;
@@ -26,6 +22,7 @@ use crate::table::{count, damages, measured, one_line, things};
 use crate::upload::{self, Batches, UploadMeasurement};
 use crate::watch::{About, watch};
 use crate::written;
+use settings::{IMAGE_SIZE, change_images, set_missing, settings};
 
 /// How fast a data set was read, and what limited it.
 #[derive(Serialize)]
@@ -101,9 +98,6 @@ impl EpochFigures {
     }
 }
 
-/// Side of the square that images are resized to unless something else is said.
-const IMAGE_SIZE: u32 = 224;
-
 /// Reads the data set epoch by epoch.
 pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names: &Names) -> Result<Measurement> {
     let (config, is_detected) = settings(args, formats)?;
@@ -151,6 +145,9 @@ pub(crate) fn bench(args: &BenchArgs, formats: &Formats, ending: &Ending, names:
     let mut is_over = false;
     for _ in 0..args.warmup_epochs {
         is_over = epoch(&mut *batches)?;
+        if is_over {
+            break;
+        }
     }
     if !is_over {
         batches.begin();
@@ -269,230 +266,6 @@ fn check_written(args: &BenchArgs, config: &LoaderConfig, names: &Names) -> Resu
     written::check_apart(flags.iter().filter_map(|(file, _)| file.as_deref()).chain(own_trace))
 }
 
-/// What the config file says, then what the flags say; and whether the sources are what lies at PATH, with changes so
-/// that as much as possible can be measured.
-fn settings(args: &BenchArgs, formats: &Formats) -> Result<(LoaderConfig, bool)> {
-    let config = match &args.config {
-        Some(file) => LoaderConfig::load_with(file, formats)?,
-        None => LoaderConfig::default(),
-    };
-    let has_fields = has_fields(&config);
-    let mut is_detected = false;
-    let plain = |path: &Path| match told(path, args) {
-        Some(source) => Ok(vec![source]),
-        None => {
-            is_detected = true;
-            detected(path, formats)
-        }
-    };
-    let mut config = at_path(config, args.path.as_deref(), formats, plain)?;
-    let mut taken = Taken::default();
-    for source in &mut config.sources {
-        adjust(source, args, has_fields, &mut taken)?;
-    }
-    if let Some(source) = config.sources.first() {
-        taken.check(args, source)?;
-    }
-    config.batch_size = args.batch_size.unwrap_or(config.batch_size);
-    config.workers = args.workers.or(config.workers);
-    config.prefetch = args.prefetch.or(config.prefetch);
-    // Random windows need a seed.
-    config.shuffle = args.shuffle.or(config.shuffle).or(args.window.map(|_| 0));
-    config.shield |= args.shield;
-    if args.skip_bad && config.bad_records == BadRecords::Fail {
-        config.bad_records = BadRecords::Skip(BadLimits::default());
-    }
-    Ok((config, is_detected))
-}
-
-/// Whether the settings say what tensors there are.
-fn has_fields(config: &LoaderConfig) -> bool {
-    !config.fields.is_empty() || config.prepared.is_some()
-}
-
-/// The settings of a file with PATH in place of its only source's, or with what lies there if it names none: without
-/// fields, with the sources that `plain` gives.
-pub(crate) fn at_path(
-    mut config: LoaderConfig,
-    path: Option<&Path>,
-    formats: &Formats,
-    plain: impl FnOnce(&Path) -> Result<Vec<SourceConfig>>,
-) -> Result<LoaderConfig> {
-    let Some(path) = path else { return resolved(config, formats) };
-    let has_fields = has_fields(&config);
-    match (&mut config.source, config.sources.as_mut_slice()) {
-        (Some(OnlySource::Path(source)), []) => source.path = path.into(),
-        (Some(OnlySource::Named(source)), []) => source.set_paths(path),
-        (None, [source]) => source.set_paths(path),
-        (None, []) if config.mix.is_empty() => {
-            config.sources =
-                if has_fields { LoaderConfig::for_path_with(path, formats)?.sources } else { plain(path)? };
-        }
-        _ => find_in(path, &mut config, formats)?,
-    }
-    // Without a source, there is nothing that fields could be of.
-    let is_empty = config.source.is_none() && config.sources.is_empty() && config.mix.is_empty();
-    if is_empty { Ok(config) } else { resolved(config, formats) }
-}
-
-/// The settings with their formats detected, and with the names of files that they are read with: what was fitted is
-/// still in its own.
-fn resolved(mut config: LoaderConfig, formats: &Formats) -> Result<LoaderConfig> {
-    let (prepared, prepare) = (config.prepared.take(), config.prepare.take());
-    Ok(LoaderConfig { prepared, prepare, ..config.resolved_with(formats)? })
-}
-
-/// The source that the flags describe, if they do.
-fn told(path: &Path, args: &BenchArgs) -> Option<SourceConfig> {
-    let (path, raw) = (path.to_owned(), args.raw.options());
-    match (args.window, raw) {
-        (Some(window), raw) => {
-            let mut options = TokenOptions { window, ..TokenOptions::default() };
-            if let Some(RawOptions { stored, header_bytes, endian, .. }) = raw {
-                options = TokenOptions { stored, header_bytes, endian, ..options };
-            }
-            Some(SourceConfig::new(TokenFiles, path, options))
-        }
-        (None, Some(options)) => Some(SourceConfig::new(Raw, path, options)),
-        (None, None) => None,
-    }
-}
-
-/// Sources of what lies at `path`, so that as much as possible can be measured without saying more.
-fn detected(path: &Path, formats: &Formats) -> Result<Vec<SourceConfig>> {
-    let mut sources = LoaderConfig::for_path_with(path, formats)?.sources;
-    set_missing(&mut sources, Missing::Nan);
-    for source in &mut sources {
-        name_usual_fields(source)?;
-        change_images(source, |image| image.size(IMAGE_SIZE, IMAGE_SIZE));
-    }
-    Ok(sources)
-}
-
-/// What missing numbers of CSV files become.
-fn set_missing(sources: &mut [SourceConfig], missing: Missing) {
-    for source in sources {
-        if let Some(options) = source.options_mut::<Csv>() {
-            options.missing = missing;
-        }
-        if let Some(options) = source.options_mut::<CsvSequences>() {
-            options.csv.missing = missing;
-        }
-    }
-}
-
-/// Several sources have paths of their own; those that are not there are looked for in `folder` by their names.
-fn find_in(folder: &Path, config: &mut LoaderConfig, formats: &Formats) -> Result<()> {
-    if !folder.is_dir() {
-        let message = "the --config file has several sources, so PATH may only be the folder that holds them";
-        return Err(Error::new(ErrorKind::Config, message).at_path(folder));
-    }
-    // By where each is: its path in the settings, and whether it was moved to the folder.
-    let mut places: HashMap<PathBuf, (PathBuf, bool)> = HashMap::new();
-    let mut found = |path: &Path| -> Result<PathBuf> {
-        let (own, is_moved) = match path.file_name() {
-            Some(name) if !is_there(path, formats) => (folder.join(name), true),
-            _ => (path.to_owned(), false),
-        };
-        match places.insert(written::place(&own), (path.to_owned(), is_moved)) {
-            Some((other, other_is_moved)) if other != path && (is_moved || other_is_moved) => {
-                let message = format!(
-                    "{} and {} of the --config file would both be this one; correct these paths, or give the files different names",
-                    other.display(),
-                    path.display()
-                );
-                Err(Error::new(ErrorKind::Config, message).at_path(own))
-            }
-            _ => Ok(own),
-        }
-    };
-    if let Mix::Paths(paths) = &mut config.mix {
-        paths.iter_mut().try_for_each(|(path, _)| found(path).map(|own| *path = own))?;
-    }
-    for source in &mut config.sources {
-        source.set_paths(source.paths().iter().map(&mut found).collect::<Result<Paths>>()?);
-    }
-    Ok(())
-}
-
-/// Whether there is a file or folder at a path, or any for a pattern.
-fn is_there(path: &Path, formats: &Formats) -> bool {
-    let is_pattern = || path.to_str().is_some_and(|text| text.contains(['*', '?', '[', '{']));
-    path.exists() || is_pattern() && !matches!(formats.whole(path), Err(error) if error.kind() == ErrorKind::NotFound)
-}
-
-/// The fields that are the usual ones of a source take their place, so that they can be changed.
-fn name_usual_fields(source: &mut SourceConfig) -> Result<()> {
-    if source.fields.is_empty() {
-        source.fields = source.usual_fields(&Files::local())?;
-    }
-    Ok(())
-}
-
-/// Changes the images among the fields of a source; says whether there are any.
-fn change_images(source: &mut SourceConfig, change: impl Fn(Image) -> Image) -> bool {
-    let mut any = false;
-    for image in source.fields.iter_mut().filter_map(|(_, field)| field.image_mut()) {
-        *image = change(image.clone());
-        any = true;
-    }
-    any
-}
-
-/// Which flags for images and arrays a source has taken.
-#[derive(Default)]
-struct Taken {
-    dtype: bool,
-    images: bool,
-}
-
-impl Taken {
-    /// The error for a flag that none of the sources takes, of which `source` is the first.
-    fn check(&self, args: &BenchArgs, source: &SourceConfig) -> Result<()> {
-        let message = match args.dtype() {
-            _ if !self.images && (args.size.is_some() || args.layout().is_some()) => {
-                format!("--size and --layout are for images, but this is {}", source.format())
-            }
-            Some(dtype) if !self.dtype => format!(
-                "--dtype {dtype} is for images, and for arrays without fields; a --config file chooses the types of tensors"
-            ),
-            _ => return Ok(()),
-        };
-        Err(Error::new(ErrorKind::Config, message).at_path(source.path()))
-    }
-}
-
-/// What the flags for images and arrays say. With `has_fields`, the settings say what tensors there are.
-fn adjust(source: &mut SourceConfig, args: &BenchArgs, has_fields: bool, taken: &mut Taken) -> Result<()> {
-    if args.size.is_none() && args.dtype().is_none() && args.layout().is_none() {
-        return Ok(());
-    }
-    if !has_fields {
-        name_usual_fields(source)?;
-    }
-    let has_images = change_images(source, |image| {
-        let image = if let Some(size) = args.size { image.size(size, size) } else { image };
-        let image = if let Some(dtype) = args.dtype() { image.dtype(dtype) } else { image };
-        if let Some(order) = args.layout() { image.order(order) } else { image }
-    });
-    if has_images {
-        (taken.dtype, taken.images) = (true, true);
-        return Ok(());
-    }
-    let Some(dtype) = args.dtype() else { return Ok(()) };
-    if source.is::<Idx>() || source.is::<Npy>() || source.is::<Raw>() {
-        // Fields say it already, as those of labels do.
-        if source.fields.is_empty() && !has_fields {
-            source.fields = vec![("features".to_owned(), Numbers::of(dtype).into())];
-            taken.dtype = true;
-        }
-    } else {
-        // Number columns are f32 anyway.
-        taken.dtype |= dtype == DType::F32 && !source.is::<TokenFiles>();
-    }
-    Ok(())
-}
-
 /// The trainer's step, exactly as long as asked for: sleeping alone takes some 0.1 ms more.
 fn wait(step: Duration) {
     const SPUN: Duration = Duration::from_micros(300);
@@ -503,10 +276,6 @@ fn wait(step: Duration) {
     while begin.elapsed() < step {
         std::hint::spin_loop();
     }
-}
-
-pub(crate) fn cores() -> usize {
-    std::thread::available_parallelism().map_or(1, |cores| cores.get())
 }
 
 /// The most memory that this process ever had, as Linux counts it; `None` elsewhere.
