@@ -208,7 +208,8 @@ impl Container for JsonLines {
     }
 
     fn means_same(&self, one: &str, other: &str) -> bool {
-        steps_to(one) == steps_to(other)
+        let has_pointer = one.starts_with('/') || other.starts_with('/');
+        one == other || has_pointer && steps_to(one) == steps_to(other)
     }
 
     fn fields(&self) -> &[FieldInfo] {

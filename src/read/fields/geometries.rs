@@ -138,8 +138,7 @@ impl Image {
     }
 
     /// Gives a map without operations of its own those of `image`, if it is the picture with its geometry, and likewise
-    /// its fit.
-    /// Returns whether that changed it.
+    /// its fit. Returns whether that changed it.
     fn go_with(&mut self, image: &Field) -> Result<bool> {
         let Codec::Image(Image(picture)) = &image.codec else { return Ok(false) };
         let map = &mut self.0;

@@ -58,14 +58,9 @@ pub(crate) fn with_others(container: &mut dyn Container, fields: &[(String, Fiel
             let is_known = match column {
                 ColumnRef::Position(at) => *at < container.fields().len(),
                 ColumnRef::Name(name) => {
-                    let left_out = container.left_out();
-                    let mut names = left_out.iter().map(|(name, _)| name);
-                    container
-                        .fields()
-                        .iter()
-                        .map(|info| &info.name)
-                        .chain(names.by_ref())
-                        .any(|known| container.means_same(known, name))
+                    let is_it = |known: &str| container.means_same(known, name);
+                    container.fields().iter().any(|info| is_it(&info.name))
+                        || container.left_out().iter().any(|(known, _)| is_it(known))
                 }
             };
             if !is_known {
