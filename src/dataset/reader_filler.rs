@@ -6,10 +6,9 @@ use std::sync::Arc;
 use crate::caught::caught;
 use crate::counters::DamageTally;
 use crate::error::{Location, Result};
-use crate::layout::TensorLayout;
 use crate::positions::{Bucketed, Order};
 use crate::read::{Job, RecordReader, Scratch, caught_each, decode_each};
-use crate::row::{Picked, RowMut, RowsMut};
+use crate::row::{Picked, PickedRoom, RowMut, RowsMut};
 use crate::schema::{Extents, Schema};
 use crate::storage::Needs;
 
@@ -34,16 +33,16 @@ pub(super) enum Part {
 }
 
 impl Part {
-    /// The tensors of `schema` at these positions.
-    pub(super) fn of(places: &[usize], schema: &Schema) -> Self {
+    /// The tensors at these positions.
+    pub(super) fn of(places: &[usize]) -> Self {
         let first = places.first().copied().unwrap_or(0);
         if places.iter().copied().eq(first..first + places.len()) {
             return Self::Together(first, places.len());
         }
-        Self::Apart(Picked::new(schema.tensors(), places))
+        Self::Apart(Picked::new(places))
     }
 
-    fn of_rows<'a>(&'a self, all: &'a mut RowsMut<'_>, room: &'a mut Vec<TensorLayout>) -> RowsMut<'a> {
+    fn of_rows<'a>(&'a self, all: &'a mut RowsMut<'_>, room: &'a mut PickedRoom) -> RowsMut<'a> {
         match self {
             Self::Together(first, count) => all.part(*first, *count),
             Self::Apart(picked) => all.picked(picked, room),
@@ -55,7 +54,7 @@ impl Part {
 #[derive(Default)]
 struct Kept {
     scratch: Scratch,
-    room: Vec<TensorLayout>,
+    room: PickedRoom,
 }
 
 /// Fills batches from readers: any row, on any thread.

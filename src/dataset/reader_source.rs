@@ -213,8 +213,7 @@ impl ReaderSource {
         let (mut first, mut first_extent) = (0, 0);
         let components = self.readers.iter().zip(extents).enumerate().map(|(nth, (reader, extents))| {
             let own = &places[first..first + reader.tensors().len()];
-            let component =
-                Component { nth, reader: reader.clone(), part: Part::of(own, &schema), first_extent, extents };
+            let component = Component { nth, reader: reader.clone(), part: Part::of(own), first_extent, extents };
             (first, first_extent) = (first + own.len(), first_extent + extents);
             component
         });

@@ -12,7 +12,7 @@ use crate::layout::{Layout, Run, TensorLayout};
 use crate::schema::{Affine, Extents, Rows, Shape, TensorSpec};
 use crate::view::TensorView;
 
-pub(crate) use picked::Picked;
+pub(crate) use picked::{Picked, PickedRoom};
 pub(crate) use wide::{Wide, WideMemory};
 
 /// The rows of several consecutive samples in a batch that is being filled.

@@ -9,7 +9,7 @@ use ringfeed::formats::TextLines;
 use ringfeed::images::{ImageAugment, PixelOrder};
 use ringfeed::settings::{BadRecords, SourceConfig};
 use ringfeed::tensor::Role;
-use ringfeed::{DType, DataSet, DataSetIterator, Loader, LoaderConfig, Result};
+use ringfeed::{DType, DataSet, DataSetIterator, Loader, LoaderConfig, Normaliser, Result};
 
 fn fixtures() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("fixtures")
@@ -180,8 +180,13 @@ fn tensors_stand_in_the_order_of_the_fields_whoever_reads_them() -> Result<()> {
         ("y", Numbers::f32().into()),
     ];
     let table = || Loader::open(folder.path().join("table.csv")).unwrap().batch_size(2).shuffle(3);
+    // Also those of one reader that stand apart are normalised.
+    let normalised = |loader: Loader| {
+        loader.normalise("y", Normaliser::Standardise { axis: None, mean: vec![3.0], deviation: vec![0.5] })
+    };
     let alone = |(name, field): &(&str, Field)| {
-        let mut one = table().field(*name, field.clone()).build().unwrap();
+        let one = table().field(*name, field.clone());
+        let mut one = if *name == "y" { normalised(one) } else { one }.build().unwrap();
         all(&mut *one).into_iter().map(|(_, tensors)| tensors).collect::<Vec<_>>()
     };
     // Each field comes first, behind each other, and last.
@@ -189,6 +194,7 @@ fn tensors_stand_in_the_order_of_the_fields_whoever_reads_them() -> Result<()> {
         let mut turned = fields.clone();
         turned.rotate_left(turn);
         let loader = turned.iter().fold(table(), |loader, (name, field)| loader.field(*name, field.clone()));
+        let loader = normalised(loader);
         let expected: Vec<_> = turned.iter().map(alone).collect();
         for (batch, (_, tensors)) in all(&mut *loader.build()?).into_iter().enumerate() {
             let expected: Vec<&Seen> = expected.iter().flat_map(|batches| &batches[batch]).collect();
