@@ -99,7 +99,7 @@ def _text(settings: Settings) -> str:
     try:
         return json.dumps(settings, default=_plain, ensure_ascii=False, allow_nan=False)
     except ValueError:  # Numbers that JSON does not have.
-        return _text(_worded(settings))
+        return json.dumps(_worded(settings), default=_plain, ensure_ascii=False, allow_nan=False)
     except TypeError as error:
         place = _place_of_fault(settings)
         advice = "; filter_by(fields, function) takes a function" if place == "filter" else ""
@@ -107,15 +107,19 @@ def _text(settings: Settings) -> str:
 
 
 def _worded(value: Any) -> Any:
-    """Words for numbers that JSON does not have."""
-    if isinstance(value, float) and not math.isfinite(value):
-        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    """Words for what pads or is missing, where JSON does not have the number."""
     if isinstance(value, Mapping):
-        return {name: _worded(inner) for name, inner in value.items()}
+        return {name: _word(inner) if name in ("pad", "missing") else _worded(inner) for name, inner in value.items()}
     if isinstance(value, (list, tuple)):
         return [_worded(inner) for inner in value]
     plain = _plain(value) if not isinstance(value, (str, int, float, bool, type(None))) else value
     return plain if plain is value else _worded(plain)
+
+
+def _word(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan" if math.isnan(value) else "inf" if value > 0 else "-inf"
+    return value
 
 
 def _place_of_fault(settings: Settings) -> str:

@@ -194,7 +194,7 @@ pub(in crate::read) fn with_classes(mut fields: NamedFields, classes: &[String])
 
 /// Whether it is made of the index of the class alone.
 fn is_label(field: &Field) -> bool {
-    matches!(field.from.as_slice(), [ColumnRef::Name(name)] if name == LABEL) && !field.is_file
+    matches!(field.from.as_slice(), [ColumnRef::Name(name)] if name == LABEL) && !field.several && !field.is_file
 }
 
 /// The first of these fields that comes from the class.
@@ -256,12 +256,7 @@ impl Container for FileValues {
         if self.reads {
             visit(0, Value::Bytes(&scratch.of::<Worker>().files[nth]))?;
         }
-        let relative = members.relative(record);
-        let name = relative.to_str().ok_or_else(|| {
-            let message = format!("the name {relative:?} is not UTF-8, which a text must be; rename the file");
-            Error::new(ErrorKind::Data, message).at_column(&self.fields[1].name)
-        })?;
-        visit(1, Value::Text(name))?;
+        visit(1, Value::Text(&members.relative(record).to_string_lossy()))?;
         let Some(label) = members.label(record) else { return Ok(()) };
         visit(2, Value::I64(label.into()))?;
         if self.fields.len() == 3 {

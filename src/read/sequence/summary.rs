@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-use crate::error::Result;
+use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::csv::{Figures, Missings, Text};
 use crate::read::{FieldSummary, RecordReader};
@@ -83,6 +83,10 @@ impl SequenceSummary {
             let groups = CsvSequenceReader::open_grouped_in(files, path, column.clone(), &[], options, budget)?;
             let steps = (0..groups.len()).map(|group| groups.steps(group).into());
             sequences = steps.map(|steps| SequenceRecord { path: path.to_owned(), steps }).collect();
+        }
+        if sequences.is_empty() {
+            let message = "the file has no records, so there are no sequences";
+            return Err(Error::new(ErrorKind::NotFound, message).at_path(path));
         }
         let mut fields = figures.finish();
         let ends = (sequences[0].clone(), sequences[sequences.len() - 1].clone());
