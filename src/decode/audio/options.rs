@@ -18,7 +18,7 @@ pub(super) const MAX_FRAMES: u64 = 1 << 28;
 #[derive(Clone, Debug, PartialEq)]
 pub struct AudioOptions {
     /// Frames per second of the tensor: a sound with another rate is resampled. `None` is
-    /// the rate of the first file for the sounds of a folder or a list, and elsewhere that of every sound.
+    /// the rate of the first file for the sounds of a folder or of paths, and elsewhere that of every sound.
     pub rate: Option<u32>,
     /// Number of frames of the tensor. Without it, sounds keep their lengths, and are padded to the longest of their
     /// batch.
