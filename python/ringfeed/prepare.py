@@ -15,6 +15,7 @@ The library and the command can read files that this module saved, and this modu
 
 from __future__ import annotations
 
+import datetime
 import functools
 import importlib.util
 import json
@@ -483,7 +484,7 @@ def _plain(value: Any) -> Any:
     if kind == "m" or hasattr(value, "total_seconds"):
         raise TypeError(f"{value!r} is a duration: give the number that training had in its place")
     if hasattr(value, "isoformat"):
-        return value.isoformat()
+        return _trimmed(_in_utc(value).isoformat())
     if hasattr(value, "item"):
         return _value(value.item())
     raise TypeError(f"a value of a record is a number, a text, a date or None, and {value!r} is none of them")
@@ -500,4 +501,20 @@ def _iso(moment: Any) -> str | None:
     unit = numpy.datetime_data(moment.dtype)[0]
     if unit in _UNITS:
         moment = moment.astype(f"datetime64[{_UNITS[unit]}]")
-    return None if numpy.isnat(moment) else str(numpy.datetime_as_string(moment))
+    return None if numpy.isnat(moment) else _trimmed(str(numpy.datetime_as_string(moment)))
+
+
+def _in_utc(moment: Any) -> Any:
+    """A time with a zone as the same one without, as columns of Arrow and Parquet have it."""
+    if getattr(moment, "tzinfo", None) is None or not hasattr(moment, "astimezone"):
+        return moment
+    return moment.astimezone(datetime.UTC).replace(tzinfo=None)
+
+
+def _trimmed(moment: str) -> str:
+    """Without the zeros at the end of a fraction, so that a moment has one name."""
+    whole, _, fraction = moment.partition(".")
+    if not fraction.isdigit():
+        return moment
+    fraction = fraction.rstrip("0")
+    return f"{whole}.{fraction}" if fraction else whole

@@ -333,7 +333,7 @@ def test_windows_are_served_as_training_saw_them(tmp_path: Path) -> None:
         Recipe(columns).fit(ringfeed.open(tmp_path / "rows.csv")).window()
 
 
-def test_moments_of_numpy_have_any_unit_and_durations_are_refused(people: Path) -> None:
+def test_moments_of_numpy_have_any_unit(people: Path) -> None:
     recipe = Recipe(joined=date(parts=["year", "month", "day", "hour"], impute="2000-01-01"))
     prepared = recipe.fit(ringfeed.open(people, fields={"age": Numbers("f32", missing=0.0)}))
     for unit in ("D", "h", "m", "s", "ms", "us", "ns"):
@@ -343,6 +343,28 @@ def test_moments_of_numpy_have_any_unit_and_durations_are_refused(people: Path) 
     late = prepared.apply({"joined": np.datetime64("2024-05-01T23:59:59.999999999")})
     assert late["features"].tolist() == [2024, 5, 1, 23]
     assert prepared.apply({"joined": np.datetime64("NaT")})["features"].tolist() == [2000, 1, 1, 0]
+
+
+def test_a_moment_has_one_name_however_it_is_given(tmp_path: Path) -> None:
+    (tmp_path / "x.csv").write_text("when\n2024-05-01T12:00:00.25\n2024-05-01T12:00:00\n2024-05-01\n")
+    prepared = Recipe(when=category(unknown=True)).fit(ringfeed.open(tmp_path / "x.csv"))
+    quarter = datetime.datetime(2024, 5, 1, 12, 0, 0, 250_000)
+    in_rome = datetime.timezone(datetime.timedelta(hours=2))
+    for moment, code in [
+        (quarter, 3),
+        (np.datetime64("2024-05-01T12:00:00.250000000"), 3),
+        (datetime.datetime(2024, 5, 1, 14, 0, 0, 250_000, in_rome), 3),
+        (quarter.replace(microsecond=0, tzinfo=datetime.UTC), 2),
+        (np.datetime64("2024-05-01T12:00:00.000"), 2),
+        (datetime.date(2024, 5, 1), 1),
+        (quarter.replace(microsecond=1), 0),
+    ]:
+        assert prepared.apply({"when": moment})["categories"].tolist() == [code], moment
+
+
+def test_durations_are_refused(people: Path) -> None:
+    recipe = Recipe(joined=date(parts=["year", "month", "day", "hour"], impute="2000-01-01"))
+    prepared = recipe.fit(ringfeed.open(people, fields={"age": Numbers("f32", missing=0.0)}))
 
     # As a duration of pandas' is, which has an `isoformat`.
     class Timedelta(datetime.timedelta):

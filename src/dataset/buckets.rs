@@ -9,7 +9,7 @@ use crate::caught::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::positions::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
 use crate::read::{RecordReader, Scratch, parallel};
-use crate::schema::{Extents, Rows, TensorSpec};
+use crate::schema::{Extents, MAX_EXTENTS, Rows, TensorSpec};
 use crate::tree::{no_faults, under};
 
 use super::contract::{BatchPlan, LastBatch, Planner, Positions, batches};
@@ -111,6 +111,31 @@ impl Buckets {
         Some(self.bounds.partition_point(|bound| *bound < length)).filter(|bucket| *bucket < self.bounds.len())
     }
 
+    /// Checks that transforms that change this length, as `pad` does, have room for every bucket.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`] if not.
+    pub(crate) fn check_padding(&self, extent: usize, pad: &dyn Fn(Extents) -> Result<Extents>) -> Result<()> {
+        let config = |message: String| Err(Error::new(ErrorKind::Config, message).at_column(&self.by));
+        for bound in &self.bounds {
+            let Ok(Extents(padded)) = pad(Extents([*bound; MAX_EXTENTS])) else {
+                return config(format!(
+                    "bucket: samples are padded to {bound}, which is more than the transform `pad` allows; leave `pad` out, \
+                     or lower the bound"
+                ));
+            };
+            if self.tokens_per_batch.is_some() && padded[extent] != *bound {
+                return config(format!(
+                    "bucket: the transform `pad` makes {} of the bound {bound}, so that tokens_per_batch would not hold; \
+                     choose bounds that it does not change",
+                    padded[extent]
+                ));
+            }
+        }
+        Ok(())
+    }
+
     /// Pads a sample of these tensors to the bound of its bucket, as in a batch.
     ///
     /// # Errors
@@ -150,6 +175,11 @@ impl BucketLength {
         let is_its = |reader: &Arc<dyn RecordReader>| reader.tensors().iter().any(|own| own.name == spec.name);
         let reader = readers.iter().position(is_its).unwrap_or(0);
         Ok(Self { reader, extent, is_ragged: spec.rows != Rows::Even, buckets: buckets.clone() })
+    }
+
+    /// As [`Buckets::check_padding`], for a sample whose lengths from `first` on are those of the reader.
+    pub(super) fn check_padding(&self, first: usize, pad: &dyn Fn(Extents) -> Result<Extents>) -> Result<()> {
+        if self.is_ragged { Ok(()) } else { self.buckets.check_padding(first + self.extent, pad) }
     }
 
     /// Changes a length to its bucket's bound, unless samples are not padded.

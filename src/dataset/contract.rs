@@ -238,6 +238,16 @@ pub trait Filler: Send + Sync {
         false
     }
 
+    /// Checks that its samples can become as long as `pad` makes them. By default they can.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Config`](crate::ErrorKind::Config) if not.
+    fn check_padding(&self, pad: &dyn Fn(Extents) -> Result<Extents>) -> Result<()> {
+        let _ = pad;
+        Ok(())
+    }
+
     /// Whether [`finish`](Self::finish) does anything. By default `false`.
     fn finishes(&self) -> bool {
         false

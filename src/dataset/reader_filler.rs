@@ -161,6 +161,11 @@ impl Filler for ReaderFiller {
         decoded
     }
 
+    fn check_padding(&self, pad: &dyn Fn(Extents) -> Result<Extents>) -> Result<()> {
+        let Some(length) = &self.length else { return Ok(()) };
+        length.check_padding(self.components[length.reader].first_extent, pad)
+    }
+
     fn any_sample(&self, bits: u64) -> Option<u64> {
         (self.order.len > 0).then(|| self.order.any(bits))
     }

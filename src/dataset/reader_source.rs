@@ -5,8 +5,8 @@ use crate::caught::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::positions::{Deal, EpochOrder, FURTHEST, Order, Picks, Remainder, Shard};
 use crate::random::RandomKey;
-use crate::read::{Fingerprint, RecordReader};
-use crate::schema::{Dim, MAX_EXTENTS, Schema, TensorSpec};
+use crate::read::{Composed, Fingerprint, PartOfSample, RecordReader};
+use crate::schema::Schema;
 use crate::tree::no_faults;
 
 use super::buckets::{BucketLength, BucketPlanner, Buckets};
@@ -83,8 +83,7 @@ impl ReaderSource {
         }
     }
 
-    /// Orders the tensors by these names, whichever reader gives them. A tensor without a name here follows the one
-    /// before it in its reader (as a mask does), or all tensors of the earlier readers.
+    /// Orders the tensors by these names; see [`Composed`].
     #[must_use]
     pub(crate) fn in_order_of(mut self, names: Vec<String>) -> Self {
         self.names = names;
@@ -181,63 +180,14 @@ impl ReaderSource {
     }
 
     fn compose(&self) -> Result<(Schema, Vec<Component>)> {
-        let mut tensors: Vec<TensorSpec> = Vec::new();
-        let mut extents = Vec::new();
-        for reader in &self.readers {
-            let first: usize = extents.iter().sum();
-            let specs = reader.tensors();
-            let used = specs
-                .iter()
-                .flat_map(|spec| &spec.shape)
-                .map(|dim| if let Dim::Extent(index) = dim { index + 1 } else { 0 })
-                .max()
-                .unwrap_or(0);
-            if first + used > MAX_EXTENTS {
-                let message = format!("the readers have more than {MAX_EXTENTS} varying lengths together");
-                return Err(Error::new(ErrorKind::Schema, message));
-            }
-            tensors.extend(specs.iter().cloned().map(|mut spec| {
-                for dim in &mut spec.shape {
-                    if let Dim::Extent(index) = dim {
-                        *index += first;
-                    }
-                }
-                spec
-            }));
-            extents.push(used);
-        }
-        let places = self.places();
-        let mut arranged: Vec<_> = places.iter().copied().zip(tensors).collect();
-        arranged.sort_unstable_by_key(|(place, _)| *place);
-        let schema = Schema::new(arranged.into_iter().map(|(_, spec)| spec).collect())?;
-        let (mut first, mut first_extent) = (0, 0);
-        let components = self.readers.iter().zip(extents).enumerate().map(|(nth, (reader, extents))| {
-            let own = &places[first..first + reader.tensors().len()];
-            let component = Component { nth, reader: reader.clone(), part: Part::of(own), first_extent, extents };
-            (first, first_extent) = (first + own.len(), first_extent + extents);
-            component
+        let composed = Composed::new(self.readers.iter().map(|reader| reader.tensors()), &self.names)?;
+        let components = self.readers.iter().zip(&composed.parts).enumerate().map(|(nth, (reader, part))| {
+            let PartOfSample { places, first_extent, extents } = part;
+            let (part, first_extent, extents) = (Part::of(places), *first_extent, *extents);
+            Component { nth, reader: reader.clone(), part, first_extent, extents }
         });
         let components = components.collect();
-        Ok((schema, components))
-    }
-
-    /// For each tensor of each reader, in order, its position in a sample.
-    fn places(&self) -> Vec<usize> {
-        let mut keys = Vec::new();
-        let mut behind_all = 0;
-        for reader in &self.readers {
-            let mut behind = behind_all;
-            for spec in reader.tensors() {
-                behind = self.names.iter().position(|name| *name == spec.name).unwrap_or(behind);
-                behind_all = behind_all.max(behind);
-                keys.push(behind);
-            }
-        }
-        let mut natural: Vec<usize> = (0..keys.len()).collect();
-        natural.sort_by_key(|index| keys[*index]);
-        let mut places = vec![0; keys.len()];
-        natural.into_iter().enumerate().for_each(|(place, index)| places[index] = place);
-        places
+        Ok((Schema::new(composed.tensors)?, components))
     }
 
     fn len(&self) -> Result<u64> {

@@ -42,6 +42,7 @@ impl<S: Source> Source for Transformed<S> {
             return Err(Error::new(ErrorKind::Unsupported, message));
         }
         let chain = Chain::new(opened.filler.schema().tensors(), &self.list)?;
+        opened.filler.check_padding(&|extents| chain.lengths().apply(extents))?;
         Ok(OpenedSource { filler: Arc::new(TransformedFiller { inner: opened.filler, chain }), ..opened })
     }
 

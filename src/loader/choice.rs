@@ -8,8 +8,10 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Known};
 use crate::memory::MemoryBudget;
 use crate::positions::Subset;
+use crate::read::fields::Codec;
 use crate::read::{NO_GAPS, RecordReader, Windowed};
-use crate::transform::Operation;
+use crate::schema::TensorSpec;
+use crate::transform::Chain;
 
 use super::Loader;
 use super::keep::{Chosen, Keep};
@@ -149,22 +151,6 @@ impl Loader {
             let message = format!("the sources have {lengths:?} records; name equal ones, or set `shorter`");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        // Records of windows are kept as the reader gives them, and normalised afterwards.
-        let first_operations = self.config.transforms.iter().map_while(|operation| match operation {
-            Operation::Normalise { tensor, .. } => Some(tensor),
-            _ => None,
-        });
-        for tensor in self.config.normalise.keys().chain(first_operations) {
-            let spec = readers.iter().flat_map(|reader| reader.tensors()).find(|spec| spec.name == *tensor);
-            if let Some(spec) = spec.filter(|spec| matches!(spec.dtype, DType::F16 | DType::Bf16)) {
-                let message = format!(
-                    "normalise: in windows, numbers of {dtype} would be rounded before they are normalised; read f32, and \
-                     `cast` to {dtype} afterwards",
-                    dtype = spec.dtype
-                );
-                return Err(Error::new(ErrorKind::Config, message).at_column(tensor));
-            }
-        }
         let series = windows.series.as_deref();
         let of_series = |field: &str| -> Result<Vec<u64>> {
             let values = self.values(Sides { readers: &readers, sources, budget }, field, None)?;
@@ -183,7 +169,33 @@ impl Loader {
         })?;
         let placed = Arc::new(placed);
         let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone(), budget)?) as Arc<dyn RecordReader>);
-        readers.into_iter().map(windowed).collect()
+        let windowed = readers.into_iter().map(windowed).collect::<Result<Vec<_>>>()?;
+        self.check_rounding(&windowed)?;
+        Ok(windowed)
+    }
+
+    /// Records of windows are kept as the reader gives them, and normalised afterwards, though transforms take place
+    /// while they are decoded. This must make no difference.
+    fn check_rounding(&self, windowed: &[Arc<dyn RecordReader>]) -> Result<()> {
+        let is_short = |spec: &TensorSpec| matches!(spec.dtype, DType::F16 | DType::Bf16);
+        if !windowed.iter().any(|reader| reader.tensors().iter().any(is_short)) {
+            return Ok(());
+        }
+        // Their values are whole numbers from 0 to 255.
+        let fields = self.config.sources.iter().flat_map(|source| &source.fields);
+        let pictures = fields.filter(|(_, field)| matches!(field.codec, Codec::Image(_)));
+        let pictures: Vec<&str> = pictures.map(|(name, _)| name.as_str()).collect();
+        let specs: Vec<TensorSpec> = windowed.iter().flat_map(|reader| reader.tensors().iter().cloned()).collect();
+        let chain = Chain::new(&specs, &self.list())?;
+        let is_rounded =
+            |spec: &&TensorSpec| is_short(spec) && spec.affine.is_some() && !pictures.contains(&spec.name.as_str());
+        let Some(spec) = chain.decoded().iter().find(is_rounded) else { return Ok(()) };
+        let message = format!(
+            "normalise: in windows, numbers of {dtype} would be rounded before they are normalised; read f32, and `cast` to \
+             {dtype} afterwards",
+            dtype = spec.dtype
+        );
+        Err(Error::new(ErrorKind::Config, message).at_column(&spec.name))
     }
 
     /// The weight of each sample, if samples are drawn by weights. Samples that were not `chosen` need none.

@@ -420,6 +420,11 @@ impl LoaderConfig {
             || self.windows.is_some()
     }
 
+    /// The names of all fields, in the order of their tensors.
+    pub(super) fn names_in_order(&self) -> Vec<String> {
+        self.sources.iter().flat_map(|source| &source.fields).map(|(name, _)| name.clone()).collect()
+    }
+
     /// Whether all samples come in the source's order.
     pub(super) fn is_in_order(&self) -> bool {
         self.shuffle.is_none()

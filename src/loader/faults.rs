@@ -16,6 +16,7 @@ use crate::tree::under;
 
 use super::config::{LoaderConfig, MemoryKind, OnlySource};
 use super::own::Own;
+use super::resolve::PREPARED_WITH_SEVERAL;
 use super::weights::Mix;
 
 /// The reason why windows exclude settings by the length, class or weight of samples.
@@ -170,6 +171,9 @@ impl LoaderConfig {
             (Some(_), _) => faults.push("source: there is also a list of sources; name all of them there".to_owned()),
             (None, [_, _, ..]) if !self.fields.is_empty() && self.mix.is_empty() => {
                 faults.push("fields: there are several sources; give each source its own fields".to_owned());
+            }
+            (None, [_, _, ..]) if self.prepared.is_some() && self.mix.is_empty() => {
+                faults.push(PREPARED_WITH_SEVERAL.to_owned());
             }
             _ => {}
         }

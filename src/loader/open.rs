@@ -176,8 +176,7 @@ impl Loader {
         for reader in readers {
             source = source.and(reader);
         }
-        let fields = config.sources.iter().flat_map(|source| &source.fields);
-        source = source.in_order_of(fields.map(|(name, _)| name.clone()).collect());
+        source = source.in_order_of(config.names_in_order());
         if let Some(seed) = config.shuffle {
             source = source.shuffle(seed);
         }

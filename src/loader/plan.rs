@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::positions::{Deal, Remainder, Shard};
 use crate::prefetch::{Amount, default_prefetch};
-use crate::read::{Concat, DecodedBytes, Foretold, RecordReader, SourceConfig, Windows};
+use crate::read::{Composed, Concat, DecodedBytes, Foretold, RecordReader, SourceConfig, Windows};
 use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};
 use crate::storage::FetchLimit;
 use crate::transform::Operation;
@@ -230,12 +230,13 @@ impl Loader {
             }
         };
         let samples = self.planned_samples(&outlines)?;
-        let tensors: Option<Vec<Vec<TensorSpec>>> = outlines.iter().map(|outline| outline.tensors.clone()).collect();
-        let tensors = tensors.map(|mut tensors| {
+        let tensors: Option<Vec<&[TensorSpec]>> = outlines.iter().map(|outline| outline.tensors.as_deref()).collect();
+        let compose = |mut tensors: Vec<&[TensorSpec]>| {
             // Mixed sources have the same tensors.
             tensors.truncate(if config.mix.is_empty() { tensors.len() } else { 1 });
-            tensors.concat()
-        });
+            Composed::new(tensors.into_iter(), &config.names_in_order()).map(|composed| composed.tensors)
+        };
+        let tensors = tensors.map(compose).transpose()?;
         if let (Some(bucket), Some(tensors)) = (&config.bucket, &tensors) {
             bucket.measured(tensors.iter())?;
         }

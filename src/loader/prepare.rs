@@ -90,6 +90,11 @@ impl RecipeFit {
                 "mix: a recipe counts each sample once; fit it to a loader of each source, and merge what they counted";
             return Err(Error::new(ErrorKind::Config, message));
         }
+        if rows.config.sources.len() > 1 {
+            let message = "sources: there are several, and a recipe is fitted to the columns of one; fit it to a loader of \
+                           that source alone";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         let counting = Counting::new(self);
         let LoaderConfig {
             mut sources,

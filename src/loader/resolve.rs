@@ -7,6 +7,10 @@ use crate::storage::Files;
 use super::config::{LoaderConfig, OnlySource};
 use super::weights::Mix;
 
+/// Why a fitted recipe and several sources exclude each other.
+pub(super) const PREPARED_WITH_SEVERAL: &str = "prepared: there are several sources, and a recipe's columns are those of one; use the table as the only source (its \
+     fields may name files of pictures or sounds), or leave the recipe out";
+
 impl LoaderConfig {
     /// These settings with the format of [`source`](Self::source) detected, and with [`fields`](Self::fields) as the
     /// fields of the only source.
@@ -34,6 +38,9 @@ impl LoaderConfig {
             self.sources = formats.detect_all_in(files, &source.path)?;
         }
         self = self.with_mixed(formats, files)?;
+        if self.prepared.is_some() && self.sources.len() > 1 && self.mix.is_empty() {
+            return Err(Error::new(ErrorKind::Config, PREPARED_WITH_SEVERAL));
+        }
         let mut named = self.with_prepared()?;
         let fields = std::mem::take(&mut named.fields);
         if !fields.is_empty() {

@@ -162,6 +162,12 @@ impl Loader {
             let message = "transforms: a transform of whole batches has nothing to do on a single record";
             return Err(Error::new(ErrorKind::Config, message));
         }
+        if let Some(bucket) = &self.config.bucket
+            && let Some(spec) = fields.tensors().iter().find(|spec| spec.name == bucket.by && spec.rows == Rows::Even)
+            && let Some(extent) = spec.extent()
+        {
+            bucket.check_padding(extent, &|extents| chain.lengths().apply(extents))?;
+        }
         let json = OneJson::new(fields.names().iter().map(String::as_str));
         Ok(Served(Arc::new(Inner { fields, json, bucket: self.config.bucket.clone(), windows, chain })))
     }

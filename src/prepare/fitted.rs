@@ -140,6 +140,17 @@ impl FittedScale {
     }
 }
 
+/// The position of a flag that was written in another way in the data that was fitted, such as `True` in CSV files of
+/// pandas.
+fn place_of_flag<'i>(index: &'i HashMap<String, u32>, name: &str) -> Option<&'i u32> {
+    let written = match given::without_case_of_flags(name) {
+        "true" => ["true", "True", "TRUE"],
+        "false" => ["false", "False", "FALSE"],
+        _ => return None,
+    };
+    written.into_iter().find_map(|name| index.get(name))
+}
+
 impl FittedCategory {
     /// Number of codes.
     pub(super) fn codes(&self) -> usize {
@@ -151,26 +162,12 @@ impl FittedCategory {
         self.names.iter().cloned().zip(0..).collect()
     }
 
-    /// The name of a flag as it was written in the data that was fitted, such as `True` in CSV files of pandas.
-    fn flag<'n>(&self, index: &HashMap<String, u32>, value: &Value<'_>, name: &'n str) -> &'n str {
-        let written = match value {
-            Value::Bool(true) => ["True", "TRUE"],
-            Value::Bool(false) => ["False", "FALSE"],
-            _ => return name,
-        };
-        if index.contains_key(name) {
-            name
-        } else {
-            written.into_iter().find(|name| index.contains_key(*name)).unwrap_or(name)
-        }
-    }
-
     /// The position of a name, from 0; `None` if it is unknown and that is allowed.
     fn place(&self, index: &HashMap<String, u32>, name: Option<&str>) -> Result<Option<u32>> {
         let Some(name) = name else {
             return if self.unknown { Ok(None) } else { Err(missing()) };
         };
-        match index.get(name) {
+        match index.get(name).or_else(|| place_of_flag(index, name)) {
             Some(place) => Ok(Some(*place)),
             None if self.unknown => Ok(None),
             None => Err(self.no_such(name)),
@@ -241,7 +238,6 @@ impl Fitted {
                 target.mask(number.mask, given.is_none())
             }
             Self::Category(category) => given::name(value, |given| {
-                let given = given.map(|name| category.flag(index, value, name));
                 let place = category.place(index, given.or(category.impute.as_deref()))?;
                 if category.one_hot {
                     target.one_hot(category.names.len(), place.map(|place| place as usize))?;

@@ -190,7 +190,7 @@ impl Lookup {
         keys.sort_unstable();
         let near = nearest(key, keys);
         let advice = near.map(|near| format!("; did you mean {near:?}?")).unwrap_or_default();
-        let (count, name) = (self.rows.len(), &self.name);
+        let (count, name) = (self.cells.len(), &self.name);
         let message = format!(
             "{key:?} is none of the {count} keys of the table {name}; set `unknown` to accept \
              it{advice}"

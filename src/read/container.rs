@@ -4,6 +4,7 @@
 //! nothing of containers. [`FieldReader`](super::FieldReader) brings them together.
 
 use std::collections::HashSet;
+use std::sync::{Arc, OnceLock};
 
 use crate::dtype::{DType, NumberSlice};
 use crate::error::{Error, ErrorKind, Location, Result, nearest};
@@ -166,6 +167,9 @@ pub type Visit<'a> = dyn FnMut(usize, Value<'_>) -> Result<()> + 'a;
 /// Receives numbers of a field, by its number, for some records of a job: for each, its position in the job and the
 /// position of its value among the numbers.
 pub type VisitColumn<'a> = dyn FnMut(usize, NumberSlice<'_>, &[(usize, usize)]) + 'a;
+
+/// A container that other readers share, from when it is open.
+pub(super) type Table = Arc<OnceLock<Arc<dyn Container>>>;
 
 /// What is known of a field before it is read.
 #[derive(Clone, Debug)]

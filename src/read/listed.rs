@@ -9,9 +9,9 @@ use crate::schema::Role;
 use crate::storage::{Files, Needs};
 
 use super::audio::AudioFiles;
-use super::container::{Container, FieldInfo, FieldKind, Visit};
+use super::container::{Container, FieldInfo, FieldKind, Table, Visit};
 use super::folder::PathList;
-use super::nameless::{Nameless, no_name};
+use super::listed_by::{ListedBy, no_name};
 use super::{ColumnRef, Fingerprint, Scratch, Value};
 
 /// Longer files are refused.
@@ -25,7 +25,7 @@ pub(super) struct ListedFiles {
     paths: PathList,
     fields: [FieldInfo; 1],
     reservation: Reservation,
-    nameless: Nameless,
+    listed_by: ListedBy,
 }
 
 /// A worker's buffers: one for each record of its job.
@@ -46,7 +46,7 @@ impl ListedFiles {
             paths,
             fields: [FieldInfo::new("bytes", FieldKind::Bytes)],
             reservation: budget.reserve(0, "the names of the files")?,
-            nameless: Nameless::default(),
+            listed_by: ListedBy::default(),
         })
     }
 
@@ -75,10 +75,11 @@ impl ListedFiles {
         self.reservation.grow_to(self.paths.held_bytes(), "the names of the files")
     }
 
-    /// Finds out what is wrong with records that name no file.
-    pub(super) fn explain(&mut self, container: &dyn Container, field: &str) {
+    /// Says that a `field` of `container`, which will be the `table`, names these files. Finds out what is wrong with
+    /// records that name no file.
+    pub(super) fn is_listed_by(&mut self, table: &Table, container: &dyn Container, field: &str) {
         let is_nameless = |record: &u64| self.paths.relative(*record as usize).as_os_str().is_empty();
-        self.nameless = Nameless::of(container, field, (0..self.len()).filter(is_nameless));
+        self.listed_by = ListedBy::of(table, container, field, (0..self.len()).filter(is_nameless));
     }
 
     /// Whether every record has a file.
@@ -98,9 +99,10 @@ impl ListedFiles {
         tensor: (&str, Role),
         budget: &MemoryBudget,
     ) -> Result<AudioFiles> {
-        let Self { files, paths, reservation, nameless, .. } = self;
+        let Self { files, paths, reservation, listed_by, .. } = self;
         drop(reservation);
-        AudioFiles::of_list(paths, nameless, &files, options, tensor, budget).map_err(|error| error.at_column(tensor.0))
+        AudioFiles::of_list(paths, listed_by, &files, options, tensor, budget)
+            .map_err(|error| error.at_column(tensor.0))
     }
 
     fn path(&self, record: u64) -> PathBuf {
@@ -141,7 +143,7 @@ impl Container for ListedFiles {
             files.resize_with(nth + 1, Vec::new);
         }
         if self.paths.relative(records[nth] as usize).as_os_str().is_empty() {
-            return Err(self.nameless.error(records[nth]));
+            return Err(self.listed_by.error(records[nth]));
         }
         self.paths.write(records[nth], path);
         let number = self.first + records[nth];
@@ -156,11 +158,13 @@ impl Container for ListedFiles {
     fn place(&self, record: u64) -> Location {
         let path = || (record < self.len()).then(|| self.path(record));
         let own = || Location { path: path(), record: Some(record), ..Location::default() };
-        self.nameless.place(record).unwrap_or_else(own)
+        self.listed_by.place(record).unwrap_or_else(own)
     }
 
     fn name(&self, record: u64, name: &mut Vec<u8>) {
-        if record < self.len() {
+        if let Some(table) = self.listed_by.table() {
+            table.name(record, name);
+        } else if record < self.len() {
             name.extend_from_slice(self.paths.relative(record as usize).as_os_str().as_encoded_bytes());
         }
     }

@@ -270,7 +270,7 @@ impl Container for Many {
     }
 
     fn means_same(&self, one: &str, other: &str) -> bool {
-        self.parts.iter().any(|part| part.container.means_same(one, other))
+        self.parts.first().is_some_and(|part| part.container.means_same(one, other))
     }
 
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {

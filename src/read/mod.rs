@@ -13,6 +13,7 @@ pub(crate) mod audio;
 mod codec;
 #[cfg(feature = "parquet")]
 pub(crate) mod columns;
+mod composed;
 mod concat;
 mod container;
 mod copied;
@@ -47,13 +48,13 @@ mod lines;
 #[cfg(feature = "formats")]
 mod listed;
 #[cfg(feature = "formats")]
+mod listed_by;
+#[cfg(feature = "formats")]
 pub(crate) mod litdata;
 mod many;
 #[cfg(feature = "formats")]
 pub(crate) mod mds;
 mod memory;
-#[cfg(feature = "formats")]
-mod nameless;
 mod names;
 #[cfg(feature = "formats")]
 mod ndarray;
@@ -107,6 +108,7 @@ mod windows;
 
 pub use crate::row::{RowMut, RowsMut, TensorMut};
 
+pub(crate) use composed::{Composed, PartOfSample};
 pub use concat::Concat;
 pub use container::{Container, FieldInfo, FieldKind, Meaning, Visit, VisitColumn, find_field};
 pub(crate) use csv::{ColumnRef, Csv, CsvOptions, Longer, Missing, csv_cells};

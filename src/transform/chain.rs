@@ -148,6 +148,11 @@ impl Chain {
         self.inputs
     }
 
+    /// The tensors that are decoded, with what is applied to them meanwhile.
+    pub(crate) fn decoded(&self) -> &[TensorSpec] {
+        &self.wide.specs()[..self.inputs]
+    }
+
     pub(crate) fn wide(&self) -> &Wide {
         &self.wide
     }

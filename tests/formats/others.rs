@@ -151,4 +151,11 @@ fn numbers_that_json_does_not_have_are_words_in_settings() {
     let error = of("numbers = \"i64\", missing = 9007199254740993").unwrap_err().to_string();
     assert!(error.contains("9007199254740993 is not among the numbers of f64"), "{error}");
     assert!(of("numbers = \"i64\", missing = 9007199254740992").is_ok());
+    let of_json = |missing: u64| {
+        let field = serde_json::json!({ "numbers": "u64", "missing": missing });
+        serde_json::from_value::<LoaderConfig>(serde_json::json!({ "source": "x.csv", "fields": { "x": field } }))
+    };
+    let error = of_json(u64::MAX).unwrap_err().to_string();
+    assert!(error.contains("18446744073709551615 is not among the numbers of f64"), "{error}");
+    assert!(of_json(1 << 63).is_ok());
 }

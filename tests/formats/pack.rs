@@ -662,3 +662,31 @@ fn what_can_not_be_packed_is_said_by_name() {
         assert!(format!("{packed:?}").contains("\"/x/y\""), "{packed:?}");
     }
 }
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn indices_of_folders_with_other_classes_are_never_numbers_of_one_tensor() {
+    let folder = tempfile::tempdir().unwrap();
+    let [a, b] = ["a", "b"].map(|name| photos(&folder.path().join(name)));
+    let both = || {
+        let paths: ringfeed::settings::Paths = [&a, &b].into_iter().collect();
+        Loader::new(SourceConfig::new(Images, paths, FolderOptions::default()))
+    };
+    let fields: [(&str, Field); 3] = [
+        ("f32", Numbers::f32().from("label")),
+        ("shape", Numbers::i64().shape(&[1]).from("label")),
+        ("path", Text::new(80).from("image.path")),
+    ];
+    let of = |(name, field): &(&str, Field)| both().field(*name, field.clone());
+    for field in &fields {
+        assert!(of(field).plan().is_ok() && of(field).filter("label == 1").plan().is_ok(), "{}", field.0);
+    }
+    fs::rename(b.join("other"), b.join("another")).unwrap();
+    let refused = |loader: Loader| {
+        let error = loader.plan().map(drop).unwrap_err();
+        assert!(error.kind() == ErrorKind::Schema && error.message().contains("its classes are"), "{error}");
+    };
+    fields[..2].iter().for_each(|field| refused(of(field)));
+    assert!(of(&fields[2]).plan().is_ok());
+    refused(of(&fields[2]).filter("label == 1"));
+}

@@ -486,6 +486,11 @@ fn groups_of_one_file_are_inspected_and_verified() {
     let inspected = sequences("group_by = \"id\"").inspect(&Files::local(), &MemoryBudget::unlimited()).unwrap();
     let json = serde_json::to_value(&inspected).unwrap();
     assert_eq!((&json["records"], &json["steps"]), (&2.into(), &3.into()), "{json}");
+    // Also where no column holds numbers.
+    std::fs::write(&path, "id,x\na,one\nb,two\na,three\n").unwrap();
+    let inspected = sequences("group_by = \"id\"").inspect(&Files::local(), &MemoryBudget::unlimited()).unwrap();
+    assert_eq!(serde_json::to_value(&inspected).unwrap()["records"], 2);
+    std::fs::write(&path, "id,x\na,1\nb,2\na,3\n").unwrap();
     assert_eq!(Loader::from(config("group_by = \"id\"")).verify(|_| ()).unwrap().bad.len(), 0);
     let error = Loader::from(config("group_by = \"id\", csv = { saved_index = \"beside\", threads = 2 }")).plan();
     let error = error.map(drop).unwrap_err().to_string();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use ringfeed::arrays::{RawOptions, RawReader, StoredType};
 use ringfeed::error::Location;
-use ringfeed::field::{Numbers, Tokens};
+use ringfeed::field::{Image, Numbers, Tokens};
 use ringfeed::memory::MemoryBudget;
 use ringfeed::order::{Shard, Split};
 use ringfeed::prepare::{Mean, Recipe, number};
@@ -15,6 +15,7 @@ use ringfeed::read::{Container, FieldInfo, FieldKind, MemoryReader, RecordReader
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::tensor::Role;
 use ringfeed::tokens::{TokenCut, TokenOptions, TokenReader};
+use ringfeed::transform::clip;
 use ringfeed::{DType, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser, Result, Workspace};
 
 /// Three sensors, one after another; sensor `s` has 10 times `s` records, the `n`th of all with the values n and n / 2.
@@ -470,6 +471,10 @@ fn verifying_checks_records_and_not_what_is_made_of_windows() {
     assert_eq!((report.samples, report.bad_samples), (60, 0), "{:?}", report.bad);
 }
 
+fn standardised() -> Normaliser {
+    Normaliser::Standardise { axis: None, mean: vec![1000.0], deviation: vec![1.0] }
+}
+
 #[test]
 fn numbers_of_16_bits_are_not_normalised_after_they_are_rounded() {
     let folder = tempfile::tempdir().unwrap();
@@ -477,10 +482,27 @@ fn numbers_of_16_bits_are_not_normalised_after_they_are_rounded() {
     std::fs::write(&path, "x\n1000.5\n999.5\n1001\n").unwrap();
     for dtype in [DType::Bf16, DType::F16] {
         let loader = Loader::open(&path).unwrap().field("x", Numbers::of(dtype));
-        let loader = loader
-            .normalise("x", Normaliser::Standardise { axis: None, mean: vec![1000.0], deviation: vec![1.0] })
-            .windows(Windows::new(2, 0));
-        let error = loader.build().map(drop).unwrap_err();
-        assert!(error.message().contains("rounded before they are normalised"), "{error}");
+        let loader = loader.field("y", Numbers::f32().from("x")).windows(Windows::new(2, 0));
+        let after_another = |loader: Loader| loader.transform(clip("y", 0.0, 1.0)).normalise("x", standardised());
+        let (before, loader) = (loader.clone(), loader.normalise("x", standardised()));
+        for loader in [loader, after_another(before)] {
+            let error = loader.build().map(drop).unwrap_err();
+            assert!(error.message().contains("rounded before they are normalised"), "{error}");
+        }
+        // Such as settings can't say.
+        let loader = Loader::open(&path).unwrap().field("x", Numbers::of(dtype)).windows(Windows::new(2, 0));
+        let own = loader.change("x", |_, _, _| Ok(())).normalise("x", standardised());
+        assert!(own.build().is_ok(), "it is normalised after the change, and rounded in between without windows, too");
     }
+}
+
+#[test]
+#[cfg_attr(not(feature = "images"), ignore = "decodes images")]
+fn pictures_of_16_bits_in_windows_are_normalised_as_others_are() {
+    let photos = || Loader::images("fixtures/photos").field("image", Image::rgb(6, 5).dtype(DType::F16)).shield();
+    let read = |loader: Loader| {
+        let batch = loader.normalise("image", Normaliser::imagenet()).batch_size(1).build().unwrap().next().unwrap();
+        batch.unwrap().tensor("image").unwrap().bytes().to_vec()
+    };
+    assert_eq!(read(photos().windows(Windows::new(1, 0))), read(photos()));
 }

@@ -918,17 +918,22 @@ fn a_member_of_an_object_is_served_as_the_column_of_a_table() {
 
 #[test]
 fn a_flag_is_the_name_that_the_data_had_for_it() {
-    for (names, unknown) in [(["True", "False"], 0), (["TRUE", "FALSE"], 0), (["true", "false"], 0), (["yes", "no"], 2)]
+    for (names, known) in
+        [(["True", "False"], true), (["TRUE", "FALSE"], true), (["true", "false"], true), (["yes", "no"], false)]
     {
         let mut fit = one(category().unknown());
         names.iter().for_each(|name| fit.observe(&[Value::Text(name)]).unwrap());
         let prepared = fit.finish().unwrap();
         let mut row = prepared.row();
-        let mut code = |flag: bool| {
-            prepared.apply([("x", Value::Bool(flag))], &mut row).unwrap();
+        let mut code = |flag: Value<'_>| {
+            prepared.apply([("x", flag)], &mut row).unwrap();
             row.i64("categories").unwrap()[0]
         };
-        // In the order of their names.
-        assert_eq!([code(false), code(true)], if unknown == 0 { [1, 2] } else { [0, 0] }, "{names:?}");
+        // In the order of their names, whichever program wrote them.
+        let expected = if known { [1, 2] } else { [0, 0] };
+        assert_eq!([code(Value::Bool(false)), code(Value::Bool(true))], expected, "{names:?}");
+        for [no, yes] in [["False", "True"], ["FALSE", "TRUE"], ["false", "true"]] {
+            assert_eq!([code(Value::Text(no)), code(Value::Text(yes))], expected, "{names:?} {yes}");
+        }
     }
 }

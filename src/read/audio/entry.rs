@@ -8,7 +8,9 @@ use crate::decode::audio::{is_audio, is_audio_name};
 use crate::dtype::DType;
 use crate::error::{Error, Result};
 use crate::read::fields::{Codec, Field, faults_of_fields};
-use crate::read::folder::{FileValues, NamedFields, class_of, is_by_class, no_classes, of_class, split, with_classes};
+use crate::read::folder::{
+    ClassLists, FileValues, NamedFields, class_of, is_by_class, no_classes, of_class, split, with_classes,
+};
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
     open_parts,
@@ -99,11 +101,11 @@ impl Format for AudioFolder {
     format_has!(saved_index, reading_by_name);
 
     fn open(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        open_all(None, options, at).map(|(readers, _)| Opened::Readers(readers))
+        open_all(None, options, at, &ClassLists::default()).map(|(readers, _)| Opened::Readers(readers))
     }
 
     fn foretell(&self, options: &AudioFolderOptions, at: &Open<'_>) -> Result<Foretold> {
-        let (readers, ignored) = open_all(None, options, at)?;
+        let (readers, ignored) = open_all(None, options, at, &ClassLists::default())?;
         Ok(Foretold { ignored, ..Foretold::of_opened(Opened::Readers(readers), at)? })
     }
 
@@ -112,7 +114,11 @@ impl Format for AudioFolder {
         let has_no_rate = |(_, field): &(String, Field)| matches!(&field.codec, Codec::Audio(audio) if audio.options().rate.is_none());
         let first = paths.first().filter(|_| at.fields.is_empty() || at.fields.iter().any(has_no_rate));
         let rate = first.map(|path| AudioFiles::first_rate(at.files, path, &options.saved_index)).transpose()?;
-        open_parts(&|at| open_all(rate, options, at).map(|(readers, _)| Opened::Readers(readers)), paths, at)
+        let lists = ClassLists::default();
+        let open = |at: &Open<'_>| open_all(rate, options, at, &lists).map(|(readers, _)| Opened::Readers(readers));
+        let opened = open_parts(&open, paths, at)?;
+        lists.check(paths)?;
+        Ok(opened)
     }
 
     /// Whole sounds, each at its own rate.
@@ -167,6 +173,7 @@ fn open_all(
     rate: Option<u32>,
     options: &AudioFolderOptions,
     at: &Open<'_>,
+    lists: &ClassLists,
 ) -> Result<(Vec<Arc<dyn RecordReader>>, u64)> {
     let located = |error: Error| error.at_path(at.path);
     if at.fields.is_empty() {
@@ -204,6 +211,7 @@ fn open_all(
             return Err(without_classes(name));
         }
         let others = with_classes(others, folder.classes());
+        lists.add(at.path, &others, folder.classes());
         let values = FileValues::new(folder, "audio", MAX_FILE_BYTES).only(&others);
         readers.extend(FieldReader::with_files(Box::new(values), &others, at.files, at.budget)?);
     }

@@ -18,7 +18,7 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::read::folder::{Found, Lists, Members, PathList, Wanted, Way, has_class_folders, list_stored};
-use crate::read::nameless::Nameless;
+use crate::read::listed_by::ListedBy;
 use crate::read::{Fingerprint, Job, RecordReader, Sample, SavedIndex, Scratch};
 use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, TensorSpec};
@@ -70,7 +70,7 @@ pub struct AudioFiles {
     reservation: Reservation,
     /// The budget that decoders use.
     budget: MemoryBudget,
-    nameless: Nameless,
+    listed_by: ListedBy,
 }
 
 impl fmt::Debug for AudioFiles {
@@ -185,7 +185,7 @@ impl AudioFiles {
     /// The files of a list, without classes.
     pub(super) fn of_list(
         files: PathList,
-        nameless: Nameless,
+        listed_by: ListedBy,
         storage: &Files,
         options: &AudioOptions,
         (sound, role): (&str, Role),
@@ -195,7 +195,7 @@ impl AudioFiles {
         let (storage, options) = (storage.clone(), options.clone());
         let tensors = Tensors { sound, role, label: None };
         let reader = Self::new(Parts { found, storage, file_bytes: 0, options, tensors }, budget)?;
-        Ok(Self { nameless, ..reader })
+        Ok(Self { listed_by, ..reader })
     }
 
     fn new(parts: Parts<'_>, budget: &MemoryBudget) -> Result<Self> {
@@ -221,7 +221,7 @@ impl AudioFiles {
             lengths: (0..varying).map(|_| AtomicU32::new(u32::MAX)).collect(),
             reservation,
             budget: budget.clone(),
-            nameless: Nameless::default(),
+            listed_by: ListedBy::default(),
         })
     }
 
@@ -247,7 +247,7 @@ impl AudioFiles {
     fn write_path(&self, sample: u64, path: &mut PathBuf) -> Result<()> {
         super::check_record(sample, self.len())?;
         if self.files.relative(sample).as_os_str().is_empty() {
-            return Err(self.nameless.error(sample));
+            return Err(self.listed_by.error(sample));
         }
         self.files.write_path(sample, path);
         Ok(())
@@ -495,11 +495,14 @@ impl RecordReader for AudioFiles {
     }
 
     fn place(&self, sample: u64) -> Location {
-        self.nameless.place(sample).unwrap_or_else(|| self.files.place(sample))
+        self.listed_by.place(sample).unwrap_or_else(|| self.files.place(sample))
     }
 
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
-        self.files.name(sample, name);
+        match self.listed_by.table() {
+            Some(table) => table.name(sample, name),
+            None => self.files.name(sample, name),
+        }
     }
 
     fn label(&self, sample: u64) -> Option<u32> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::memory::MemoryBudget;
 use crate::read::RecordReader;
-use crate::read::container::Container;
+use crate::read::container::{Container, Table};
 use crate::read::fields::{Field, named_geometries, with_others};
 use crate::storage::Files;
 
@@ -40,15 +40,23 @@ impl FieldReader {
             }
         }
         let (mut readers, mut own) = (Vec::with_capacity(groups.len()), None);
+        let table = Table::default();
         for (at, group) in groups.into_iter().enumerate() {
             match group[0].1.is_file {
-                true => readers.push(of_files(&mut *container, &group, files, budget)?),
+                true => readers.push(of_files((&mut *container, &table), &group, files, budget)?),
                 false => own = Some((at, group)),
             }
         }
-        if let Some((at, group)) = own {
-            readers.insert(at, Arc::new(Self::boxed(container, &group, budget)?));
-        }
+        let container = match own {
+            Some((at, group)) => {
+                let reader = Arc::new(Self::boxed(container, &group, budget)?);
+                let container = reader.container.clone();
+                readers.insert(at, reader);
+                container
+            }
+            None => Arc::from(container),
+        };
+        table.get_or_init(|| container);
         Ok(readers)
     }
 }

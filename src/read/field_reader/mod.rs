@@ -11,6 +11,7 @@ mod of_formats;
 mod scan;
 
 use std::fmt;
+use std::sync::Arc;
 
 use crate::decode::ImageOptions;
 use crate::error::{Error, ErrorKind, Result};
@@ -44,7 +45,7 @@ pub(in crate::read) const MAX_SOURCES: usize = 4096;
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
 pub struct FieldReader {
-    container: Box<dyn Container>,
+    container: Arc<dyn Container>,
     parts: Vec<Part>,
     /// The parts that must be finished when the whole record is written.
     unfinished: Vec<usize>,
@@ -155,6 +156,7 @@ impl FieldReader {
         if views.iter().all(Vec::is_empty) {
             views.clear();
         }
+        let container = Arc::from(container);
         Ok(Self { container, parts, unfinished, targets, target_count, views, stages, tensors, lengths, budget })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::read::RecordReader;
-use crate::read::container::Container;
+use crate::read::container::{Container, Table};
 use crate::read::fields::Field;
 use crate::storage::Files;
 
@@ -17,7 +17,7 @@ pub(super) fn are_views(_: (&str, &Field), _: (&str, &Field)) -> bool {
 ///
 /// Always.
 pub(super) fn of_files(
-    _: &mut dyn Container,
+    _: (&mut dyn Container, &Table),
     group: &[(String, Field)],
     _: &Files,
     _: &MemoryBudget,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
-use crate::read::container::Container;
+use crate::read::container::{Container, Table};
 use crate::read::fields::{Codec, Field};
 use crate::read::listed::ListedFiles;
 use crate::read::value::Value;
@@ -21,15 +21,15 @@ pub(super) fn are_views((name, field): (&str, &Field), (other_name, other): (&st
     are_pictures && field.columns(name) == other.columns(other_name)
 }
 
-/// A reader of the files that these fields name: one field, or [views](are_views) of one picture.
+/// A reader of the files that these fields of a table name: one field, or [views](are_views) of one picture.
 pub(super) fn of_files(
-    container: &mut dyn Container,
+    (container, table): (&mut dyn Container, &Table),
     group: &[(String, Field)],
     files: &Files,
     budget: &MemoryBudget,
 ) -> Result<Arc<dyn RecordReader>> {
     let (name, field) = &group[0];
-    let listed = listed(container, name, field, files, budget)?;
+    let listed = listed((container, table), name, field, files, budget)?;
     // It reads only what is wanted of a file.
     if let Codec::Audio(audio) = &field.codec {
         return Ok(Arc::new(listed.into_sounds(audio.options(), (name, field.role_or_default()), budget)?));
@@ -41,7 +41,7 @@ pub(super) fn of_files(
 
 /// The files that a field names, one per record.
 fn listed(
-    container: &mut dyn Container,
+    (container, table): (&mut dyn Container, &Table),
     name: &str,
     field: &Field,
     files: &Files,
@@ -84,6 +84,6 @@ fn listed(
         },
     )?;
     listed.check(container.len()).map_err(|error| error.at_column(name))?;
-    listed.explain(container, name);
+    listed.is_listed_by(table, container, name);
     Ok(listed)
 }

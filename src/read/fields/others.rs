@@ -56,7 +56,7 @@ pub(crate) fn with_others(container: &mut dyn Container, fields: &[(String, Fiel
         let mut has_looked = false;
         for column in &field.except {
             let is_known = match column {
-                ColumnRef::Position(at) => *at < container.fields().len(),
+                ColumnRef::Position(_) => false,
                 ColumnRef::Name(name) => {
                     let is_it = |known: &str| container.means_same(known, name);
                     container.fields().iter().any(|info| is_it(&info.name))

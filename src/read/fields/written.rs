@@ -121,6 +121,8 @@ pub(super) struct Written {
 #[serde(untagged, expecting = "expected a number, or \"nan\"")]
 enum Instead {
     Code(i64),
+    /// Beyond i64.
+    Large(u64),
     Number(AnyNumber),
 }
 
@@ -176,11 +178,13 @@ impl Instead {
     }
 
     fn missing(self) -> Result<Missing, String> {
+        let whole = |code: i128| match code as f64 {
+            number if number as i128 == code => Ok(Missing::Value(number)),
+            _ => Err(format!("missing: {code} is not among the numbers of f64; choose another one")),
+        };
         match self {
-            Self::Code(code) if code as f64 as i128 != i128::from(code) => {
-                Err(format!("missing: {code} is not among the numbers of f64; choose another one"))
-            }
-            Self::Code(code) => Ok(Missing::Value(code as f64)),
+            Self::Code(code) => whole(code.into()),
+            Self::Large(code) => whole(code.into()),
             Self::Number(AnyNumber(number)) if number.is_nan() => Ok(Missing::Nan),
             Self::Number(AnyNumber(number)) => Ok(Missing::Value(number)),
         }

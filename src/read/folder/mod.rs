@@ -15,7 +15,9 @@ pub(super) use listing::{Found, PathList, has_class_folders, parent_name};
 pub(super) use members::Members;
 pub(super) use saved::Way;
 pub(super) use stored::{is_by_class, list as list_stored};
-pub(super) use values::{FileValues, Lists, NamedFields, class_of, of_class, split, with_classes};
+pub(super) use values::{
+    ClassLists, FileValues, Lists, NamedFields, class_of, of_class, other_classes, split, with_classes,
+};
 
 /// Which files are listed.
 #[derive(Clone, Copy)]

@@ -1,7 +1,8 @@
 //! The files of a folder as values: their bytes, their names, and their classes by index.
 
-use std::path::PathBuf;
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Location, Result};
@@ -190,6 +191,41 @@ pub(in crate::read) fn with_classes(mut fields: NamedFields, classes: &[String])
         }
     }
     fields
+}
+
+/// The classes of several folders whose indices become numbers.
+#[derive(Default)]
+pub(in crate::read) struct ClassLists(Mutex<HashMap<PathBuf, Vec<String>>>);
+
+impl ClassLists {
+    /// Adds the classes of a folder, if `fields`, with [names](with_classes), are still made of indices.
+    pub(in crate::read) fn add(&self, folder: &Path, fields: &[(String, Field)], classes: &[String]) {
+        let is_index = |from: &ColumnRef| matches!(from, ColumnRef::Name(name) if name == LABEL);
+        if fields.iter().any(|(_, field)| field.from.iter().any(is_index)) {
+            self.0.lock().unwrap_or_else(PoisonError::into_inner).insert(folder.to_owned(), classes.to_vec());
+        }
+    }
+
+    /// Checks that an index is the same class in all of these folders.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Schema`] if not.
+    pub(in crate::read) fn check(self, folders: &[PathBuf]) -> Result<()> {
+        let lists = self.0.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let mut lists = folders.iter().filter_map(|folder| Some((folder, lists.get(folder)?)));
+        let Some((first, classes)) = lists.next() else { return Ok(()) };
+        match lists.find(|(_, own)| *own != classes) {
+            Some((folder, own)) => Err(other_classes((folder, own), (first, classes))),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The error for folders with different classes, where they must have the same.
+pub(in crate::read) fn other_classes((folder, own): (&Path, &[String]), (first, classes): (&Path, &[String])) -> Error {
+    let message = format!("its classes are {own:?}, but those of {} are {classes:?}", first.display());
+    Error::new(ErrorKind::Schema, message).at_path(folder)
 }
 
 /// Whether it is made of the index of the class alone.

@@ -3,7 +3,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
-use crate::read::{RecordReader, Sample, Scratch};
+use crate::read::{Composed, RecordReader, Sample, Scratch};
 use crate::row::RowMut;
 use crate::schema::TensorSpec;
 
@@ -45,7 +45,8 @@ impl Foretold {
     /// What an open source knows.
     pub(crate) fn of_opened(opened: Opened, at: &Open<'_>) -> Result<Self> {
         let readers = opened.readers(at)?;
-        let tensors = readers.iter().flat_map(|reader| reader.tensors().iter().cloned()).collect();
+        let names: Vec<String> = at.fields.iter().map(|(name, _)| name.clone()).collect();
+        let tensors = Composed::new(readers.iter().map(|reader| reader.tensors()), &names)?.tensors;
         let records = readers.iter().map(RecordReader::len).min();
         Ok(Self {
             records,

@@ -9,10 +9,12 @@ use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::fields::{Class, Codec, Field, Image, faults_of_fields};
 use crate::read::folder::{
-    FileValues, NamedFields, class_of, has_class_folders, is_by_class, no_classes, of_class, split, with_classes,
+    ClassLists, FileValues, NamedFields, class_of, has_class_folders, is_by_class, no_classes, of_class, other_classes,
+    split, with_classes,
 };
 use crate::read::format::{
     Check, Checks, Details, Foretold, Format, InspectedRecord, Inspection, NamedCount, Open, Opened, format_has,
+    open_parts,
 };
 use crate::read::many::Many;
 use crate::read::names::{is_csv_name, plain_name};
@@ -113,7 +115,7 @@ fn open(options: &ImageOptions, saved: &SavedIndex, at: &Open<'_>) -> Result<Ima
 }
 
 /// The readers that together give all fields, and the number of files that were left out.
-fn open_all(options: &FolderOptions, at: &Open<'_>) -> Result<(Vec<Arc<dyn RecordReader>>, u64)> {
+fn open_all(options: &FolderOptions, at: &Open<'_>, lists: &ClassLists) -> Result<(Vec<Arc<dyn RecordReader>>, u64)> {
     let (own, others) = wanted(at)?;
     let mut views = of_fields(options, &own).map_err(|error| error.at_path(at.path))?.into_iter();
     let mut first = views.next().unwrap_or_else(|| own_options("image", &Image::of_any_size(), options));
@@ -134,6 +136,7 @@ fn open_all(options: &FolderOptions, at: &Open<'_>) -> Result<(Vec<Arc<dyn Recor
             return Err(no_classes(name, at.path, is_folder(at)));
         }
         let others = with_classes(others, folder.classes());
+        lists.add(at.path, &others, folder.classes());
         let values = values_of(folder).only(&others);
         readers.extend(FieldReader::with_files(Box::new(values), &others, at.files, at.budget)?);
     }
@@ -209,11 +212,19 @@ impl Format for Images {
     format_has!(saved_index, reading_by_name);
 
     fn open(&self, options: &FolderOptions, at: &Open<'_>) -> Result<impl Into<Opened>> {
-        open_all(options, at).map(|(readers, _)| Opened::Readers(readers))
+        open_all(options, at, &ClassLists::default()).map(|(readers, _)| Opened::Readers(readers))
+    }
+
+    fn open_many(&self, options: &FolderOptions, paths: &[PathBuf], at: &Open<'_>) -> Result<impl Into<Opened>> {
+        let lists = ClassLists::default();
+        let open = |at: &Open<'_>| open_all(options, at, &lists).map(|(readers, _)| Opened::Readers(readers));
+        let opened = open_parts(&open, paths, at)?;
+        lists.check(paths)?;
+        Ok(opened)
     }
 
     fn foretell(&self, options: &FolderOptions, at: &Open<'_>) -> Result<Foretold> {
-        let (readers, ignored) = open_all(options, at)?;
+        let (readers, ignored) = open_all(options, at, &ClassLists::default())?;
         Ok(Foretold { ignored, ..Foretold::of_opened(Opened::Readers(readers), at)? })
     }
 
@@ -231,9 +242,8 @@ impl Format for Images {
         }
         let folders = paths.iter().map(|path| open(std::slice::from_ref(path))).collect::<Result<Vec<_>>>()?;
         if let Some(at) = folders.iter().position(|folder| folder.classes() != folders[0].classes()) {
-            let (own, first) = (folders[at].classes(), folders[0].classes());
-            let message = format!("its classes are {own:?}, but those of {} are {first:?}", paths[0].display());
-            return Err(Error::new(ErrorKind::Schema, message).at_path(&paths[at]));
+            let of = |at: usize| (paths[at].as_path(), folders[at].classes());
+            return Err(other_classes(of(at), of(0)));
         }
         let values = folders.into_iter().map(|folder| Box::new(values_of(Arc::new(folder))) as Box<dyn Container>);
         Ok(Box::new(Many::new(values.collect(), paths)?))

@@ -80,7 +80,9 @@ impl SequenceSummary {
             sequences.push(SequenceRecord { path: text.path().to_owned(), steps });
         }
         if let Some(column) = &options.group_by {
-            let groups = CsvSequenceReader::open_grouped_in(files, path, column.clone(), &[], options, budget)?;
+            // Whatever the other columns hold, this one can be read.
+            let names = [("group".to_owned(), crate::read::fields::Text::new(1).cut().from(column.clone()))];
+            let groups = CsvSequenceReader::open_grouped_in(files, path, column.clone(), &names, options, budget)?;
             let steps = (0..groups.len()).map(|group| groups.steps(group).into());
             sequences = steps.map(|steps| SequenceRecord { path: path.to_owned(), steps }).collect();
         }

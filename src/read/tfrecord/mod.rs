@@ -299,10 +299,7 @@ impl TfRecords {
 
     /// The meaning of a name in the first record that has it.
     fn look_for(&self, name: &str) -> Result<Option<(Key, Seen)>> {
-        let key = |name: &str, is_list| Key { name: name.to_owned(), is_list };
-        let mut wanted = vec![key(name, false), key(name, true)];
-        wanted.extend(name.strip_prefix(CONTEXT).map(|name| key(name, false)));
-        wanted.extend(name.strip_prefix(LISTS).map(|name| key(name, true)));
+        let wanted = meanings(name);
         parallel::first_found(self.len(), |(bytes, room): &mut (RecordBytes, Room), record| {
             self.records.fetch(&[record], 0, bytes)?;
             let mut found = None;
@@ -326,6 +323,15 @@ impl TfRecords {
     }
 }
 
+/// The features that a name may mean.
+fn meanings(name: &str) -> Vec<Key> {
+    let key = |name: &str, is_list| Key { name: name.to_owned(), is_list };
+    let mut keys = vec![key(name, false), key(name, true)];
+    keys.extend(name.strip_prefix(CONTEXT).map(|name| key(name, false)));
+    keys.extend(name.strip_prefix(LISTS).map(|name| key(name, true)));
+    keys
+}
+
 impl Container for TfRecords {
     fn len(&self) -> u64 {
         self.records.len()
@@ -337,6 +343,16 @@ impl Container for TfRecords {
 
     fn fields(&self) -> &[FieldInfo] {
         &self.fields
+    }
+
+    fn means_same(&self, one: &str, other: &str) -> bool {
+        let key_of = |name: &str| Some(&self.keys[self.fields.iter().position(|field| field.name == name)?]);
+        one == other
+            || match (key_of(one), key_of(other)) {
+                (Some(key), None) => meanings(other).contains(key),
+                (None, Some(key)) => meanings(one).contains(key),
+                _ => false,
+            }
     }
 
     fn find(&mut self, field: &ColumnRef) -> Result<usize> {
