@@ -123,9 +123,8 @@ pub mod arrays {
 /// Sequences in CSV files: one per file, or rows grouped by a column; features and labels from two sources.
 #[cfg(feature = "formats")]
 pub mod sequences {
-    pub use crate::read::sequence::{
-        Align, AlignedSequences, CsvSequenceReader, SequenceLabel, SequenceOptions, Unpaired,
-    };
+    pub use crate::read::SequenceLabel;
+    pub use crate::read::sequence::{Align, AlignedSequences, CsvSequenceReader, SequenceOptions, Unpaired};
 }
 
 /// Fields: which part of a source a tensor is made of, and how it is decoded. See [`Loader::field`].

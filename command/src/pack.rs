@@ -125,6 +125,7 @@ fn check_alone(config: &LoaderConfig) -> Result<()> {
         ("split", config.split != default.split),
         ("folds", config.folds != default.folds),
         ("windows", config.windows != default.windows),
+        ("sequences", config.sequences != default.sequences),
         ("filter", config.filter != default.filter),
         ("class_balanced", config.class_balanced != default.class_balanced),
         ("weight_by", config.weight_by != default.weight_by),

@@ -20,9 +20,10 @@ use crate::table::{Column, Table, count, one_line, shorten, things};
 type Step = (&'static str, fn(&LoaderConfig) -> Value);
 
 /// Settings that choose samples, order them, or change them, beyond those that the plan names.
-const STEPS: [Step; 14] = [
+const STEPS: [Step; 15] = [
     ("mix", |config| value(&config.mix)),
     ("windows", |config| value(&config.windows)),
+    ("sequences", |config| value(&config.sequences)),
     ("split", |config| value(config.split)),
     ("folds", |config| value(config.folds)),
     ("stratify", |config| value(&config.stratify)),

@@ -344,6 +344,13 @@ def windows(folder: Path) -> None:
     assert batch["before"].tolist()[3] == [3, 4, 5, 6] and batch["after"].tolist()[3] == [7, 8]
 
 
+def sequences(folder: Path) -> None:
+    path = table(folder, ["id,x", "a,1", "a,2", "b,3"])
+    loader = ringfeed.open(path, fields={"x": "f32"}, sequences={"by": "id"}, batch_size=2)
+    batch = next(iter(loader))
+    assert batch["x"].tolist() == [[1, 2], [3, 0]] and batch["x_mask"].tolist() == [[1, 1], [1, 0]]
+
+
 def metrics(folder: Path) -> None:
     # Served by a feature of the library, which the package may have been built without.
     with pytest.raises(ringfeed.ConfigError, match="metrics"):
@@ -423,6 +430,7 @@ TESTS: dict[str, Callable[[Path], None]] = {
     "shield": shield,
     "trace": trace,
     "windows": windows,
+    "sequences": sequences,
     "metrics": metrics,
     "memory": memory,
     "memory.budget_bytes": memory_budget_bytes,

@@ -6,7 +6,7 @@ use crate::dataset::{BadRecords, Buckets, Folds, LastBatch, Split};
 use crate::positions::Shard;
 use crate::prefetch::Amount;
 use crate::read::fields::{Class, Field, Numbers};
-use crate::read::{ColumnRef, Formats, SavedIndex, SourceConfig, Windows};
+use crate::read::{ColumnRef, Formats, SavedIndex, Sequences, SourceConfig, Windows};
 use crate::schema::Role;
 use crate::stats::MetricsAddress;
 use crate::storage::{Access, Files, Mapping};
@@ -179,6 +179,14 @@ impl Loader {
     #[must_use]
     pub fn windows(mut self, windows: Windows) -> Self {
         self.config.windows = Some(windows);
+        self
+    }
+
+    /// Makes each sample a sequence of records, for models that take any number of steps. See
+    /// [`Sequences`](crate::read::Sequences). Default: samples are single records.
+    #[must_use]
+    pub fn sequences(mut self, sequences: Sequences) -> Self {
+        self.config.sequences = Some(sequences);
         self
     }
 

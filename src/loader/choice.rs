@@ -9,7 +9,7 @@ use crate::filter::{Filter, Known};
 use crate::memory::MemoryBudget;
 use crate::positions::Subset;
 use crate::read::fields::Codec;
-use crate::read::{NO_GAPS, RecordReader, Windowed};
+use crate::read::{NO_GAPS, Placed, RecordReader, Windowed};
 use crate::schema::TensorSpec;
 use crate::transform::Chain;
 
@@ -134,39 +134,48 @@ impl Loader {
         Ok(Some(kept))
     }
 
-    /// The windows over the records of `readers`, if samples are windows.
+    /// The windows over the records of `readers`, or sequences of them, if these are the samples.
     pub(super) fn windowed(
         &self,
         readers: Vec<Arc<dyn RecordReader>>,
         sources: &[usize],
         budget: &MemoryBudget,
     ) -> Result<Vec<Arc<dyn RecordReader>>> {
-        let (Some(windows), Some(first)) = (&self.config.windows, readers.first()) else { return Ok(readers) };
-        if self.config.chosen_by().is_some() || !self.keeps.is_empty() {
+        let config = &self.config;
+        let Some(first) = readers.first().filter(|_| config.consists_of_several()) else { return Ok(readers) };
+        if config.chosen_by().is_some() || !self.keeps.is_empty() {
             return Err(Error::new(ErrorKind::Config, NO_GAPS));
         }
         let lengths: Vec<u64> = readers.iter().map(|reader| reader.len()).collect();
         let shortest = lengths.iter().copied().min().unwrap_or(0);
-        if !self.config.shorter && lengths.iter().any(|records| *records != shortest) {
+        if !config.shorter && lengths.iter().any(|records| *records != shortest) {
             let message = format!("the sources have {lengths:?} records; name equal ones, or set `shorter`");
             return Err(Error::new(ErrorKind::Config, message));
         }
-        let series = windows.series.as_deref();
-        let of_series = |field: &str| -> Result<Vec<u64>> {
+        let groups_by = |key: &str, field: &str| -> Result<Vec<u64>> {
             let values = self.values(Sides { readers: &readers, sources, budget }, field, None)?;
             if let Some(record) = (0..shortest).find(|record| matches!(values.at(*record), Known::Missing)) {
-                let message = "windows.series: a record without a value belongs to no series; take such records out";
+                let message = format!("{key}: a record without a value belongs to none; take such records out");
                 return Err(Error::new(ErrorKind::Data, message).at(first.place(record)).at_column(field));
             }
             let mut groups = values.groups();
             groups.truncate(shortest as usize);
             Ok(groups)
         };
-        let series = series.map(of_series).transpose()?;
-        let placed = windows.placed(shortest, series.as_deref()).map_err(|error| match error.location().record {
+        let located = |error: Error| match error.location().record {
             Some(record) => error.at(first.place(record)),
             None => error,
-        })?;
+        };
+        let placed = if let Some(windows) = &config.windows {
+            let series = windows.series.as_deref().map(|field| groups_by("windows.series", field)).transpose()?;
+            windows.placed(shortest, series.as_deref()).map_err(located)?
+        } else if let Some(sequences) = &config.sequences {
+            let values = sequences.by.as_deref().map(|field| groups_by("sequences.by", field)).transpose()?;
+            let starts = sequences.starts(&**first, shortest, values.as_deref()).map_err(located)?;
+            Placed::of_sequences(sequences.label, starts, shortest)
+        } else {
+            return Ok(readers);
+        };
         let placed = Arc::new(placed);
         let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone(), budget)?) as Arc<dyn RecordReader>);
         let windowed = readers.into_iter().map(windowed).collect::<Result<Vec<_>>>()?;

@@ -13,7 +13,7 @@ use crate::prefetch::{Amount, LEAST_PREFETCH, Manners, is_tuned};
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Field;
 use crate::read::format::no_such_key;
-use crate::read::{Formats, Paths, SourceConfig, Windows};
+use crate::read::{Formats, Paths, Sequences, SourceConfig, Windows};
 use crate::ring::Overflow;
 use crate::stats::{MetricsAddress, Stats};
 use crate::storage::FetchLimit;
@@ -96,6 +96,9 @@ pub struct LoaderConfig {
     /// any.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub windows: Option<Windows>,
+    /// Sequences of records as samples, instead of single records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequences: Option<Sequences>,
     /// The condition that samples must fulfil, on tensors of any source, on fields of the first one, or on their lengths:
     /// `label != 3 and (kind in ['cat', 'dog'] or len(tokens) > 5)`. Split and folds are made of these samples.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -303,6 +306,7 @@ impl Default for LoaderConfig {
             split: None,
             folds: None,
             windows: None,
+            sequences: None,
             filter: None,
             stratify: None,
             group: None,
@@ -417,12 +421,17 @@ impl LoaderConfig {
         [&self.filter, &self.weight_by, &self.stratify, &self.group].into_iter().any(Option::is_some)
             || self.class_balanced
             || self.bucket.is_some()
-            || self.windows.is_some()
+            || self.consists_of_several()
     }
 
     /// The names of all fields, in the order of their tensors.
     pub(super) fn names_in_order(&self) -> Vec<String> {
         self.sources.iter().flat_map(|source| &source.fields).map(|(name, _)| name.clone()).collect()
+    }
+
+    /// Whether a sample consists of several records.
+    pub(super) fn consists_of_several(&self) -> bool {
+        self.windows.is_some() || self.sequences.is_some()
     }
 
     /// Whether all samples come in the source's order.
@@ -432,7 +441,7 @@ impl LoaderConfig {
             && !(self.split.is_some() || self.folds.is_some() || self.samples_per_epoch.is_some())
             && self.bucket.is_none()
             && self.filter.is_none()
-            && self.windows.is_none()
+            && !self.consists_of_several()
             && self.chosen_by().is_none()
             && self.shard.count == 1
             && self.last_batch != LastBatch::Pad

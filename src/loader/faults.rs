@@ -82,6 +82,7 @@ impl LoaderConfig {
         faults.extend(self.folds.iter().flat_map(|folds| under("folds", folds.faults())));
         faults.extend(self.bucket.iter().flat_map(|bucket| under("bucket", bucket.faults())));
         faults.extend(self.windows.iter().flat_map(|windows| under("windows", windows.faults())));
+        faults.extend(self.sequences.iter().flat_map(|sequences| under("sequences", sequences.faults())));
         if let Some(Err(error)) = self.filter.as_deref().map(Filter::parse) {
             faults.push(format!("filter: {}", error.message()));
         }
@@ -205,6 +206,19 @@ impl LoaderConfig {
             }
             if self.bucket.is_some() || is_drawn {
                 faults.push(ONE_LENGTH.to_owned());
+            }
+        }
+        if self.sequences.is_some() {
+            if self.windows.is_some() {
+                faults.push("sequences: samples are windows or sequences; leave one of them out".to_owned());
+            }
+            if self.filter.is_some() {
+                faults.push(NO_GAPS.to_owned());
+            }
+            if is_drawn || self.stratify.is_some() || self.group.is_some() {
+                let advice = "sequences: a whole sequence has no class, weight or group; leave out class_balanced, weight_by, \
+                              stratify and group";
+                faults.push(advice.to_owned());
             }
         }
         let inline = self.prepared.as_ref().and_then(PreparedConfig::inline_windows);

@@ -194,8 +194,9 @@ impl LoaderConfig {
             return Some(format!("mix: {} weights for {sources} sources; each has one", self.mix.len()));
         }
         let is_drawn = self.class_balanced || self.weight_by.is_some() || self.bucket.is_some();
-        let is_drawn = is_drawn || self.shuffle_blocks.is_some() || self.windows.is_some();
-        let message = "mix: does not go together with class_balanced, weight_by, bucket, windows or shuffle_blocks";
+        let is_drawn = is_drawn || self.shuffle_blocks.is_some() || self.consists_of_several();
+        let message =
+            "mix: does not go together with class_balanced, weight_by, bucket, windows, sequences or shuffle_blocks";
         is_drawn.then(|| message.to_owned())
     }
 }

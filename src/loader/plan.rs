@@ -12,7 +12,7 @@ use crate::layout::Layout;
 use crate::memory::{MemoryBudget, whole_pages};
 use crate::positions::{Deal, Remainder, Shard};
 use crate::prefetch::{Amount, default_prefetch};
-use crate::read::{Composed, Concat, DecodedBytes, Foretold, RecordReader, SourceConfig, Windows};
+use crate::read::{Composed, Concat, DecodedBytes, Foretold, RecordReader, Sequences, SourceConfig, Windows};
 use crate::schema::{Dim, Extents, Role, Rows, Schema, TensorSpec};
 use crate::storage::FetchLimit;
 use crate::transform::Operation;
@@ -47,6 +47,8 @@ pub struct RunPlan {
     pub bucket: Option<Buckets>,
     /// The windows, if samples are windows instead of single records: those of the settings or of the fitted recipe.
     pub windows: Option<Windows>,
+    /// The sequences, if samples are sequences of records.
+    pub sequences: Option<Sequences>,
     /// The condition that samples must fulfil. `samples` counts only those that do.
     pub filter: Option<String>,
     /// Whether samples are drawn with replacement, so that each class is drawn equally often.
@@ -213,7 +215,7 @@ impl Loader {
         }
         let config = &self.config;
         let outlines = match &self.own {
-            _ if config.windows.is_some() => {
+            _ if config.consists_of_several() => {
                 let budget = MemoryBudget::unlimited();
                 let opened = self.readers(&budget)?;
                 let readers = self.windowed(opened.all, &opened.sources, &budget)?;
@@ -296,6 +298,7 @@ impl Loader {
             batches_per_epoch,
             bucket: config.bucket.clone(),
             windows: config.windows.clone(),
+            sequences: config.sequences.clone(),
             filter: config.filter.clone(),
             class_balanced: config.class_balanced,
             weight_by: config.weight_by.clone(),

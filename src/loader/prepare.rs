@@ -23,6 +23,11 @@ impl LoaderConfig {
                 (None, fitted) => self.windows = fitted.cloned(),
                 (Some(_), None) => {}
             }
+            if self.windows.is_some() && self.sequences.is_some() {
+                let fault =
+                    "sequences: the fitted recipe makes windows; leave the sequences out, or fit it without windows";
+                no_faults(vec![fault.to_owned()])?;
+            }
             self.fields.insert(0, (prepared.tensors()[0].name.clone(), prepared.field()));
         }
         Ok(self)
@@ -93,6 +98,11 @@ impl RecipeFit {
         if rows.config.sources.len() > 1 {
             let message = "sources: there are several, and a recipe is fitted to the columns of one; fit it to a loader of \
                            that source alone";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
+        if rows.config.sequences.is_some() && (rows.config.split.is_some() || rows.config.folds.is_some()) {
+            let message = "sequences: a recipe counts single records, and a split of these would separate others than that of \
+                           sequences; fit it to a source of the training part alone";
             return Err(Error::new(ErrorKind::Config, message));
         }
         let counting = Counting::new(self);

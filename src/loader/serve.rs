@@ -140,6 +140,10 @@ impl Loader {
                            are served";
             return Err(Error::new(ErrorKind::Config, message));
         }
+        if self.config.sequences.is_some() {
+            let message = "sequences: single records are served; leave the sequences out, and stack the steps";
+            return Err(Error::new(ErrorKind::Config, message));
+        }
         if windows.is_some() && self.config.bucket.is_some() {
             return Err(Error::new(ErrorKind::Config, ONE_LENGTH));
         }

@@ -178,8 +178,9 @@ impl Loader {
         (config.filter, config.stratify, config.group) = (None, None, None);
         (config.class_balanced, config.weight_by) = (false, None);
         config.bucket = None;
-        if config.windows.take().is_some() {
-            // They work on windows.
+        if config.consists_of_several() {
+            (config.windows, config.sequences) = (None, None);
+            // They work on whole samples.
             all.transforms = Default::default();
             config.transforms.clear();
             config.normalise.clear();

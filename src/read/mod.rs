@@ -84,6 +84,7 @@ pub(crate) mod saved;
 mod scratch;
 #[cfg(feature = "formats")]
 pub(crate) mod sequence;
+mod sequences;
 mod shaped;
 #[cfg(feature = "formats")]
 pub(crate) mod sharded;
@@ -153,6 +154,7 @@ pub(crate) use saved::SavedIndex;
 pub use scratch::Scratch;
 #[cfg(feature = "formats")]
 pub(crate) use sequence::{CsvSequences, SequenceOptions};
+pub use sequences::{SequenceLabel, Sequences};
 pub use shaped::Shaped;
 pub(crate) use staged::Staged;
 pub use stream::{Record, RecordDecoder, RecordStream};
@@ -165,5 +167,5 @@ pub use tfrecord::{TfRecordOptions, TfRecords};
 pub(crate) use tokens::{TokenFiles, TokenOptions};
 pub use value::{List, Value};
 pub(crate) use windowed::Windowed;
-pub(crate) use windows::NO_GAPS;
 pub use windows::Windows;
+pub(crate) use windows::{NO_GAPS, Placed};

@@ -42,6 +42,12 @@ impl RecordTensors {
         Ok(Self { schema: Schema::new(tensors.to_vec())?, padding })
     }
 
+    /// Number of bytes of tensor `at` in one record.
+    pub(crate) fn bytes(&self, at: usize) -> usize {
+        let spec = &self.schema.tensors()[at];
+        spec.row_shape(&Extents::default()).iter().product::<usize>() * spec.dtype.bytes()
+    }
+
     pub(crate) fn schema(&self) -> &Schema {
         &self.schema
     }

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::row::{RowMut, TensorMut};
-use crate::schema::{Extents, Schema, TensorSpec};
+use crate::schema::{Dim, Extents, Schema, TensorSpec};
 use crate::view::TensorView;
 
 use super::record_rows::{RecordRows, RecordTensors};
@@ -47,7 +47,7 @@ impl Rolling {
     ///
     /// As [`new`](Self::new).
     pub(crate) fn windowed(tensors: &[TensorSpec], windows: &Windows) -> Result<Vec<TensorSpec>> {
-        tensors.iter().map(|spec| windowed_spec(spec, windows.length)).collect()
+        tensors.iter().map(|spec| windowed_spec(spec, Some(Dim::Fixed(windows.length)))).collect()
     }
 
     /// The tensors of a window.

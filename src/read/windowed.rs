@@ -1,4 +1,4 @@
-//! The windows of a reader's records as samples.
+//! The windows of a reader's records, or sequences of them, as samples.
 
 use std::fmt;
 use std::ops::Range;
@@ -8,12 +8,12 @@ use crate::error::{Error, ErrorKind, Location, Result};
 use crate::memory::{MemoryBudget, Reservation};
 use crate::random::RandomKey;
 use crate::row::{RowMut, RowsMut};
-use crate::schema::TensorSpec;
+use crate::schema::{Extents, Schema, TensorSpec};
 use crate::storage::Needs;
 
 use super::job::{Job, caught_each, decode_each};
 use super::record_rows::{RecordRows, RecordTensors};
-use super::windows::{Placed, Windows, windowed_spec};
+use super::windows::{Placed, RecordsOf};
 use super::{Fingerprint, RecordReader, Sample, Scratch, check_record};
 
 /// Largest memory for the records of a job that are all decoded before the first window is made. Longer records are
@@ -26,13 +26,13 @@ const BUDGET_PART: u64 = 64;
 /// Number of records that are named at once, to know what bytes they need.
 const NAMED: usize = 64;
 
-/// The windows of a reader's records; each window is a sample.
+/// The windows of a reader's records, or sequences of them; each is a sample, called a window here.
 pub(crate) struct Windowed {
     reader: Arc<dyn RecordReader>,
     placed: Arc<Placed>,
     tensors: Vec<TensorSpec>,
-    /// The records of a window that each tensor is made of.
-    parts: Vec<Range<usize>>,
+    /// The records of a window that each tensor is made of. A further tensor is the mask of sequences.
+    parts: Vec<RecordsOf>,
     record: RecordTensors,
     /// Whether a record may have different values in each window.
     is_random: bool,
@@ -56,6 +56,8 @@ struct Worker {
     rows: RecordRows,
     /// The position of the record in each row.
     held: Vec<usize>,
+    /// The value of each tensor in the first record of a sequence, where all must have the same.
+    constants: Vec<Vec<u8>>,
     /// The memory of `rows`.
     reservation: Option<Reservation>,
     scratch: Scratch,
@@ -118,7 +120,7 @@ impl Worker {
 
 impl fmt::Debug for Windowed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Windowed").field("windows", self.placed.windows()).finish_non_exhaustive()
+        f.debug_struct("Windowed").field("placed", &self.placed).finish_non_exhaustive()
     }
 }
 
@@ -128,20 +130,35 @@ impl Windowed {
     /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
     pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>, budget: &MemoryBudget) -> Result<Self> {
         let of_records = reader.tensors();
-        let parts: Vec<_> = of_records.iter().map(|spec| placed.of(spec, of_records)).collect();
-        let tensors = of_records.iter().zip(&parts).map(|(spec, records)| windowed_spec(spec, records.len()));
-        let (tensors, record) = (tensors.collect::<Result<_>>()?, RecordTensors::new(of_records)?);
+        let ((tensors, parts), record) = (placed.tensors(of_records)?, RecordTensors::new(of_records)?);
+        Schema::new(tensors.clone())?;
         let is_random = reader.is_random();
         Ok(Self { reader, placed, tensors, parts, record, is_random, budget: budget.clone() })
     }
 
+    /// Number of records of a window.
+    fn count(&self, sample: u64) -> usize {
+        let records = self.records(sample);
+        (records.end - records.start) as usize
+    }
+
+    /// The records of a window; none if it does not exist.
+    fn records(&self, sample: u64) -> Range<u64> {
+        if sample < self.len() { self.placed.records(sample) } else { 0..0 }
+    }
+
     /// Begins a job whose records come one by one.
     fn begin(&self, worker: &mut Worker, samples: &[u64]) {
-        let span = self.placed.span();
-        let windows = || samples.iter().map(|sample| self.placed.records(*sample));
+        // A sample that does not exist is an error when it is fetched.
+        let windows = || samples.iter().map(|sample| self.records(*sample));
         worker.begin(windows(), !self.is_random);
-        let overlap = worker.records.len() < samples.len() * span;
-        if overlap && !worker.hold(span, &self.record, &self.budget, u64::MAX) {
+        let (mut all, mut most) = (0, 0);
+        for records in windows() {
+            let count = (records.end - records.start) as usize;
+            (all, most) = (all + count, most.max(count));
+        }
+        let overlap = worker.records.len() < all;
+        if overlap && !worker.hold(most, &self.record, &self.budget, u64::MAX) {
             worker.begin(windows(), false);
         }
     }
@@ -192,9 +209,19 @@ impl Windowed {
         self.reader.decode(Sample { id: records[place], ..sample }, place, scratch, &mut rows.row(0))
     }
 
-    /// Writes the records in neighbouring rows, which are those from `first` on of a window.
-    fn write(&self, worker: &Worker, rows: Range<usize>, first: usize, window: &mut RowMut<'_>) -> Result<()> {
-        for (tensor, records) in self.parts.iter().enumerate() {
+    /// Writes the records in neighbouring rows, which are those from `first` on of a window of `count` records.
+    fn write(
+        &self,
+        worker: &mut Worker,
+        rows: Range<usize>,
+        (first, count): (usize, usize),
+        window: &mut RowMut<'_>,
+    ) -> Result<()> {
+        for (tensor, part) in self.parts.iter().enumerate() {
+            if *part == RecordsOf::Constant {
+                self.check_constant(worker, tensor, rows.clone(), first)?;
+            }
+            let records = part.range(count);
             let from = records.start.max(first);
             let end = records.end.min(first + rows.len());
             if from < end {
@@ -206,22 +233,56 @@ impl Windowed {
         Ok(())
     }
 
+    /// Checks that a tensor is the same in these records as in the first one of their sequence.
+    fn check_constant(&self, worker: &mut Worker, tensor: usize, rows: Range<usize>, first: usize) -> Result<()> {
+        let Worker { rows: all, constants, .. } = worker;
+        constants.resize_with(constants.len().max(tensor + 1), Vec::new);
+        for (at, row) in (first..).zip(rows) {
+            let value = all.bytes(tensor, row..row + 1);
+            if at == 0 {
+                constants[tensor].clear();
+                constants[tensor].extend_from_slice(value);
+            } else if constants[tensor] != value {
+                let message = format!("step {at} of its sequence has another label than the first one");
+                return Err(Error::new(ErrorKind::Data, message).at_column(&self.tensors[tensor].name));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes the padding behind so many records of a sequence, and its mask.
+    fn pad(&self, count: usize, window: &mut RowMut<'_>) {
+        for tensor in (0..self.parts.len()).filter(|tensor| self.parts[*tensor] == RecordsOf::All) {
+            let bytes = count * self.record.bytes(tensor);
+            window.tensor(tensor).bytes_mut()[bytes..].fill(0);
+        }
+        if self.parts.len() < self.tensors.len() {
+            let mut mask = window.tensor(self.parts.len());
+            let (data, padding) = mask.bytes_mut().split_at_mut(count);
+            data.fill(1);
+            padding.fill(0);
+        }
+    }
+
     /// Makes a window of records that were read together.
     fn write_together(&self, worker: &mut Worker, sample: Sample, nth: usize, row: &mut RowMut<'_>) -> Result<()> {
-        let start = worker.starts[nth];
-        let places = start..start + self.placed.span();
+        let (start, count) = (worker.starts[nth], self.count(sample.id));
+        let places = start..start + count;
         for place in places.clone() {
             if worker.held[place] == NOWHERE {
                 self.decode_alone(worker, place, sample)?;
                 worker.held[place] = place;
             }
         }
-        self.write(worker, places, 0, row)
+        self.write(worker, places, (0, count), row)?;
+        self.pad(count, row);
+        Ok(())
     }
 
     /// Makes a window of records that were read one by one.
     fn write_each(&self, worker: &mut Worker, sample: Sample, nth: usize, row: &mut RowMut<'_>) -> Result<()> {
-        for at in 0..self.placed.span() {
+        let count = self.count(sample.id);
+        for at in 0..count {
             let place = worker.starts[nth] + at;
             let kept = place % worker.held.len();
             if worker.held[kept] != place {
@@ -229,8 +290,9 @@ impl Windowed {
                 self.decode_one(worker, place, sample)?;
                 worker.held[kept] = place;
             }
-            self.write(worker, kept..kept + 1, at, row)?;
+            self.write(worker, kept..kept + 1, (at, count), row)?;
         }
+        self.pad(count, row);
         Ok(())
     }
 }
@@ -255,9 +317,13 @@ impl RecordReader for Windowed {
         }
     }
 
+    fn measure(&self, sample: u64, _: &mut Scratch) -> Result<Extents> {
+        check_record(sample, self.len())?;
+        Ok(Extents::of_length(self.count(sample) as u32))
+    }
+
     fn fetch(&self, samples: &[u64], nth: usize, scratch: &mut Scratch) -> Result<()> {
         let worker: &mut Worker = scratch.of();
-        let span = self.placed.span();
         if nth == 0 {
             self.begin(worker, samples);
         }
@@ -266,11 +332,12 @@ impl RecordReader for Windowed {
             worker.hold_one(&self.record, &self.budget)?;
         }
         let start = worker.starts[nth];
-        for place in worker.unread.max(start)..start + span {
+        let end = start + self.count(samples[nth]);
+        for place in worker.unread.max(start)..end {
             worker.unread = place;
             self.reader.fetch(&worker.records, place, &mut worker.scratch)?;
         }
-        worker.unread = worker.unread.max(start + span);
+        worker.unread = worker.unread.max(end);
         Ok(())
     }
 
@@ -340,13 +407,7 @@ impl RecordReader for Windowed {
 
     fn fingerprint(&self) -> Fingerprint {
         let Fingerprint { count, names, sizes } = self.reader.fingerprint();
-        let Windows { length, horizon, stride, part: (from, to), series, .. } = self.placed.windows();
-        let key = RandomKey::new(names).with(count.unwrap_or(0)).with(*length as u64).with(*horizon as u64);
-        let mut key = key.with(*stride as u64).with(from.to_bits()).with(to.to_bits());
-        // Without a series, all windows follow from the numbers above.
-        if series.is_some() {
-            key = self.placed.runs().iter().fold(key, |key, (window, record)| key.with(*window).with(*record));
-        }
+        let key = self.placed.fingerprint(RandomKey::new(names).with(count.unwrap_or(0)));
         Fingerprint { count: Some(self.len()), names: key.bits(0), sizes }
     }
 }
@@ -360,7 +421,8 @@ mod tests {
     use crate::counters::{Damage, Damages};
     use crate::dtype::DType;
     use crate::layout::Layout;
-    use crate::schema::{Extents, Role, Schema};
+    use crate::read::windows::Windows;
+    use crate::schema::Role;
 
     /// Records damage for each record, and panics after the first one.
     struct PanicsOnce([TensorSpec; 1], AtomicBool);

@@ -2,17 +2,23 @@
 
 use std::fmt;
 use std::ops::Range;
+use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
+use crate::random::RandomKey;
 use crate::schema::{Dim, Masked, Role, TensorSpec};
+
+use super::sequences::SequenceLabel;
 
 /// Most records per window.
 const MAX_RECORDS: usize = 1 << 20;
 
 /// Why windows and a filter exclude each other.
-pub(crate) const NO_GAPS: &str = "windows: they consist of consecutive records; with a filter there would be gaps";
+pub(crate) const NO_GAPS: &str =
+    "windows, sequences: they consist of consecutive records; with a filter there would be gaps";
 
 /// Windows over series, for forecasting, as plain data: features are consecutive records, labels are the records after
 /// them.
@@ -163,23 +169,23 @@ impl Windows {
         }
         ends.push(records);
         let (span, stride) = ((self.length + self.horizon) as u64, self.stride as u64);
-        let mut placed = Placed { windows: self.clone(), runs: Vec::new(), count: 0 };
+        let (mut runs, mut count) = (Vec::new(), 0);
         let mut start = 0;
         for end in ends {
             let len = (end - start) as f64;
             let from = start + (len * self.part.0).round() as u64;
             let to = start + (len * self.part.1).round() as u64;
             if let Some(room) = to.saturating_sub(from).checked_sub(span) {
-                placed.runs.push((placed.count, from));
-                placed.count += room / stride + 1;
+                runs.push((count, from));
+                count += room / stride + 1;
             }
             start = end;
         }
-        if placed.count == 0 {
+        if count == 0 {
             let message = format!("no series has the {span} records of a window in its part");
             return Err(Error::new(ErrorKind::Data, message));
         }
-        Ok(placed)
+        Ok(Placed { of: SampleOf::Windows(self.clone()), runs, count })
     }
 }
 
@@ -195,70 +201,172 @@ impl fmt::Display for Windows {
     }
 }
 
-/// A tensor of one record, as part of a window of so many records.
+/// A tensor of one record, as part of a sample of as many records as `dim` says.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
-pub(crate) fn windowed_spec(spec: &TensorSpec, records: usize) -> Result<TensorSpec> {
+pub(crate) fn windowed_spec(spec: &TensorSpec, dim: Option<Dim>) -> Result<TensorSpec> {
     if spec.is_variable() {
-        let message = "its length differs from record to record, and windows have one; give it a max_len";
+        let message = "its length differs from record to record, and windows and sequences need one; give it a max_len, a \
+                       shape or a size";
         return Err(Error::new(ErrorKind::Config, message).at_column(&spec.name));
     }
     let mut windowed = spec.clone();
-    windowed.shape.insert(0, Dim::Fixed(records));
     // The mask has the records first, too; behind another dimension, it no longer corresponds to neighbouring ones.
     if matches!(windowed.masked, Masked::By { axis: 1.., .. }) {
         windowed.masked = Masked::Unknown;
     }
+    windowed.shape.splice(0..0, dim);
     // Applied to each record.
     windowed.affine = None;
     Ok(windowed)
 }
 
-/// Windows with their positions.
+/// Windows or sequences with their positions.
 pub(crate) struct Placed {
-    windows: Windows,
-    /// The first window of each series that has windows, and the record where it begins.
+    of: SampleOf,
+    /// The first window of each series that has windows, and the record where it begins; or each sequence.
     runs: Vec<(u64, u64)>,
     count: u64,
 }
 
+/// What a sample is.
+enum SampleOf {
+    Windows(Windows),
+    /// Sequences, the last of which ends before this record.
+    Sequences(SequenceLabel, u64),
+}
+
+/// Which records of a sample a tensor is made of.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum RecordsOf {
+    /// These of a window.
+    Some(Range<usize>),
+    /// All of a sequence.
+    All,
+    /// The last one of a sequence.
+    Last,
+    /// The last one of a sequence, in which all are the same.
+    Constant,
+}
+
+impl RecordsOf {
+    /// The records, of a sample with so many.
+    pub(crate) fn range(&self, records: usize) -> Range<usize> {
+        match self {
+            Self::Some(range) => range.clone(),
+            Self::All => 0..records,
+            Self::Last | Self::Constant => records.saturating_sub(1)..records,
+        }
+    }
+
+    /// The dimension of the records.
+    fn dim(&self) -> Option<Dim> {
+        match self {
+            Self::Some(range) => Some(Dim::Fixed(range.len())),
+            Self::All => Some(Dim::Extent(0)),
+            Self::Last | Self::Constant => None,
+        }
+    }
+}
+
 impl Placed {
-    pub(crate) fn windows(&self) -> &Windows {
-        &self.windows
+    /// Sequences that begin at these of so many records.
+    pub(crate) fn of_sequences(label: SequenceLabel, starts: Vec<u64>, records: u64) -> Self {
+        let count = starts.len() as u64;
+        Self { of: SampleOf::Sequences(label, records), runs: (0..).zip(starts).collect(), count }
     }
 
-    /// The first window of each series that has windows, and the record where it begins.
-    pub(crate) fn runs(&self) -> &[(u64, u64)] {
-        &self.runs
-    }
-
-    /// Number of windows.
+    /// Number of samples.
     pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
-    /// Number of records per window.
-    pub(crate) fn span(&self) -> usize {
-        self.windows.length + self.windows.horizon
+    /// The records of a sample.
+    pub(crate) fn records(&self, sample: u64) -> Range<u64> {
+        match &self.of {
+            SampleOf::Windows(windows) => {
+                let run = self.runs.partition_point(|(first, _)| *first <= sample).saturating_sub(1);
+                let (first, record) = self.runs[run];
+                let start = record + (sample - first) * windows.stride as u64;
+                start..start + (windows.length + windows.horizon) as u64
+            }
+            SampleOf::Sequences(_, end) => {
+                let at = sample as usize;
+                self.runs[at].1..self.runs.get(at + 1).map_or(*end, |(_, start)| *start)
+            }
+        }
     }
 
-    /// The records of a window.
-    pub(crate) fn records(&self, window: u64) -> Range<u64> {
-        let run = self.runs.partition_point(|(first, _)| *first <= window).saturating_sub(1);
-        let (first, record) = self.runs[run];
-        let start = record + (window - first) * self.windows.stride as u64;
-        start..start + self.span() as u64
-    }
-
-    /// The records of a window that a tensor is made of. A mask is made of the same records as its tensor.
-    pub(crate) fn of(&self, spec: &TensorSpec, tensors: &[TensorSpec]) -> Range<usize> {
+    /// The records that a tensor is made of. A mask is made of the same records as its tensor.
+    pub(crate) fn of(&self, spec: &TensorSpec, tensors: &[TensorSpec]) -> RecordsOf {
         let masked = spec.name.strip_suffix("_mask").filter(|_| spec.role == Role::Mask);
         let masked = masked.and_then(|name| tensors.iter().find(|spec| spec.name == name));
-        match masked.unwrap_or(spec).role {
-            Role::Label if self.windows.horizon > 0 => self.windows.length..self.span(),
-            _ => 0..self.windows.length,
+        match (&self.of, masked.unwrap_or(spec).role) {
+            (SampleOf::Windows(windows), Role::Label) if windows.horizon > 0 => {
+                RecordsOf::Some(windows.length..windows.length + windows.horizon)
+            }
+            (SampleOf::Windows(windows), _) => RecordsOf::Some(0..windows.length),
+            (SampleOf::Sequences(SequenceLabel::Last, _), Role::Label) => RecordsOf::Last,
+            (SampleOf::Sequences(SequenceLabel::Constant, _), Role::Label) => RecordsOf::Constant,
+            (SampleOf::Sequences(..), _) => RecordsOf::All,
+        }
+    }
+
+    /// The tensors of a sample whose records have these, and what they are made of. Sequences have a mask as the last
+    /// tensor, unless all of them have masks of their own.
+    ///
+    /// # Errors
+    ///
+    /// As [`windowed_spec`].
+    pub(crate) fn tensors(&self, of_records: &[TensorSpec]) -> Result<(Vec<TensorSpec>, Vec<RecordsOf>)> {
+        let parts: Vec<_> = of_records.iter().map(|spec| self.of(spec, of_records)).collect();
+        let tensors = of_records.iter().zip(&parts).map(|(spec, part)| windowed_spec(spec, part.dim()));
+        let mut tensors = tensors.collect::<Result<Vec<_>>>()?;
+        let needs_mask = |at: &usize| {
+            parts[*at] == RecordsOf::All
+                && of_records[*at].role != Role::Mask
+                && of_records[*at].mask(of_records.iter()).is_none()
+        };
+        let unmasked: Vec<usize> = (0..parts.len()).filter(needs_mask).collect();
+        if let Some(first) = unmasked.first() {
+            let mask = format!("{}_mask", tensors[*first].name);
+            let by: Arc<str> = mask.as_str().into();
+            unmasked.iter().for_each(|at| tensors[*at].masked = Masked::By { mask: by.clone(), axis: 0 });
+            tensors.push(TensorSpec::with_dims(mask, Role::Mask, DType::U8, vec![Dim::Extent(0)]));
+        }
+        Ok((tensors, parts))
+    }
+
+    /// Adds what distinguishes these samples from others of the same records to a key.
+    pub(crate) fn fingerprint(&self, key: RandomKey) -> RandomKey {
+        let add_runs =
+            |key: RandomKey| self.runs.iter().fold(key, |key, (sample, record)| key.with(*sample).with(*record));
+        match &self.of {
+            SampleOf::Windows(Windows { length, horizon, stride, part: (from, to), series }) => {
+                let key = key.with(*length as u64).with(*horizon as u64);
+                let key = key.with(*stride as u64).with(from.to_bits()).with(to.to_bits());
+                // Without a series, all windows follow from the numbers above.
+                if series.is_some() { add_runs(key) } else { key }
+            }
+            SampleOf::Sequences(label, end) => {
+                let label = match label {
+                    SequenceLabel::EachStep => 0,
+                    SequenceLabel::Last => 1,
+                    SequenceLabel::Constant => 2,
+                };
+                add_runs(key.with(u64::MAX).with(label).with(*end))
+            }
+        }
+    }
+}
+
+impl fmt::Debug for Placed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.of {
+            SampleOf::Windows(windows) => f.debug_tuple("Placed").field(windows).finish(),
+            SampleOf::Sequences(label, _) => f.debug_tuple("Placed").field(label).field(&self.count).finish(),
         }
     }
 }

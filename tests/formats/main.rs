@@ -57,6 +57,7 @@ mod packed;
 mod page;
 mod parts;
 mod ragged;
+mod record_sequences;
 #[cfg(feature = "images")]
 mod saved_listing;
 mod sequences;

@@ -12,6 +12,6 @@ mod summary;
 
 pub use aligned::AlignedSequences;
 pub use entry::CsvSequences;
-pub use options::{Align, SequenceLabel, SequenceOptions, Unpaired};
+pub use options::{Align, SequenceOptions, Unpaired};
 pub use reader::CsvSequenceReader;
 pub use summary::{SequenceRecord, SequenceSummary};

@@ -2,6 +2,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::read::SequenceLabel;
 use crate::read::csv::{ColumnRef, CsvOptions};
 
 /// How sequences are read. Plain data: every field has a default.
@@ -42,20 +43,6 @@ impl Default for SequenceOptions {
             unpaired: Unpaired::default(),
         }
     }
-}
-
-/// Which steps of a sequence have a label.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum SequenceLabel {
-    /// Each step: labels are `[steps, ...]` and have a mask.
-    #[default]
-    EachStep,
-    /// The whole sequence: the label of its last step.
-    Last,
-    /// The whole sequence: all steps must have the same label.
-    Constant,
 }
 
 /// How the steps of features and labels are aligned.

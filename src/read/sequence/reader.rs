@@ -12,7 +12,9 @@ use crate::row::RowMut;
 use crate::schema::{Dim, Extents, Role, Schema, TensorSpec};
 use crate::storage::{Files, Needs};
 
-use super::options::{SequenceLabel, SequenceOptions};
+use crate::read::SequenceLabel;
+
+use super::options::SequenceOptions;
 use super::source::{self, SequenceScratch, Source};
 
 /// Sequences of CSV records. A sample is one sequence of `steps` rows.

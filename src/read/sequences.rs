@@ -1,0 +1,138 @@
+//! Records of variable number as one sample: all records of a user, of a patient, or of a file.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use crate::error::{Error, ErrorKind, Result};
+
+use super::RecordReader;
+
+/// Which steps of a sequence have a label.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+#[non_exhaustive]
+pub enum SequenceLabel {
+    /// Each step: labels are `[steps, ...]` and have a mask.
+    #[default]
+    EachStep,
+    /// The whole sequence: the label of its last step.
+    Last,
+    /// The whole sequence: all steps must have the same label.
+    Constant,
+}
+
+/// Sequences of records as samples, as plain data: a sample is all neighbouring records with the same value of a field,
+/// or all records of a file, in their order.
+///
+/// Any field of any format becomes a tensor through any codec, as for single records, and then has the steps as its
+/// first dimension: numbers are `[steps, ..]`, pictures `[steps, 3, height, width]`. A batch is as long as its longest
+/// sequence, the others are padded with zeros at their end, and a mask (u8 `[steps]`, `x_mask` for the first tensor
+/// `x`) says which steps are data. Use [`bucket`](crate::Loader::bucket) for batches of similar length.
+///
+/// Splits and folds take whole sequences. Each file is one sequence, or several, with [`each_file`](Self::each_file);
+/// otherwise all files are read as one.
+///
+/// Opening reads the field of all records. A sample is read record by record; a worker keeps those of its samples in
+/// memory only if they take less than a megabyte.
+///
+/// ```
+/// use ringfeed::Loader;
+/// use ringfeed::field::{Class, Numbers};
+/// use ringfeed::read::{SequenceLabel, Sequences};
+///
+/// let path = "fixtures/iris-species.csv"; // three species, 50 flowers each
+/// let mut batches = Loader::open(path)?
+///     .field("x", Numbers::f32().from(["sepal_length", "sepal_width"]))
+///     .field("species", Class)
+///     .sequences(Sequences::by("species").label(SequenceLabel::Constant))
+///     .batch_size(3)
+///     .build()?;
+/// let batch = batches.next().expect("there are samples")?;
+/// assert_eq!(batch.tensor("x")?.shape(), [3, 50, 2]);
+/// assert_eq!(batch.tensor("x_mask")?.shape(), [3, 50]);
+/// assert_eq!(batch.tensor("species")?.as_slice::<i64>()?, [0, 1, 2]);
+/// # Ok::<(), ringfeed::Error>(())
+/// ```
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Sequences {
+    /// The field whose value identifies the sequence. The records of a sequence follow one another.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub by: Option<String>,
+    /// Whether a sequence ends with its file.
+    #[serde(default)]
+    pub each_file: bool,
+    /// Which steps have the tensors that are labels.
+    #[serde(default)]
+    pub label: SequenceLabel,
+}
+
+impl Sequences {
+    /// Sequences of neighbouring records with the same value of this field.
+    pub fn by(field: impl Into<String>) -> Self {
+        Self { by: Some(field.into()), each_file: false, label: SequenceLabel::EachStep }
+    }
+
+    /// Each file is a sequence.
+    pub fn of_files() -> Self {
+        Self { by: None, each_file: true, label: SequenceLabel::EachStep }
+    }
+
+    /// Ends a sequence with its file, even if the next file begins with the same value.
+    #[must_use]
+    pub fn each_file(self) -> Self {
+        Self { each_file: true, ..self }
+    }
+
+    /// Sets which steps have a label.
+    #[must_use]
+    pub fn label(self, label: SequenceLabel) -> Self {
+        Self { label, ..self }
+    }
+
+    pub(crate) fn faults(&self) -> Vec<String> {
+        match (&self.by, self.each_file) {
+            (None, false) => vec!["by: name the field whose value identifies a sequence, or set each_file".to_owned()],
+            _ => Vec::new(),
+        }
+    }
+
+    /// The first record of each sequence among `records`. `values` gives the value of each record, as a number.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a sequence whose records do not follow one another, and for one of too many steps.
+    pub(crate) fn starts(&self, reader: &dyn RecordReader, records: u64, values: Option<&[u64]>) -> Result<Vec<u64>> {
+        let (mut starts, mut known): (Vec<u64>, HashMap<(usize, u64), u64>) = (Vec::new(), HashMap::new());
+        let (mut files, mut path, mut before): (usize, Option<PathBuf>, _) = (0, None, None);
+        for record in 0..records {
+            if self.each_file {
+                let own = reader.place(record).path;
+                if own != path || record == 0 {
+                    (files, path) = (files + 1, own);
+                }
+            }
+            let sequence = (files, values.map_or(0, |values| values[record as usize]));
+            if before != Some(sequence) {
+                if let Some(first) = known.insert(sequence, record) {
+                    let message = format!(
+                        "its sequence began at record {first} and ended before; sort the records by {:?}",
+                        self.by.as_deref().unwrap_or_default()
+                    );
+                    return Err(Error::new(ErrorKind::Data, message).at_record(record));
+                }
+                starts.push(record);
+                before = Some(sequence);
+            }
+        }
+        let ends = starts.iter().skip(1).copied().chain([records]);
+        match starts.iter().zip(ends).find(|(start, end)| end - *start > u64::from(u32::MAX)) {
+            Some((start, _)) => {
+                Err(Error::new(ErrorKind::Data, "a sequence of 2^32 records or more").at_record(*start))
+            }
+            None => Ok(starts),
+        }
+    }
+}
