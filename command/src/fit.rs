@@ -103,9 +103,10 @@ impl Report for Fitted {
             line("quantiles", format!("within {:.0e} of themselves", self.quantile_error));
         }
         if let Some(windows) = &self.windows {
-            let Windows { length, horizon, stride, series, part: (from, to) } = windows;
+            let Windows { length, horizon, stride, series, each_file, part: (from, to) } = windows;
             let after = if *horizon > 0 { format!(", and the {horizon} after them") } else { String::new() };
             let of = series.as_ref().map_or(String::new(), |series| format!(" of each {}", one_line(series)));
+            let of = if *each_file { of + " within each file" } else { of };
             line("windows", format!("{}{of}{after}", things(*length as u64, "record")));
             line("", format!("one every {}, from {from} to {to} of a series", things(*stride as u64, "record")));
         }

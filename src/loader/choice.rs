@@ -9,7 +9,7 @@ use crate::filter::{Filter, Known};
 use crate::memory::MemoryBudget;
 use crate::positions::Subset;
 use crate::read::fields::Codec;
-use crate::read::{NO_GAPS, Placed, RecordReader, Windowed};
+use crate::read::{NO_GAPS, Placed, RecordReader, Windowed, groups_of};
 use crate::schema::TensorSpec;
 use crate::transform::Chain;
 
@@ -166,16 +166,20 @@ impl Loader {
             Some(record) => error.at(first.place(record)),
             None => error,
         };
+        let grouped = |key: &str, field: Option<&String>, each_file: bool| -> Result<_> {
+            let values = field.map(|field| groups_by(key, field)).transpose()?;
+            Ok(groups_of(&**first, shortest, values, each_file))
+        };
         let placed = if let Some(windows) = &config.windows {
-            let series = windows.series.as_deref().map(|field| groups_by("windows.series", field)).transpose()?;
-            windows.placed(shortest, series.as_deref()).map_err(located)?
+            let series = grouped("windows.series", windows.series.as_ref(), windows.each_file)?;
+            windows.placed(shortest, series.as_deref())
         } else if let Some(sequences) = &config.sequences {
-            let values = sequences.by.as_deref().map(|field| groups_by("sequences.by", field)).transpose()?;
-            let starts = sequences.starts(&**first, shortest, values.as_deref()).map_err(located)?;
-            Placed::of_sequences(sequences.label, starts, shortest)
+            let groups = grouped("sequences.by", sequences.by.as_ref(), sequences.each_file)?;
+            Placed::of_sequences(sequences.label, &groups.unwrap_or_default())
         } else {
             return Ok(readers);
         };
+        let placed = placed.map_err(located)?;
         let placed = Arc::new(placed);
         let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone(), budget)?) as Arc<dyn RecordReader>);
         let windowed = readers.into_iter().map(windowed).collect::<Result<Vec<_>>>()?;

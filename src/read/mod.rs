@@ -154,6 +154,7 @@ pub(crate) use saved::SavedIndex;
 pub use scratch::Scratch;
 #[cfg(feature = "formats")]
 pub(crate) use sequence::{CsvSequences, SequenceOptions};
+pub(crate) use sequences::groups_of;
 pub use sequences::{SequenceLabel, Sequences};
 pub use shaped::Shaped;
 pub(crate) use staged::Staged;

@@ -98,41 +98,48 @@ impl Sequences {
             _ => Vec::new(),
         }
     }
+}
 
-    /// The first record of each sequence among `records`. `values` gives the value of each record, as a number.
-    ///
-    /// # Errors
-    ///
-    /// [`ErrorKind::Data`] for a sequence whose records do not follow one another, and for one of too many steps.
-    pub(crate) fn starts(&self, reader: &dyn RecordReader, records: u64, values: Option<&[u64]>) -> Result<Vec<u64>> {
-        let (mut starts, mut known): (Vec<u64>, HashMap<(usize, u64), u64>) = (Vec::new(), HashMap::new());
-        let (mut files, mut path, mut before): (usize, Option<PathBuf>, _) = (0, None, None);
-        for record in 0..records {
-            if self.each_file {
-                let own = reader.place(record).path;
-                if own != path || record == 0 {
-                    (files, path) = (files + 1, own);
-                }
-            }
-            let sequence = (files, values.map_or(0, |values| values[record as usize]));
-            if before != Some(sequence) {
-                if let Some(first) = known.insert(sequence, record) {
-                    let message = format!(
-                        "its sequence began at record {first} and ended before; sort the records by {:?}",
-                        self.by.as_deref().unwrap_or_default()
-                    );
-                    return Err(Error::new(ErrorKind::Data, message).at_record(record));
-                }
-                starts.push(record);
-                before = Some(sequence);
-            }
-        }
-        let ends = starts.iter().skip(1).copied().chain([records]);
-        match starts.iter().zip(ends).find(|(start, end)| end - *start > u64::from(u32::MAX)) {
-            Some((start, _)) => {
-                Err(Error::new(ErrorKind::Data, "a sequence of 2^32 records or more").at_record(*start))
-            }
-            None => Ok(starts),
-        }
+/// The group of each of so many records: its value, and with `each_file` its file, too.
+pub(crate) fn groups_of(
+    reader: &dyn RecordReader,
+    records: u64,
+    values: Option<Vec<u64>>,
+    each_file: bool,
+) -> Option<Vec<u64>> {
+    if !each_file {
+        return values;
     }
+    let mut known: HashMap<(u64, u64), u64> = HashMap::new();
+    let (mut file, mut path): (u64, Option<PathBuf>) = (0, None);
+    let group = |record: u64| {
+        let own = reader.place(record).path;
+        if own != path {
+            (file, path) = (file + 1, own);
+        }
+        let next = known.len() as u64;
+        *known.entry((file, values.as_ref().map_or(0, |values| values[record as usize]))).or_insert(next)
+    };
+    Some((0..records).map(group).collect())
+}
+
+/// The first record of each group. `what` is what a group is called.
+///
+/// # Errors
+///
+/// [`ErrorKind::Data`] for a group whose records do not follow one another.
+pub(crate) fn starts_of(groups: &[u64], what: &str) -> Result<Vec<u64>> {
+    let (mut starts, mut known): (Vec<u64>, HashMap<u64, u64>) = (Vec::new(), HashMap::new());
+    for (record, group) in (0..).zip(groups) {
+        if record > 0 && groups[record as usize - 1] == *group {
+            continue;
+        }
+        if let Some(first) = known.insert(*group, record) {
+            let message =
+                format!("its {what} began at record {first} and ended before this one; sort the records by {what}");
+            return Err(Error::new(ErrorKind::Data, message).at_record(record));
+        }
+        starts.push(record);
+    }
+    Ok(starts)
 }

@@ -11,7 +11,7 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::random::RandomKey;
 use crate::schema::{Dim, Masked, Role, TensorSpec};
 
-use super::sequences::SequenceLabel;
+use super::sequences::{SequenceLabel, starts_of};
 
 /// Most records per window.
 const MAX_RECORDS: usize = 1 << 20;
@@ -28,8 +28,8 @@ pub(crate) const NO_GAPS: &str =
 /// next window begins `stride` records later. With a `horizon` of 0, labels are made of the same records as the
 /// features.
 ///
-/// All records are one series, or several if `series` names a field: the records of a series follow one another, and no
-/// window contains records of two series. `part` selects a share of each series: use windows of 0 to 0.8 of the records
+/// All records are one series, or several if `series` names a field or a series ends with its file (`each_file`): the
+/// records of a series follow one another, and no window contains records of two series. `part` selects a share of each series: use windows of 0 to 0.8 of the records
 /// for training and of 0.8 to 1 for testing, and no record is in both. The start of a window follows from its number
 /// alone.
 ///
@@ -72,6 +72,9 @@ pub struct Windows {
     /// The field whose value identifies the series; without it there is one series.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub series: Option<String>,
+    /// Whether a series ends with its file.
+    #[serde(default, skip_serializing_if = "is_off")]
+    pub each_file: bool,
     /// The part of the records of each series to use: from and to, as shares from 0 to 1.
     #[serde(default = "whole")]
     pub part: (f64, f64),
@@ -81,6 +84,11 @@ fn one() -> usize {
     1
 }
 
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_off(flag: &bool) -> bool {
+    !flag
+}
+
 fn whole() -> (f64, f64) {
     (0.0, 1.0)
 }
@@ -88,7 +96,7 @@ fn whole() -> (f64, f64) {
 impl Windows {
     /// Windows of `length` records and the `horizon` records after them, one starting at each record.
     pub fn new(length: usize, horizon: usize) -> Self {
-        Self { length, horizon, stride: 1, series: None, part: whole() }
+        Self { length, horizon, stride: 1, series: None, each_file: false, part: whole() }
     }
 
     /// Sets the number of records from the start of a window to the start of the next.
@@ -101,6 +109,12 @@ impl Windows {
     #[must_use]
     pub fn series(self, field: impl Into<String>) -> Self {
         Self { series: Some(field.into()), ..self }
+    }
+
+    /// Keeps windows within files: a series ends with its file.
+    #[must_use]
+    pub fn each_file(self) -> Self {
+        Self { each_file: true, ..self }
     }
 
     /// Uses only a part of each series: from this share of its records to that one, 0 to 1.
@@ -129,7 +143,8 @@ impl Windows {
 
     /// Whether its windows have the same content as those of `other`. `stride` and `part` only select windows.
     fn are_like(&self, other: &Self) -> bool {
-        (self.length, self.horizon, &self.series) == (other.length, other.horizon, &other.series)
+        (self.length, self.horizon, &self.series, self.each_file)
+            == (other.length, other.horizon, &other.series, other.each_file)
     }
 
     /// The fault if a loader has these windows, and its fitted recipe was made for `fitted`.
@@ -153,21 +168,8 @@ impl Windows {
     ///
     /// [`ErrorKind::Data`] for a series whose records are not adjacent, or if no series is as long as a window.
     pub(crate) fn placed(&self, records: u64, groups: Option<&[u64]>) -> Result<Placed> {
-        let mut ends = Vec::new();
-        if let Some(groups) = groups {
-            let mut known = std::collections::HashSet::new();
-            for (at, pair) in groups.windows(2).enumerate() {
-                if pair[0] != pair[1] {
-                    ends.push(at as u64 + 1);
-                    known.insert(pair[0]);
-                    if known.contains(&pair[1]) {
-                        let message = "its series ended some records before; sort the records by series";
-                        return Err(Error::new(ErrorKind::Data, message).at_record(at as u64 + 1));
-                    }
-                }
-            }
-        }
-        ends.push(records);
+        let starts = groups.map_or(Ok(Vec::new()), |groups| starts_of(groups, "series"))?;
+        let ends = starts.into_iter().skip(1).chain([records]);
         let (span, stride) = ((self.length + self.horizon) as u64, self.stride as u64);
         let (mut runs, mut count) = (Vec::new(), 0);
         let mut start = 0;
@@ -192,10 +194,13 @@ impl Windows {
 impl fmt::Display for Windows {
     /// As in settings: `{ length = 48, horizon = 12, stride = 1, part = [0, 0.8] }`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { length, horizon, stride, series, part: (from, to) } = self;
+        let Self { length, horizon, stride, series, each_file, part: (from, to) } = self;
         write!(f, "{{ length = {length}, horizon = {horizon}, stride = {stride}")?;
         if let Some(series) = series {
             write!(f, ", series = {series:?}")?;
+        }
+        if *each_file {
+            write!(f, ", each_file = true")?;
         }
         write!(f, ", part = [{from}, {to}] }}")
     }
@@ -272,10 +277,20 @@ impl RecordsOf {
 }
 
 impl Placed {
-    /// Sequences that begin at these of so many records.
-    pub(crate) fn of_sequences(label: SequenceLabel, starts: Vec<u64>, records: u64) -> Self {
-        let count = starts.len() as u64;
-        Self { of: SampleOf::Sequences(label, records), runs: (0..).zip(starts).collect(), count }
+    /// Sequences of these groups of records.
+    ///
+    /// # Errors
+    ///
+    /// [`ErrorKind::Data`] for a sequence whose records are not adjacent, and for one of too many.
+    pub(crate) fn of_sequences(label: SequenceLabel, groups: &[u64]) -> Result<Self> {
+        let (starts, records) = (starts_of(groups, "sequence")?, groups.len() as u64);
+        let ends = starts.iter().skip(1).copied().chain([records]);
+        if let Some((start, _)) = starts.iter().zip(ends).find(|(start, end)| end - *start > u64::from(u32::MAX)) {
+            return Err(Error::new(ErrorKind::Data, "a sequence of 2^32 records or more").at_record(*start));
+        }
+        let runs: Vec<(u64, u64)> = (0..).zip(starts).collect();
+        let count = runs.len() as u64;
+        Ok(Self { of: SampleOf::Sequences(label, records), runs, count })
     }
 
     /// Number of samples.
@@ -344,11 +359,11 @@ impl Placed {
         let add_runs =
             |key: RandomKey| self.runs.iter().fold(key, |key, (sample, record)| key.with(*sample).with(*record));
         match &self.of {
-            SampleOf::Windows(Windows { length, horizon, stride, part: (from, to), series }) => {
+            SampleOf::Windows(Windows { length, horizon, stride, part: (from, to), series, each_file }) => {
                 let key = key.with(*length as u64).with(*horizon as u64);
                 let key = key.with(*stride as u64).with(from.to_bits()).with(to.to_bits());
                 // Without a series, all windows follow from the numbers above.
-                if series.is_some() { add_runs(key) } else { key }
+                if series.is_some() || *each_file { add_runs(key) } else { key }
             }
             SampleOf::Sequences(label, end) => {
                 let label = match label {

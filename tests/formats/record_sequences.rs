@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use ringfeed::field::{Class, Field, Image, Numbers, Text};
 use ringfeed::normalise::NormaliserFit;
 use ringfeed::order::Split;
-use ringfeed::read::{SequenceLabel, Sequences};
+use ringfeed::read::{SequenceLabel, Sequences, Windows};
 use ringfeed::settings::{BadLimits, BadRecords};
 use ringfeed::{DType, DataSet, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser};
 
@@ -32,7 +32,7 @@ fn table(folder: &Path) -> PathBuf {
 }
 
 fn both() -> Field {
-    Numbers::f32().from(["step", "half"]).into()
+    Numbers::f32().from(["step", "half"])
 }
 
 #[test]
@@ -105,14 +105,21 @@ fn files_are_sequences_and_those_of_one_id_end_with_them() {
         put(folder.path(), name, &format!("id,x\n{rows}"));
     }
     let files = folder.path().join("*.csv");
+    let open = || Loader::open(&files).unwrap().field("x", Numbers::i64());
     let read = |sequences: Sequences| {
-        let batch = first(&Loader::open(&files).unwrap().field("x", Numbers::i64()).sequences(sequences));
+        let batch = first(&open().sequences(sequences));
         let steps = batch.tensor("x").unwrap().shape()[1];
         batch.tensor("x").unwrap().as_slice::<i64>().unwrap().chunks(steps).map(<[i64]>::to_vec).collect::<Vec<_>>()
     };
     assert_eq!(read(Sequences::of_files()), [vec![1, 2, 0], vec![3, 0, 0], vec![4, 5, 6]]);
     assert_eq!(read(Sequences::by("id")), [vec![1, 2, 3], vec![4, 5, 0], vec![6, 0, 0]]);
     assert_eq!(read(Sequences::by("id").each_file()), [vec![1, 2], vec![3, 0], vec![4, 5], vec![6, 0]]);
+    let pairs =
+        |windows: Windows| first(&open().windows(windows)).tensor("x").unwrap().as_slice::<i64>().unwrap().to_vec();
+    assert_eq!(pairs(Windows::new(2, 0)), [1, 2, 2, 3, 3, 4, 4, 5, 5, 6]);
+    assert_eq!(pairs(Windows::new(2, 0).each_file()), [1, 2, 4, 5, 5, 6]);
+    assert_eq!(pairs(Windows::new(2, 0).series("id")), [1, 2, 2, 3, 4, 5]);
+    assert_eq!(pairs(Windows::new(2, 0).series("id").each_file()), [1, 2, 4, 5]);
 }
 
 #[test]
@@ -200,7 +207,8 @@ fn what_they_do_not_go_with_is_refused() {
         assert!(error.to_string().contains(words), "{error}");
         error
     };
-    let error = refused(loader(), "its sequence began at record 0 and ended before; sort the records by \"id\"");
+    let error =
+        refused(loader(), "its sequence began at record 0 and ended before this one; sort the records by sequence");
     assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(2)));
     refused(loader().filter("x > 1"), "there would be gaps");
     refused(loader().filter_by(["x"], |_| true), "there would be gaps");
