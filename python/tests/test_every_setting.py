@@ -348,7 +348,7 @@ def sequences(folder: Path) -> None:
     path = table(folder, ["id,x", "a,1", "a,2", "b,3"])
     loader = ringfeed.open(path, fields={"x": "f32"}, sequences={"by": "id"}, batch_size=2)
     batch = next(iter(loader))
-    assert batch["x"].tolist() == [[1, 2], [3, 0]] and batch["x_mask"].tolist() == [[1, 1], [1, 0]]
+    assert batch["x"].tolist() == [[1, 2], [3, 0]] and batch["steps_mask"].tolist() == [[1, 1], [1, 0]]
 
 
 def metrics(folder: Path) -> None:

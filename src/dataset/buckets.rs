@@ -9,7 +9,7 @@ use crate::caught::caught;
 use crate::error::{Error, ErrorKind, Result};
 use crate::positions::{Bucket, BucketBatch, Bucketed, Deal, EpochBuckets, Remainder, Shard, Subset};
 use crate::read::{RecordReader, Scratch, parallel};
-use crate::schema::{Extents, MAX_EXTENTS, Rows, TensorSpec};
+use crate::schema::{Extents, Rows, TensorSpec};
 use crate::tree::{no_faults, under};
 
 use super::contract::{BatchPlan, LastBatch, Planner, Positions, batches};
@@ -119,7 +119,9 @@ impl Buckets {
     pub(crate) fn check_padding(&self, extent: usize, pad: &dyn Fn(Extents) -> Result<Extents>) -> Result<()> {
         let config = |message: String| Err(Error::new(ErrorKind::Config, message).at_column(&self.by));
         for bound in &self.bounds {
-            let Ok(Extents(padded)) = pad(Extents([*bound; MAX_EXTENTS])) else {
+            let mut extents = Extents::default();
+            extents.0[extent] = *bound;
+            let Ok(Extents(padded)) = pad(extents) else {
                 return config(format!(
                     "bucket: samples are padded to {bound}, which is more than the transform `pad` allows; leave `pad` out, \
                      or lower the bound"

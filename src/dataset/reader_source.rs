@@ -50,6 +50,8 @@ pub struct ReaderSource {
     pub(super) sampling: Sampling,
     buckets: Option<Buckets>,
     names: Vec<String>,
+    /// Whether all lengths that vary are the same one.
+    one_length: bool,
 }
 
 impl fmt::Debug for ReaderSource {
@@ -80,6 +82,7 @@ impl ReaderSource {
             sampling: Sampling::default(),
             buckets: None,
             names: Vec::new(),
+            one_length: false,
         }
     }
 
@@ -87,6 +90,12 @@ impl ReaderSource {
     #[must_use]
     pub(crate) fn in_order_of(mut self, names: Vec<String>) -> Self {
         self.names = names;
+        self
+    }
+
+    /// All lengths that vary are the same one.
+    pub(crate) fn of_one_length(mut self) -> Self {
+        self.one_length = true;
         self
     }
 
@@ -180,7 +189,7 @@ impl ReaderSource {
     }
 
     fn compose(&self) -> Result<(Schema, Vec<Component>)> {
-        let composed = Composed::new(self.readers.iter().map(|reader| reader.tensors()), &self.names)?;
+        let composed = Composed::new(self.readers.iter().map(|reader| reader.tensors()), &self.names, self.one_length)?;
         let components = self.readers.iter().zip(&composed.parts).enumerate().map(|(nth, (reader, part))| {
             let PartOfSample { places, first_extent, extents } = part;
             let (part, first_extent, extents) = (Part::of(places), *first_extent, *extents);
@@ -238,7 +247,12 @@ impl Source for ReaderSource {
                 let message = "bucket: batches are of one length, not of one block; leave out shuffle's blocks";
                 return Err(Error::new(ErrorKind::Config, message));
             }
-            let length = BucketLength::find(buckets, &self.readers)?;
+            let mut length = BucketLength::find(buckets, &self.readers)?;
+            if self.one_length {
+                // That of any reader is measured by one of them.
+                let measuring = filler.components.iter().position(|component| component.extents > 0);
+                length.reader = measuring.unwrap_or(length.reader);
+            }
             let bucketed =
                 caught(|| length.deal(&*self.readers[length.reader], subset, self.batch_size, self.last_batch))?;
             let len = bucketed.batches().saturating_mul(bucketed.most_rows());

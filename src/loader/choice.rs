@@ -9,7 +9,7 @@ use crate::filter::{Filter, Known};
 use crate::memory::MemoryBudget;
 use crate::positions::Subset;
 use crate::read::fields::Codec;
-use crate::read::{NO_GAPS, Placed, RecordReader, Windowed, groups_of};
+use crate::read::{NO_GAPS, NO_GAPS_IN_SEQUENCES, Placed, RecordReader, Windowed, groups_of};
 use crate::schema::TensorSpec;
 use crate::transform::Chain;
 
@@ -144,7 +144,10 @@ impl Loader {
         let config = &self.config;
         let Some(first) = readers.first().filter(|_| config.consists_of_several()) else { return Ok(readers) };
         if config.chosen_by().is_some() || !self.keeps.is_empty() {
-            return Err(Error::new(ErrorKind::Config, NO_GAPS));
+            return Err(Error::new(
+                ErrorKind::Config,
+                if config.windows.is_some() { NO_GAPS } else { NO_GAPS_IN_SEQUENCES },
+            ));
         }
         let lengths: Vec<u64> = readers.iter().map(|reader| reader.len()).collect();
         let shortest = lengths.iter().copied().min().unwrap_or(0);
@@ -162,27 +165,43 @@ impl Loader {
             groups.truncate(shortest as usize);
             Ok(groups)
         };
-        let located = |error: Error| match error.location().record {
-            Some(record) => error.at(first.place(record)),
-            None => error,
+        let located = |by: Option<&String>| {
+            let by = by.cloned();
+            move |error: Error| match error.location().record {
+                Some(record) => {
+                    let error = Error::new(error.kind(), error.message().to_owned()).at(first.place(record));
+                    if let Some(field) = by { error.at_column(field) } else { error }
+                }
+                None => error,
+            }
         };
-        let grouped = |key: &str, field: Option<&String>, each_file: bool| -> Result<_> {
+        let grouped = |key: &str, field: Option<&String>, each_file: bool| {
             let values = field.map(|field| groups_by(key, field)).transpose()?;
-            Ok(groups_of(&**first, shortest, values, each_file))
+            groups_of(&**first, shortest, values, each_file)
         };
         let placed = if let Some(windows) = &config.windows {
             let series = grouped("windows.series", windows.series.as_ref(), windows.each_file)?;
-            windows.placed(shortest, series.as_deref())
+            windows.placed(shortest, series.as_deref()).map_err(located(windows.series.as_ref()))?
         } else if let Some(sequences) = &config.sequences {
-            let groups = grouped("sequences.by", sequences.by.as_ref(), sequences.each_file)?;
-            Placed::of_sequences(sequences.label, &groups.unwrap_or_default())
+            if lengths.iter().any(|records| *records != shortest) {
+                let message = format!(
+                    "sequences: the sources have {lengths:?} records, and `shorter` would end the last sequence before its end; \
+                     name sources of equal length"
+                );
+                return Err(Error::new(ErrorKind::Config, message));
+            }
+            let groups = grouped("sequences.by", sequences.by.as_ref(), sequences.each_file)?.unwrap_or_default();
+            Placed::of_sequences(sequences.label, &groups).map_err(located(sequences.by.as_ref()))?
         } else {
             return Ok(readers);
         };
-        let placed = placed.map_err(located)?;
         let placed = Arc::new(placed);
-        let windowed = |reader| Ok(Arc::new(Windowed::new(reader, placed.clone(), budget)?) as Arc<dyn RecordReader>);
-        let windowed = readers.into_iter().map(windowed).collect::<Result<Vec<_>>>()?;
+        let masked = readers.iter().position(|reader| placed.needs_mask(reader.tensors()));
+        let windowed = |(nth, reader)| {
+            let windowed = Windowed::new(reader, placed.clone(), masked == Some(nth), budget)?;
+            Ok(Arc::new(windowed) as Arc<dyn RecordReader>)
+        };
+        let windowed = readers.into_iter().enumerate().map(windowed).collect::<Result<Vec<_>>>()?;
         self.check_rounding(&windowed)?;
         Ok(windowed)
     }

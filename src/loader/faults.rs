@@ -9,7 +9,7 @@ use crate::positions::FURTHEST;
 use crate::prefetch::Amount;
 use crate::prepare::{PreparedConfig, Recipe};
 use crate::read::fields::Codec;
-use crate::read::{ColumnRef, NO_GAPS, SourceConfig, field_faults, is_pattern};
+use crate::read::{ColumnRef, NO_GAPS, NO_GAPS_IN_SEQUENCES, SourceConfig, field_faults, is_pattern};
 use crate::storage::{Files, NO_PROMISE};
 use crate::transform::NumberAugment;
 use crate::tree::under;
@@ -213,7 +213,7 @@ impl LoaderConfig {
                 faults.push("sequences: samples are windows or sequences; leave one of them out".to_owned());
             }
             if self.filter.is_some() {
-                faults.push(NO_GAPS.to_owned());
+                faults.push(NO_GAPS_IN_SEQUENCES.to_owned());
             }
             if is_drawn || self.stratify.is_some() || self.group.is_some() {
                 let advice = "sequences: a whole sequence has no class, weight or group; leave out class_balanced, weight_by, \

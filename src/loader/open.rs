@@ -177,6 +177,9 @@ impl Loader {
             source = source.and(reader);
         }
         source = source.in_order_of(config.names_in_order());
+        if config.sequences.is_some() {
+            source = source.of_one_length();
+        }
         if let Some(seed) = config.shuffle {
             source = source.shuffle(seed);
         }

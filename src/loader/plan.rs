@@ -236,7 +236,8 @@ impl Loader {
         let compose = |mut tensors: Vec<&[TensorSpec]>| {
             // Mixed sources have the same tensors.
             tensors.truncate(if config.mix.is_empty() { tensors.len() } else { 1 });
-            Composed::new(tensors.into_iter(), &config.names_in_order()).map(|composed| composed.tensors)
+            Composed::new(tensors.into_iter(), &config.names_in_order(), config.sequences.is_some())
+                .map(|composed| composed.tensors)
         };
         let tensors = tensors.map(compose).transpose()?;
         if let (Some(bucket), Some(tensors)) = (&config.bucket, &tensors) {

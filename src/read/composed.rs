@@ -20,13 +20,17 @@ pub(crate) struct PartOfSample {
 }
 
 impl Composed {
-    /// Tensors in the order of these names, whichever reader gives them. A tensor without a name here follows the one
+    /// With `one_length`, all lengths that vary are the same one. Tensors in the order of these names, whichever reader gives them. A tensor without a name here follows the one
     /// before it in its reader (as a mask does), or all tensors of the earlier readers.
     ///
     /// # Errors
     ///
     /// [`ErrorKind::Schema`] for more varying lengths than a sample can have.
-    pub(crate) fn new<'a>(readers: impl Iterator<Item = &'a [TensorSpec]>, names: &[String]) -> Result<Self> {
+    pub(crate) fn new<'a>(
+        readers: impl Iterator<Item = &'a [TensorSpec]>,
+        names: &[String],
+        one_length: bool,
+    ) -> Result<Self> {
         let (mut keyed, mut parts): (Vec<(usize, TensorSpec)>, Vec<PartOfSample>) = (Vec::new(), Vec::new());
         let (mut first_extent, mut behind_all) = (0, 0);
         for tensors in readers {
@@ -38,10 +42,14 @@ impl Composed {
                 for dim in &mut spec.shape {
                     if let Dim::Extent(index) = dim {
                         extents = extents.max(*index + 1);
-                        *index += first_extent;
+                        *index += if one_length { 0 } else { first_extent };
                     }
                 }
                 keyed.push((behind, spec));
+            }
+            if one_length && first_extent > 0 {
+                // An earlier reader measures it.
+                extents = 0;
             }
             if first_extent + extents > MAX_EXTENTS {
                 let message = format!("the readers have more than {MAX_EXTENTS} varying lengths together");

@@ -286,6 +286,11 @@ impl RecordReader for Concat {
         self.parts[part].place(record)
     }
 
+    fn source_file(&self, sample: u64) -> Option<PathBuf> {
+        let (part, record) = self.locate(sample);
+        self.parts[part].source_file(record)
+    }
+
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
         let (part, record) = self.locate(sample);
         if let Some(paths) = &self.paths {

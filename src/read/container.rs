@@ -4,6 +4,7 @@
 //! nothing of containers. [`FieldReader`](super::FieldReader) brings them together.
 
 use std::collections::HashSet;
+use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 
 use crate::dtype::{DType, NumberSlice};
@@ -149,6 +150,12 @@ pub trait Container: Send + Sync {
 
     /// The location of a record.
     fn place(&self, record: u64) -> Location;
+
+    /// The file that a record comes from: if a table names other files, the table's. By default that of its
+    /// [location](Self::place).
+    fn source_file(&self, record: u64) -> Option<PathBuf> {
+        self.place(record).path
+    }
 
     /// Appends the name of a record to `name`; see [`RecordReader::name`](super::RecordReader::name).
     fn name(&self, record: u64, name: &mut Vec<u8>) {

@@ -161,6 +161,10 @@ impl Container for ListedFiles {
         self.listed_by.place(record).unwrap_or_else(own)
     }
 
+    fn source_file(&self, record: u64) -> Option<PathBuf> {
+        self.listed_by.table()?.source_file(record)
+    }
+
     fn name(&self, record: u64, name: &mut Vec<u8>) {
         if let Some(table) = self.listed_by.table() {
             table.name(record, name);

@@ -356,6 +356,11 @@ impl Container for Many {
         place
     }
 
+    fn source_file(&self, record: u64) -> Option<PathBuf> {
+        let (part, own) = self.locate(record);
+        self.parts[part].container.source_file(own).or_else(|| Some(self.paths[part].clone()))
+    }
+
     fn name(&self, record: u64, name: &mut Vec<u8>) {
         let (part, record) = self.locate(record);
         file_name(&self.paths[part], name);

@@ -1,5 +1,6 @@
 //! Records that can be read in any order.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, ErrorKind, Location, Result};
@@ -107,6 +108,12 @@ pub trait RecordReader: Send + Sync {
     /// The location of record `sample`, as in statistics and logs.
     fn place(&self, sample: u64) -> Location;
 
+    /// The file that record `sample` comes from: if a table names other files, the table's. By default that of its
+    /// [location](Self::place).
+    fn source_file(&self, sample: u64) -> Option<PathBuf> {
+        self.place(sample).path
+    }
+
     /// Appends the name of record `sample` to `name`: a name that stays the same if other records are added or removed,
     /// such as the path of its file below the source's folder. By default its number. Splits and folds use it.
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
@@ -180,6 +187,10 @@ impl<R: RecordReader + ?Sized> RecordReader for Arc<R> {
 
     fn place(&self, sample: u64) -> Location {
         (**self).place(sample)
+    }
+
+    fn source_file(&self, sample: u64) -> Option<PathBuf> {
+        (**self).source_file(sample)
     }
 
     fn name(&self, sample: u64, name: &mut Vec<u8>) {

@@ -1,6 +1,6 @@
 //! Records of variable number as one sample: all records of a user, of a patient, or of a file.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
@@ -28,14 +28,15 @@ pub enum SequenceLabel {
 ///
 /// Any field of any format becomes a tensor through any codec, as for single records, and then has the steps as its
 /// first dimension: numbers are `[steps, ..]`, pictures `[steps, 3, height, width]`. A batch is as long as its longest
-/// sequence, the others are padded with zeros at their end, and a mask (u8 `[steps]`, `x_mask` for the first tensor
-/// `x`) says which steps are data. Use [`bucket`](crate::Loader::bucket) for batches of similar length.
+/// sequence, the others are padded with zeros at their end, and `steps_mask` (u8 `[steps]`) says which steps are data. It
+/// is the mask of all tensors without one of their own. Use [`bucket`](crate::Loader::bucket) for batches of similar
+/// length.
 ///
-/// Splits and folds take whole sequences. Each file is one sequence, or several, with [`each_file`](Self::each_file);
-/// otherwise all files are read as one.
+/// Splits and folds take whole sequences. All files are read as one, so a sequence may begin in one file and end in the
+/// next, unless it ends with its file ([`each_file`](Self::each_file)): that of the table, if a table names other files.
 ///
-/// Opening reads the field of all records. A sample is read record by record; a worker keeps those of its samples in
-/// memory only if they take less than a megabyte.
+/// Opening reads the field of all records. The stored bytes of all steps of a job's samples, such as the files of
+/// pictures, are in a worker's memory at the same time; decoded steps are only if they take less than a megabyte.
 ///
 /// ```
 /// use ringfeed::Loader;
@@ -51,7 +52,7 @@ pub enum SequenceLabel {
 ///     .build()?;
 /// let batch = batches.next().expect("there are samples")?;
 /// assert_eq!(batch.tensor("x")?.shape(), [3, 50, 2]);
-/// assert_eq!(batch.tensor("x_mask")?.shape(), [3, 50]);
+/// assert_eq!(batch.tensor("steps_mask")?.shape(), [3, 50]);
 /// assert_eq!(batch.tensor("species")?.as_slice::<i64>()?, [0, 1, 2]);
 /// # Ok::<(), ringfeed::Error>(())
 /// ```
@@ -101,26 +102,33 @@ impl Sequences {
 }
 
 /// The group of each of so many records: its value, and with `each_file` its file, too.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for records that are in no file.
 pub(crate) fn groups_of(
     reader: &dyn RecordReader,
     records: u64,
     values: Option<Vec<u64>>,
     each_file: bool,
-) -> Option<Vec<u64>> {
+) -> Result<Option<Vec<u64>>> {
     if !each_file {
-        return values;
+        return Ok(values);
     }
     let mut known: HashMap<(u64, u64), u64> = HashMap::new();
     let (mut file, mut path): (u64, Option<PathBuf>) = (0, None);
     let group = |record: u64| {
-        let own = reader.place(record).path;
+        let own = reader.source_file(record);
+        if own.is_none() {
+            return Err(Error::new(ErrorKind::Config, "each_file: the records of this source are in no file"));
+        }
         if own != path {
             (file, path) = (file + 1, own);
         }
         let next = known.len() as u64;
-        *known.entry((file, values.as_ref().map_or(0, |values| values[record as usize]))).or_insert(next)
+        Ok(*known.entry((file, values.as_ref().map_or(0, |values| values[record as usize]))).or_insert(next))
     };
-    Some((0..records).map(group).collect())
+    (0..records).map(group).collect::<Result<Vec<u64>>>().map(Some)
 }
 
 /// The first record of each group. `what` is what a group is called.
@@ -129,14 +137,13 @@ pub(crate) fn groups_of(
 ///
 /// [`ErrorKind::Data`] for a group whose records do not follow one another.
 pub(crate) fn starts_of(groups: &[u64], what: &str) -> Result<Vec<u64>> {
-    let (mut starts, mut known): (Vec<u64>, HashMap<u64, u64>) = (Vec::new(), HashMap::new());
+    let (mut starts, mut known): (Vec<u64>, HashSet<u64>) = (Vec::new(), HashSet::new());
     for (record, group) in (0..).zip(groups) {
         if record > 0 && groups[record as usize - 1] == *group {
             continue;
         }
-        if let Some(first) = known.insert(*group, record) {
-            let message =
-                format!("its {what} began at record {first} and ended before this one; sort the records by {what}");
+        if !known.insert(*group) {
+            let message = format!("its {what} ended some records before; sort the records by {what}");
             return Err(Error::new(ErrorKind::Data, message).at_record(record));
         }
         starts.push(record);

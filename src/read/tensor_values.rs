@@ -1,5 +1,6 @@
 //! The tensors of readers as values, for code that needs values.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::dtype::NumberSlice;
@@ -101,6 +102,10 @@ impl Container for TensorValues {
 
     fn place(&self, record: u64) -> Location {
         self.parts.first().map(|part| part.reader.place(record)).unwrap_or_default()
+    }
+
+    fn source_file(&self, record: u64) -> Option<PathBuf> {
+        self.parts.first()?.reader.source_file(record)
     }
 
     fn fingerprint(&self) -> Fingerprint {

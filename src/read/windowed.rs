@@ -11,6 +11,7 @@ use crate::row::{RowMut, RowsMut};
 use crate::schema::{Extents, Schema, TensorSpec};
 use crate::storage::Needs;
 
+use super::decoded_bytes::DecodedBytes;
 use super::job::{Job, caught_each, decode_each};
 use super::record_rows::{RecordRows, RecordTensors};
 use super::windows::{Placed, RecordsOf};
@@ -125,12 +126,19 @@ impl fmt::Debug for Windowed {
 }
 
 impl Windowed {
+    /// With `masked`, this reader gives the mask of the steps of sequences.
+    ///
     /// # Errors
     ///
     /// [`ErrorKind::Config`] for a tensor whose length differs from record to record.
-    pub(crate) fn new(reader: Arc<dyn RecordReader>, placed: Arc<Placed>, budget: &MemoryBudget) -> Result<Self> {
+    pub(crate) fn new(
+        reader: Arc<dyn RecordReader>,
+        placed: Arc<Placed>,
+        masked: bool,
+        budget: &MemoryBudget,
+    ) -> Result<Self> {
         let of_records = reader.tensors();
-        let ((tensors, parts), record) = (placed.tensors(of_records)?, RecordTensors::new(of_records)?);
+        let ((tensors, parts), record) = (placed.tensors(of_records, masked)?, RecordTensors::new(of_records)?);
         Schema::new(tensors.clone())?;
         let is_random = reader.is_random();
         Ok(Self { reader, placed, tensors, parts, record, is_random, budget: budget.clone() })
@@ -393,6 +401,14 @@ impl RecordReader for Windowed {
         self.is_random
     }
 
+    fn chunks(&self) -> Vec<u64> {
+        self.placed.chunks(&self.reader.chunks())
+    }
+
+    fn decoded_bytes(&self) -> Option<DecodedBytes> {
+        self.reader.decoded_bytes()
+    }
+
     fn place(&self, sample: u64) -> Location {
         if sample < self.len() {
             self.reader.place(self.placed.records(sample).start)
@@ -461,7 +477,7 @@ mod tests {
         let tensors = [TensorSpec::new("x", Role::Feature, DType::U8, &[])];
         let placed = Windows::new(1, 0).placed(2, None).unwrap();
         let reader = Arc::new(PanicsOnce(tensors, AtomicBool::new(false)));
-        let windows = Windowed::new(reader, Arc::new(placed), &MemoryBudget::unlimited()).unwrap();
+        let windows = Windowed::new(reader, Arc::new(placed), false, &MemoryBudget::unlimited()).unwrap();
         let (mut layout, mut scratch) = (Layout::default(), Scratch::default());
         layout.compute(&Schema::new(windows.tensors().to_vec()).unwrap(), 1, Extents::default()).unwrap();
         let mut memory = vec![0u64; layout.bytes().div_ceil(8)];
@@ -599,7 +615,7 @@ mod tests {
         for (length, horizon) in [(1, 0), (3, 0), (3, 1), (2, 4)] {
             let placed = Windows::new(length, horizon).placed(40, None).unwrap();
             let reader = Arc::new(Counting::new());
-            let windows = Windowed::new(reader.clone(), Arc::new(placed), &MemoryBudget::unlimited()).unwrap();
+            let windows = Windowed::new(reader.clone(), Arc::new(placed), false, &MemoryBudget::unlimited()).unwrap();
             for samples in [&in_order[..], &shuffled, &[5], &[39, 0]] {
                 let samples: Vec<u64> = samples.iter().copied().filter(|sample| *sample < windows.len()).collect();
                 let before = [&reader.all, &reader.single].map(|calls| calls.load(Ordering::Relaxed));
@@ -625,7 +641,7 @@ mod tests {
     fn without_memory_for_all_records_of_a_job_they_come_one_by_one() {
         let windows = |budget: &MemoryBudget| {
             let placed = Arc::new(Windows::new(3, 1).placed(40, None).unwrap());
-            Windowed::new(Arc::new(Counting::new()), placed, budget).unwrap()
+            Windowed::new(Arc::new(Counting::new()), placed, false, budget).unwrap()
         };
         let samples = [0, 1, 2, 3, 25, 26];
         let (expected, _) = job(&windows(&MemoryBudget::unlimited()), &samples, &mut Scratch::default());
@@ -641,7 +657,7 @@ mod tests {
     fn an_interruption_ends_the_job_of_the_windows_too() {
         let placed = Arc::new(Windows::new(3, 1).placed(40, None).unwrap());
         let reader = Arc::new(Counting { is_interrupted: true, ..Counting::new() });
-        let windows = Windowed::new(reader, placed, &MemoryBudget::unlimited()).unwrap();
+        let windows = Windowed::new(reader, placed, false, &MemoryBudget::unlimited()).unwrap();
         let (_, errors) = job(&windows, &[0, 30, 4], &mut Scratch::default());
         assert_eq!(errors, [ErrorKind::Interrupted]);
     }

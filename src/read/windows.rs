@@ -17,8 +17,11 @@ use super::sequences::{SequenceLabel, starts_of};
 const MAX_RECORDS: usize = 1 << 20;
 
 /// Why windows and a filter exclude each other.
-pub(crate) const NO_GAPS: &str =
-    "windows, sequences: they consist of consecutive records; with a filter there would be gaps";
+pub(crate) const NO_GAPS: &str = "windows: they consist of consecutive records; with a filter there would be gaps";
+
+/// Why sequences and a filter exclude each other.
+pub(crate) const NO_GAPS_IN_SEQUENCES: &str =
+    "sequences: they consist of consecutive records; with a filter there would be gaps";
 
 /// Windows over series, for forecasting, as plain data: features are consecutive records, labels are the records after
 /// them.
@@ -206,6 +209,9 @@ impl fmt::Display for Windows {
     }
 }
 
+/// The mask of the steps of sequences.
+const STEPS_MASK: &str = "steps_mask";
+
 /// A tensor of one record, as part of a sample of as many records as `dim` says.
 ///
 /// # Errors
@@ -329,29 +335,42 @@ impl Placed {
         }
     }
 
-    /// The tensors of a sample whose records have these, and what they are made of. Sequences have a mask as the last
-    /// tensor, unless all of them have masks of their own.
+    /// Whether a sample whose records have these tensors needs a mask of its steps.
+    pub(crate) fn needs_mask(&self, of_records: &[TensorSpec]) -> bool {
+        of_records.iter().any(|spec| self.of(spec, of_records) == RecordsOf::All)
+    }
+
+    /// The tensors of a sample whose records have these, and what they are made of. With `masked`, the mask of the steps is
+    /// the last tensor.
     ///
     /// # Errors
     ///
     /// As [`windowed_spec`].
-    pub(crate) fn tensors(&self, of_records: &[TensorSpec]) -> Result<(Vec<TensorSpec>, Vec<RecordsOf>)> {
+    pub(crate) fn tensors(&self, of_records: &[TensorSpec], masked: bool) -> Result<(Vec<TensorSpec>, Vec<RecordsOf>)> {
         let parts: Vec<_> = of_records.iter().map(|spec| self.of(spec, of_records)).collect();
         let tensors = of_records.iter().zip(&parts).map(|(spec, part)| windowed_spec(spec, part.dim()));
         let mut tensors = tensors.collect::<Result<Vec<_>>>()?;
-        let needs_mask = |at: &usize| {
-            parts[*at] == RecordsOf::All
-                && of_records[*at].role != Role::Mask
-                && of_records[*at].mask(of_records.iter()).is_none()
-        };
-        let unmasked: Vec<usize> = (0..parts.len()).filter(needs_mask).collect();
-        if let Some(first) = unmasked.first() {
-            let mask = format!("{}_mask", tensors[*first].name);
-            let by: Arc<str> = mask.as_str().into();
-            unmasked.iter().for_each(|at| tensors[*at].masked = Masked::By { mask: by.clone(), axis: 0 });
-            tensors.push(TensorSpec::with_dims(mask, Role::Mask, DType::U8, vec![Dim::Extent(0)]));
+        let mask: Arc<str> = STEPS_MASK.into();
+        for (at, part) in parts.iter().enumerate() {
+            if *part == RecordsOf::All && of_records[at].mask(of_records.iter()).is_none() {
+                tensors[at].masked = Masked::By { mask: mask.clone(), axis: 0 };
+            }
+        }
+        if masked {
+            tensors.push(TensorSpec::with_dims(STEPS_MASK, Role::Mask, DType::U8, vec![Dim::Extent(0)]));
         }
         Ok((tensors, parts))
+    }
+
+    /// The first sample of each chunk of records.
+    pub(crate) fn chunks(&self, of_records: &[u64]) -> Vec<u64> {
+        let first = |record: &u64| self.runs.partition_point(|(_, start)| start < record) as u64;
+        let mut chunks: Vec<u64> = match self.of {
+            SampleOf::Sequences(..) => of_records.iter().map(first).filter(|sample| *sample < self.count).collect(),
+            SampleOf::Windows(_) => Vec::new(),
+        };
+        chunks.dedup();
+        chunks
     }
 
     /// Adds what distinguishes these samples from others of the same records to a key.
@@ -432,6 +451,15 @@ mod tests {
         }
         let placed = Windows::new(3, 1).placed(10, None).unwrap();
         assert_eq!((placed.count, placed.records(6)), (7, 6..10));
+    }
+
+    #[test]
+    fn chunks_of_sequences_begin_where_a_sequence_begins() {
+        let placed = Placed::of_sequences(SequenceLabel::EachStep, &[1, 1, 2, 2, 2, 3, 4, 4]).unwrap();
+        assert_eq!(placed.count(), 4);
+        assert_eq!(placed.chunks(&[0, 2, 3, 4, 7]), [0, 1, 2]);
+        assert_eq!(placed.chunks(&[0, 6]), [0, 3]);
+        assert_eq!((0..4).map(|at| placed.records(at)).collect::<Vec<_>>(), [0..2, 2..5, 5..6, 6..8]);
     }
 
     #[test]

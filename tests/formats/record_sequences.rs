@@ -9,6 +9,7 @@ use ringfeed::normalise::NormaliserFit;
 use ringfeed::order::Split;
 use ringfeed::read::{SequenceLabel, Sequences, Windows};
 use ringfeed::settings::{BadLimits, BadRecords};
+use ringfeed::transform::{LogMel, Operation, pad_to_multiple};
 use ringfeed::{DType, DataSet, DataSetIterator, ErrorKind, Loader, LoaderConfig, Normaliser};
 
 fn put(folder: &Path, name: &str, text: &str) -> PathBuf {
@@ -57,7 +58,7 @@ fn they_are_those_of_csv_sequences() {
                 let (found, expected) = (found.tensor(name).unwrap(), expected.tensor(name).unwrap());
                 assert_eq!((found.shape(), found.bytes()), (expected.shape(), expected.bytes()), "{name}");
             }
-            let (mask, expected) = (found.tensor("x_mask").unwrap(), expected.tensor("features_mask").unwrap());
+            let (mask, expected) = (found.tensor("steps_mask").unwrap(), expected.tensor("features_mask").unwrap());
             let expected = expected.as_slice::<f32>().unwrap().iter().map(|is_data| *is_data as u8);
             assert_eq!(mask.as_slice::<u8>().unwrap(), expected.collect::<Vec<_>>());
         }
@@ -91,7 +92,12 @@ fn pictures_texts_and_lists_are_steps_as_numbers_are() {
         assert_eq!(found.bytes()[3 * bytes..4 * bytes], expected.bytes()[3 * bytes..], "{name}");
         assert!(found.bytes()[4 * bytes..].iter().all(|byte| *byte == 0), "{name}");
     }
-    assert_eq!(batch.tensor("image_mask").unwrap().as_slice::<u8>().unwrap(), [1, 1, 1, 1, 0, 0]);
+    assert_eq!(batch.tensor("steps_mask").unwrap().as_slice::<u8>().unwrap(), [1, 1, 1, 1, 0, 0]);
+    assert_eq!(
+        batch.tensors().filter(|tensor| tensor.name().ends_with("_mask")).count(),
+        3,
+        "of steps, words and lists"
+    );
     // A mask of its own, of lists, has the steps, too.
     let mask = batch.tensor("list_mask").unwrap();
     assert_eq!(mask.shape(), [2, 3, 3]);
@@ -120,6 +126,81 @@ fn files_are_sequences_and_those_of_one_id_end_with_them() {
     assert_eq!(pairs(Windows::new(2, 0).each_file()), [1, 2, 4, 5, 5, 6]);
     assert_eq!(pairs(Windows::new(2, 0).series("id")), [1, 2, 2, 3, 4, 5]);
     assert_eq!(pairs(Windows::new(2, 0).series("id").each_file()), [1, 2, 4, 5]);
+}
+
+/// Two tables, each of which names the same two files.
+fn tables(folder: &Path) -> PathBuf {
+    put(folder, "0.txt", "zero");
+    put(folder, "1.txt", "one");
+    put(folder, "a.csv", "path,x\n0.txt,0\n1.txt,1\n1.txt,2\n");
+    put(folder, "b.csv", "path,x\n1.txt,3\n0.txt,4\n");
+    folder.join("*.csv")
+}
+
+#[test]
+fn the_file_of_a_record_is_that_of_the_table_that_names_others() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tables(folder.path());
+    let text = || Text::new(4).from("path").file();
+    for fields in [[("text", text()), ("x", Numbers::i64().into())], [("x", Numbers::i64().into()), ("text", text())]] {
+        let loader =
+            fields.into_iter().fold(Loader::open(&path).unwrap(), |loader, (name, field)| loader.field(name, field));
+        let batch = first(&loader.clone().sequences(Sequences::of_files()));
+        assert_eq!(batch.tensor("x").unwrap().as_slice::<i64>().unwrap(), [0, 1, 2, 3, 4, 0]);
+        assert_eq!(batch.tensor("text").unwrap().bytes(), b"zeroone\0one\0one\0zero\0\0\0\0");
+        let windows = first(&loader.windows(Windows::new(2, 0).each_file()));
+        assert_eq!(windows.tensor("x").unwrap().as_slice::<i64>().unwrap(), [0, 1, 1, 2, 3, 4]);
+    }
+    let only_files = Loader::open(&path).unwrap().field("text", text()).sequences(Sequences::of_files());
+    assert_eq!(first(&only_files).tensor("text").unwrap().shape(), [2, 3, 4]);
+}
+
+#[test]
+fn all_steps_have_one_length_and_one_mask_however_many_readers_there_are() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = tables(folder.path());
+    let open = || {
+        let fields = ["a", "b", "c", "d", "e"];
+        let loader = Loader::open(&path).unwrap().field("x", Numbers::i64());
+        fields.iter().fold(loader, |loader, name| loader.field(*name, Text::new(4).from("path").file()))
+    };
+    for by in ["x", "c"] {
+        let loader = open().sequences(Sequences::of_files()).bucket(by, [4, 8]);
+        let batch = first(&loader);
+        for name in ["x", "a", "e", "steps_mask"] {
+            assert_eq!(batch.tensor(name).unwrap().shape()[..2], [2, 4], "{name} by {by}");
+        }
+        let planned = loader.plan().unwrap().tensors.unwrap().into_iter().map(|tensor| tensor.name);
+        let built: Vec<&str> = batch.tensors().map(|tensor| tensor.name()).collect();
+        assert_eq!(planned.collect::<Vec<_>>(), built);
+    }
+    let padded = open().sequences(Sequences::of_files()).transform(pad_to_multiple("x", 5));
+    assert_eq!(first(&padded).tensor("d").unwrap().shape(), [2, 5, 4]);
+}
+
+#[test]
+fn spectrograms_of_steps_that_are_padding_are_zeros() {
+    let folder = tempfile::tempdir().unwrap();
+    let line = |id: u32| {
+        let sound: Vec<f32> = (0..600).map(|at| (at as f32 / 9.0).sin()).collect();
+        serde_json::json!({ "id": id, "sound": sound }).to_string() + "\n"
+    };
+    let path = put(folder.path(), "x.jsonl", &(line(1) + &line(1) + &line(2)));
+    let loader = Loader::open(&path).unwrap().field("sound", Numbers::f32().shape(&[600]).from("/sound"));
+    let loader =
+        loader.transform(Operation::LogMel(LogMel { n_fft: 256, hop: 128, mels: 8, ..LogMel::new("sound", 8000) }));
+    let single = first(&loader.clone());
+    let batch = first(&loader.clone().sequences(Sequences::by("id")));
+    let (steps, expected) = (batch.tensor("sound").unwrap(), single.tensor("sound").unwrap());
+    let one = expected.bytes().len() / 3;
+    assert_eq!(steps.bytes()[..3 * one], expected.bytes()[..]);
+    assert!(steps.bytes()[3 * one..].iter().all(|byte| *byte == 0));
+    let fit = |loader: Loader| {
+        let mut fit = NormaliserFit::standardise(None);
+        fit.observe_all(loader.build().unwrap(), "sound").unwrap();
+        fit.finish().unwrap()
+    };
+    assert_eq!(fit(loader.clone().sequences(Sequences::by("id"))), fit(loader));
 }
 
 #[test]
@@ -207,8 +288,7 @@ fn what_they_do_not_go_with_is_refused() {
         assert!(error.to_string().contains(words), "{error}");
         error
     };
-    let error =
-        refused(loader(), "its sequence began at record 0 and ended before this one; sort the records by sequence");
+    let error = refused(loader(), "its sequence ended some records before; sort the records by sequence");
     assert_eq!((error.kind(), error.location().record), (ErrorKind::Data, Some(2)));
     refused(loader().filter("x > 1"), "there would be gaps");
     refused(loader().filter_by(["x"], |_| true), "there would be gaps");
@@ -217,8 +297,25 @@ fn what_they_do_not_go_with_is_refused() {
     refused(loader().sequences(Sequences { by: None, ..Sequences::by("id") }), "sequences.by: name the field");
     let error = loader().serve().map(drop).unwrap_err();
     assert!(error.message().contains("leave the sequences out"), "{error}");
+    let many = tempfile::tempdir().unwrap();
+    put(many.path(), "1.csv", "id,x\na,1\nb,2\n");
+    put(many.path(), "2.csv", "id,x\nb,3\na,4\n");
+    let many =
+        Loader::open(many.path().join("*.csv")).unwrap().field("x", Numbers::f32()).sequences(Sequences::by("id"));
+    let error = refused(many, "its sequence ended some records before");
+    let place = error.location();
+    assert_eq!((place.record, place.column.as_deref()), (Some(1), Some("id")), "the second of its file: {error}");
     put(folder.path(), "x.csv", "id,x\na,1\n,2\nb,3\n");
     refused(loader(), "sequences.by: a record without a value");
+    let error = Loader::open(&path).unwrap().field("x", Numbers::f32()).sequences(Sequences::by("id").each_file());
+    refused(error, "sequences.by: a record without a value");
+    let short = put(folder.path(), "y.csv", "y\n1\n2\n");
+    put(folder.path(), "x.csv", "id,x\na,1\nb,2\nb,3\n");
+    let side_by_side = format!(
+        "shorter = true\nsequences = {{ by = \"id\" }}\n[[sources]]\npath = {path:?}\nformat = \"csv\"\nfields.x = {{ numbers = \"f32\" \
+         }}\n[[sources]]\npath = {short:?}\nformat = \"csv\"\nfields.y = {{ numbers = \"f32\" }}\n"
+    );
+    refused(Loader::from(toml::from_str::<LoaderConfig>(&side_by_side).unwrap()), "would end the last sequence");
     let lists = put(folder.path(), "x.jsonl", "{\"id\": 1, \"x\": [1, 2]}\n");
     let lists = Loader::open(lists).unwrap().field("x", Numbers::of(DType::I64).list());
     refused(lists.sequences(Sequences::by("id")), "its length differs from record to record");

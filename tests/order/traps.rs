@@ -155,6 +155,9 @@ fn buckets_and_padding_that_contradict_each_other_are_refused() {
         }
     };
     let buckets = || Buckets::new("ids", [4, 10]);
+    let other = Loader::open(&path).unwrap().field("ids", Numbers::i64().list().from("/ids"));
+    let other = other.field("tags", Numbers::i64().list().from("/ids")).bucket("ids", [4, 10]);
+    assert!(other.transform(pad_to("tags", 6)).build().is_ok(), "it is about another length");
     refused(of(buckets(), pad_to("ids", 8)), "padded to 10, which is more than the transform `pad` allows");
     refused(of(buckets().tokens_per_batch(20), pad_to_multiple("ids", 4)), "makes 12 of the bound 10");
     for (loader, lengths) in [

@@ -498,6 +498,10 @@ impl RecordReader for AudioFiles {
         self.listed_by.place(sample).unwrap_or_else(|| self.files.place(sample))
     }
 
+    fn source_file(&self, sample: u64) -> Option<PathBuf> {
+        self.listed_by.table().map_or_else(|| self.place(sample).path, |table| table.source_file(sample))
+    }
+
     fn name(&self, sample: u64, name: &mut Vec<u8>) {
         match self.listed_by.table() {
             Some(table) => table.name(sample, name),

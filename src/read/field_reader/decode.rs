@@ -1,5 +1,6 @@
 //! From records to tensors: what a worker does.
 
+use std::path::PathBuf;
 use std::sync::atomic::Ordering;
 
 use crate::counters::Damages;
@@ -260,6 +261,10 @@ impl RecordReader for FieldReader {
         } else {
             Location { record: Some(sample), ..Location::default() }
         }
+    }
+
+    fn source_file(&self, sample: u64) -> Option<PathBuf> {
+        self.container.source_file(sample)
     }
 
     fn name(&self, sample: u64, name: &mut Vec<u8>) {

@@ -46,7 +46,7 @@ impl Foretold {
     pub(crate) fn of_opened(opened: Opened, at: &Open<'_>) -> Result<Self> {
         let readers = opened.readers(at)?;
         let names: Vec<String> = at.fields.iter().map(|(name, _)| name.clone()).collect();
-        let tensors = Composed::new(readers.iter().map(|reader| reader.tensors()), &names)?.tensors;
+        let tensors = Composed::new(readers.iter().map(|reader| reader.tensors()), &names, false)?.tensors;
         let records = readers.iter().map(RecordReader::len).min();
         Ok(Self {
             records,

@@ -21,6 +21,8 @@ pub(super) struct Spectrogram {
     spec: TensorSpec,
     /// The mask of samples, and the mask of frames.
     mask: Option<(String, TensorSpec)>,
+    /// The mask of whole sounds, such as those of a sequence, and the number of planes for each of its elements.
+    of_sounds: Option<(String, usize)>,
     samples: usize,
     frames: usize,
     window: Vec<f32>,
@@ -90,8 +92,12 @@ impl Spectrogram {
         let name = options.into.as_ref().unwrap_or(&options.tensor);
         let mut shape = sound.shape[..sound.shape.len() - 1].to_vec();
         shape.extend([Dim::Fixed(options.mels), Dim::Fixed(frames)]);
-        let of_samples =
-            sound.mask(tensors.specs()).filter(|mask| mask.rank == 1 && mask.axis + 1 == sound.shape.len());
+        let masked = sound.mask(tensors.specs());
+        let rank = sound.shape.len();
+        let of_samples = masked.as_ref().filter(|mask| mask.rank == 1 && mask.axis + 1 == rank);
+        let planes = |dims: &[Dim]| dims.iter().map(|dim| if let Dim::Fixed(len) = dim { *len } else { 1 }).product();
+        let of_sounds = masked.as_ref().filter(|mask| mask.axis == 0 && mask.rank < rank);
+        let of_sounds = of_sounds.map(|mask| (mask.name.to_owned(), planes(&sound.shape[mask.rank..rank - 1])));
         let of_samples = of_samples.map(|mask| tensors.get(mask.name)).transpose()?;
         let mask = of_samples.map(|mask| {
             let of_frames =
@@ -99,8 +105,13 @@ impl Spectrogram {
             (mask.name.clone(), of_frames)
         });
         let axis = shape.len() - 1;
-        let without = if sound.masked == Masked::Unknown { Masked::Unknown } else { Masked::Never };
-        let masked = mask.as_ref().map_or(without, |(_, mask)| Masked::By { mask: mask.name.as_str().into(), axis });
+        let masked = match (&mask, &of_sounds) {
+            (Some((_, mask)), _) => Masked::By { mask: mask.name.as_str().into(), axis },
+            (None, Some((mask, _))) => Masked::By { mask: mask.as_str().into(), axis: 0 },
+            // No mask of frames corresponds to one of samples of several sounds.
+            (None, None) if masked.is_some() || sound.masked == Masked::Unknown => Masked::Unknown,
+            (None, None) => Masked::Never,
+        };
         let spec = TensorSpec { name: name.clone(), shape, affine: None, masked, ..sound.clone() };
         let len = options.window.unwrap_or(options.n_fft);
         let before = (options.n_fft - len) / 2;
@@ -111,6 +122,7 @@ impl Spectrogram {
             options: options.clone(),
             spec,
             mask,
+            of_sounds,
             samples,
             frames,
             window,
@@ -186,6 +198,9 @@ impl Transform for Spectrogram {
             tensors.read(of_samples)?;
             tensors.write(of_frames.clone())?;
         }
+        if let Some((mask, _)) = &self.of_sounds {
+            tensors.read(mask)?;
+        }
         Ok(())
     }
 
@@ -194,7 +209,14 @@ impl Transform for Spectrogram {
         let mut tensor = out.tensor(0);
         let channels = sound.chunks_exact(self.samples);
         let planes = tensor.f32()?.chunks_exact_mut(self.options.mels * self.frames);
-        channels.zip(planes).try_for_each(|(sound, out)| self.write(sound, scope, out))?;
+        let of_sounds = self.of_sounds.as_ref().map(|(mask, planes)| row.tensor(mask).map(|mask| (mask, *planes)));
+        let of_sounds = of_sounds.transpose()?;
+        for (nth, (sound, out)) in channels.zip(planes).enumerate() {
+            match &of_sounds {
+                Some((mask, planes)) if mask.numbers().at(nth / planes) == 0.0 => out.fill(0.0),
+                _ => self.write(sound, scope, out)?,
+            }
+        }
         if let Some((of_samples, _)) = &self.mask {
             let mask = row.tensor(of_samples)?;
             let numbers = mask.numbers();
