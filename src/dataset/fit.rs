@@ -58,7 +58,7 @@ impl QuantileFit {
 fn observed<'a>(batch: &'a DataSet, tensor: &str) -> Result<(TensorView<'a>, Option<TensorView<'a>>)> {
     let (index, specs) = (batch.schema().index_of(tensor)?, batch.schema().tensors());
     if specs[index].masked == Masked::Unknown {
-        let message = "has padding, and in windows no mask tells it from data; fit the normaliser without windows";
+        let message = "contains padding, and there is no mask that marks it; fit the normaliser to single records";
         return Err(Error::new(ErrorKind::Schema, message).at_column(tensor));
     }
     let mask = specs[index].mask(specs.iter()).map(|mask| batch.schema().index_of(mask.name)).transpose()?;

@@ -158,7 +158,7 @@ impl Loader {
         let groups_by = |key: &str, field: &str| -> Result<Vec<u64>> {
             let values = self.values(Sides { readers: &readers, sources, budget }, field, None)?;
             if let Some(record) = (0..shortest).find(|record| matches!(values.at(*record), Known::Missing)) {
-                let message = format!("{key}: a record without a value belongs to none; take such records out");
+                let message = format!("{key}: a record has no value for this field; remove such records");
                 return Err(Error::new(ErrorKind::Data, message).at(first.place(record)).at_column(field));
             }
             let mut groups = values.groups();

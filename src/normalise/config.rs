@@ -60,7 +60,7 @@ impl NormaliserConfig {
             // A name without a folder or an ending is hardly a file.
             Self::File(path) if path.extension().is_none() && path.components().count() == 1 => {
                 let no_name = not_allowed(&path.to_string_lossy(), &["imagenet", "image_scale"]);
-                vec![format!("{no_name}, or the path of a file, and there is none of this name")]
+                vec![format!("{no_name}, or the path of a file; no such file exists")]
             }
             Self::File(path) => vec![format!("{path:?}: {}", missing_path(path).message())],
         }

@@ -260,7 +260,7 @@ pub(super) fn columns(container: &mut dyn Container, named: &[String], skipped: 
 /// Records the path of a field and of the structs around it. No other field may have the same path.
 fn take_path(taken: &mut HashMap<Vec<String>, Option<String>>, path: &[String], name: &str) -> Result<()> {
     let same = |other: &str| {
-        let message = format!("has the same name as {other:?}, or lies in it; name one of both");
+        let message = format!("has the same name as {other:?}, or is part of it; choose only one of the two");
         Err(Error::new(ErrorKind::Unsupported, message).at_column(name))
     };
     for len in 1..path.len() {

@@ -204,7 +204,9 @@ impl Number {
         if let Some((low, high)) = self.clip
             && !(low.is_finite() && high.is_finite() && low <= high)
         {
-            faults.push(format!("clip: nothing lies between {low} and {high}; the first must be smaller"));
+            faults.push(format!(
+                "clip: nothing lies between {low} and {high}; the low end must be smaller than the high end"
+            ));
         }
         match &self.impute {
             Some(Impute::Text(text)) => faults.push(format!("impute: {}, or a number", not_allowed(text, &COMPUTED))),

@@ -139,7 +139,7 @@ impl Windows {
         if from < 0.0 || to > 1.0 {
             faults.push(format!("part: two numbers from 0 to 1, such as [0.0, 0.8], are a part; found [{from}, {to}]"));
         } else if !(0.0 <= from && from < to && to <= 1.0) {
-            faults.push(format!("part: nothing lies between {from} and {to}; the first must be smaller"));
+            faults.push(format!("part: nothing lies between {from} and {to}; the start must be smaller than the end"));
         }
         faults
     }

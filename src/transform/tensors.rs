@@ -225,7 +225,7 @@ impl Tensors {
                 },
                 (Length::MultipleOf(of), Length::Exactly(exactly)) if exactly % of != 0 => {
                     return fault(format!(
-                        "is padded to a multiple of {of} already, and {exactly} is none; leave out one of the two"
+                        "is already padded to a multiple of {of}, but {exactly} is not a multiple of {of}; leave out one of the two"
                     ));
                 }
                 (_, length) => length,

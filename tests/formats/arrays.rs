@@ -516,6 +516,8 @@ fn fields_say_what_becomes_of_an_array_whatever_its_format() {
         let class = of("y = { class = [\"a\", \"b\", \"c\"] }");
         assert_eq!(class.labels().unwrap().as_slice::<i64>().unwrap(), indices);
         assert_eq!(class.schema().tensors()[0].classes.as_deref().unwrap(), ["a", "b", "c"]);
+        let mixed = of("y = { from = \"n\", class = [\"a\", \"b\", \"c\"] }\nx = { from = \"n\", array = [] }");
+        assert_eq!(mixed.tensor("x").unwrap().as_slice::<u8>().unwrap(), numbers, "beside a class");
         let both = of("y = { from = \"n\", class = [], one_hot = true }\nx = { from = \"n\", numbers = \"i32\" }");
         assert_eq!(both.tensor("y").unwrap().shape(), [12, 3]);
         assert_eq!(both.tensor("x").unwrap().as_slice::<i32>().unwrap()[..4], [0, 1, 2, 0]);

@@ -93,11 +93,7 @@ fn pictures_texts_and_lists_are_steps_as_numbers_are() {
         assert!(found.bytes()[4 * bytes..].iter().all(|byte| *byte == 0), "{name}");
     }
     assert_eq!(batch.tensor("steps_mask").unwrap().as_slice::<u8>().unwrap(), [1, 1, 1, 1, 0, 0]);
-    assert_eq!(
-        batch.tensors().filter(|tensor| tensor.name().ends_with("_mask")).count(),
-        3,
-        "of steps, words and lists"
-    );
+    assert_eq!(batch.tensors().filter(|tensor| tensor.name().ends_with("_mask")).count(), 2, "of steps and lists");
     // A mask of its own, of lists, has the steps, too.
     let mask = batch.tensor("list_mask").unwrap();
     assert_eq!(mask.shape(), [2, 3, 3]);
@@ -306,9 +302,9 @@ fn what_they_do_not_go_with_is_refused() {
     let place = error.location();
     assert_eq!((place.record, place.column.as_deref()), (Some(1), Some("id")), "the second of its file: {error}");
     put(folder.path(), "x.csv", "id,x\na,1\n,2\nb,3\n");
-    refused(loader(), "sequences.by: a record without a value");
+    refused(loader(), "sequences.by: a record has no value");
     let error = Loader::open(&path).unwrap().field("x", Numbers::f32()).sequences(Sequences::by("id").each_file());
-    refused(error, "sequences.by: a record without a value");
+    refused(error, "sequences.by: a record has no value");
     let short = put(folder.path(), "y.csv", "y\n1\n2\n");
     put(folder.path(), "x.csv", "id,x\na,1\nb,2\nb,3\n");
     let side_by_side = format!(

@@ -25,19 +25,33 @@ struct RawCodec {
     bytes: usize,
 }
 
-/// An array with the requested shape and type; where none is requested, with those of the `first` record.
-pub(super) fn make(
-    name: &str,
+/// The numbers that the container holds in place of an array's bytes, if it does: with their shape, and the requested type
+/// or theirs. A label is an index.
+///
+/// # Errors
+///
+/// [`ErrorKind::Config`] for another shape, and for lengths that differ from record to record.
+pub(super) fn as_numbers(
     role: Role,
     array: &fields::Array,
     infos: &[Option<&FieldInfo>],
-    first: Option<&[u8]>,
-) -> Result<Made> {
-    let (dtype, shape) = (array.dtype, array.shape.as_deref());
-    if infos.iter().flatten().any(|info| matches!(info.kind, FieldKind::Numbers(_))) {
-        let message = "the field holds numbers, not the bytes of an array; ask for them as numbers";
-        return Err(Error::new(ErrorKind::Config, message));
+) -> Result<Option<fields::Numbers>> {
+    let [Some(FieldInfo { kind: FieldKind::Numbers(stored), shape, .. })] = infos else { return Ok(None) };
+    let fault = |message: String| Err(Error::new(ErrorKind::Config, message));
+    if array.stored.is_some() || shape.contains(&0) {
+        return fault("the field holds numbers, not the bytes of an array; ask for them as numbers".to_owned());
     }
+    if let Some(wanted) = array.shape.as_ref().filter(|wanted| *wanted != shape) {
+        return fault(format!("the field has the shape {shape:?}, not {wanted:?}"));
+    }
+    let usual = if role == Role::Label && !stored.is_float() { DType::I64 } else { *stored };
+    let numbers = fields::Numbers::of(array.dtype.unwrap_or(usual));
+    Ok(Some(if shape.is_empty() { numbers } else { fields::Numbers { shape: Some(shape.clone()), ..numbers } }))
+}
+
+/// An array with the requested shape and type; where none is requested, with those of the `first` record.
+pub(super) fn make(name: &str, role: Role, array: &fields::Array, first: Option<&[u8]>) -> Result<Made> {
+    let (dtype, shape) = (array.dtype, array.shape.as_deref());
     if let Some(stored) = array.stored {
         return raw(name, role, dtype, shape.unwrap_or_default(), stored);
     }

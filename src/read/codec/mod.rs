@@ -67,7 +67,7 @@ pub(super) fn make(
         Codec::Text { max_len, longer } => text::make(name, role, *max_len, *longer, infos.len()),
         Codec::Outside(codec) => outside::make(codec, infos, varying),
         #[cfg(feature = "formats")]
-        codec => of_formats::make(name, role, codec, infos, first, varying),
+        _ => of_formats::make(name, role, field, infos, first, varying),
     };
     made.map_err(|error| error.at_column(name))
 }

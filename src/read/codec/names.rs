@@ -297,7 +297,7 @@ impl Decode for ClassCodec {
         let Some(place) = usize::try_from(index).ok().filter(|place| *place < width) else {
             return Err(Error::new(
                 ErrorKind::Data,
-                format!("the class is {index}, but there are not so many classes"),
+                format!("class {index} is out of range; there are {width} classes"),
             ));
         };
         if tensor.affine().is_some() {

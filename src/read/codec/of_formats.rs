@@ -7,17 +7,18 @@ use crate::read::fields::{Codec, Field};
 use crate::schema::Role;
 
 use super::contract::{Made, Varying};
-use super::{array, audio, image, targets, tokenizer};
+use super::{array, audio, image, list, number, targets, tokenizer};
 
 /// As [`make`](super::make), for the codecs that are left.
 pub(super) fn make(
     name: &str,
     role: Role,
-    codec: &Codec,
+    field: &Field,
     infos: &[Option<&FieldInfo>],
     first: Option<&[u8]>,
     varying: &mut Varying,
 ) -> Result<Made> {
+    let codec = &field.codec;
     if infos.len() != 1 && !matches!(codec, Codec::Targets(_)) {
         return Err(Error::new(ErrorKind::Config, "several fields are named; such a tensor is made of one"));
     }
@@ -26,7 +27,11 @@ pub(super) fn make(
         Codec::Tokenizer(tokenizer) => tokenizer::make(name, role, tokenizer, varying),
         Codec::Targets(targets) => targets::make(name, role, targets, infos.len(), varying),
         Codec::Audio(audio) => audio::make(name, role, audio, varying),
-        Codec::Array(array) => array::make(name, role, array, infos, first),
+        Codec::Array(array) => match array::as_numbers(role, array, infos)? {
+            Some(numbers) if numbers.shape.is_some() => list::make(name, role, &numbers, infos, varying),
+            Some(numbers) => number::make(name, role, &numbers, field),
+            None => array::make(name, role, array, first),
+        },
         _ => Err(Error::new(ErrorKind::Config, "this codec is made elsewhere")),
     }
 }

@@ -37,7 +37,7 @@ pub(super) fn no_classes(name: &str, path: &Path, is_folder: bool) -> Error {
              such folders, or leave this field out"
         }
         false => {
-            "a file that is named by itself has no class; name the folder of its class's folder, or leave this field out"
+            "a file that is named by itself has no class; name the folder that contains one folder per class, or leave this field out"
         }
     };
     Error::new(ErrorKind::Config, message).at_column(name).at_path(path)

@@ -75,7 +75,7 @@ impl<'a> Value<'a> {
                 None => "the number is too large",
             },
             Some((_, [b'[', ..])) => {
-                "it is a list, not a single value; of numbers, a field takes lists if `list` is set"
+                "it is a list, but a single value is expected; for a list of numbers, set `list = true`"
             }
             Some(_) => "it is an object; name a value in it, such as /a/b",
         };

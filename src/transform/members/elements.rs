@@ -133,7 +133,7 @@ impl Present<'_> {
 /// The fault of a tensor whose padding can't be told from data, if it has no mask.
 pub(super) fn without_mask(spec: &TensorSpec) -> Option<&'static str> {
     match spec.masked {
-        Masked::Unknown => Some("has padding, and in windows no mask tells it from data"),
+        Masked::Unknown => Some("contains padding, and there is no mask that marks it"),
         _ if spec.is_variable() && spec.rows == Rows::Even => {
             Some("varies in length and has no mask to tell data from padding")
         }

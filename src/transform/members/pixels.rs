@@ -135,7 +135,10 @@ impl Flip {
         let spec = tensors.get(tensor)?;
         let (order, channels) = pixel_order(spec, order)?;
         if spec.is_variable() {
-            return Err(fault(spec, "varies in size; padding would come to the left. Flip images of one size"));
+            return Err(fault(
+                spec,
+                "varies in size; flipping would move the padding to the left side. Flip images of one size",
+            ));
         }
         expect(tensors.get(by)?, &[DType::U8], &[])?;
         let (columns, together) = match order {

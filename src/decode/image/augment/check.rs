@@ -220,10 +220,13 @@ impl ImageAugment {
 
 fn check_box(scale: (f64, f64), ratio: (f64, f64), fault: &mut impl FnMut(&str)) {
     if !(0.0 < scale.0 && scale.0 <= scale.1 && scale.1 <= 1.0) {
-        fault(&format!("a scale from {} to {}; shares of the area rise from above 0 up to 1", scale.0, scale.1));
+        fault(&format!(
+            "a scale from {} to {}; give two shares of the area, the smaller first, above 0 and at most 1",
+            scale.0, scale.1
+        ));
     }
     if !(0.0 < ratio.0 && ratio.0 <= ratio.1 && ratio.1.is_finite()) {
-        fault(&format!("a ratio from {} to {}; ratios rise from above 0", ratio.0, ratio.1));
+        fault(&format!("a ratio from {} to {}; give two ratios above 0, the smaller first", ratio.0, ratio.1));
     }
 }
 
