@@ -8,7 +8,6 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::filter::{Filter, Known};
 use crate::memory::MemoryBudget;
 use crate::positions::Subset;
-use crate::read::fields::Codec;
 use crate::read::{NO_GAPS, NO_GAPS_IN_SEQUENCES, Placed, RecordReader, Windowed, groups_of};
 use crate::schema::TensorSpec;
 use crate::transform::Chain;
@@ -144,10 +143,8 @@ impl Loader {
         let config = &self.config;
         let Some(first) = readers.first().filter(|_| config.consists_of_several()) else { return Ok(readers) };
         if config.chosen_by().is_some() || !self.keeps.is_empty() {
-            return Err(Error::new(
-                ErrorKind::Config,
-                if config.windows.is_some() { NO_GAPS } else { NO_GAPS_IN_SEQUENCES },
-            ));
+            let message = if config.windows.is_some() { NO_GAPS } else { NO_GAPS_IN_SEQUENCES };
+            return Err(Error::new(ErrorKind::Config, message));
         }
         let lengths: Vec<u64> = readers.iter().map(|reader| reader.len()).collect();
         let shortest = lengths.iter().copied().min().unwrap_or(0);
@@ -215,7 +212,7 @@ impl Loader {
         }
         // Their values are whole numbers from 0 to 255.
         let fields = self.config.sources.iter().flat_map(|source| &source.fields);
-        let pictures = fields.filter(|(_, field)| matches!(field.codec, Codec::Image(_)));
+        let pictures = fields.filter(|(_, field)| field.is_picture());
         let pictures: Vec<&str> = pictures.map(|(name, _)| name.as_str()).collect();
         let specs: Vec<TensorSpec> = windowed.iter().flat_map(|reader| reader.tensors().iter().cloned()).collect();
         let chain = Chain::new(&specs, &self.list())?;

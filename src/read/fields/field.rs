@@ -97,6 +97,18 @@ impl Field {
         self.is_file || self.codec.has_own_length()
     }
 
+    /// Whether it is made of pictures.
+    #[cfg(feature = "formats")]
+    pub(crate) fn is_picture(&self) -> bool {
+        matches!(self.codec, super::Codec::Image(_))
+    }
+
+    /// Whether it is made of pictures, which needs the formats.
+    #[cfg(not(feature = "formats"))]
+    pub(crate) fn is_picture(&self) -> bool {
+        false
+    }
+
     /// Whether it has a dimension for the fields that it comes from.
     pub(crate) fn is_several(&self) -> bool {
         self.several
