@@ -297,8 +297,8 @@ impl LoaderConfig {
                 Some("fields: an iterator gives tensors, not values; leave `fields` out")
             }
             Own::Samples(_) if !self.is_in_order() || self.class_balanced || self.weight_by.is_some() => Some(
-                "shuffle, split, folds, class_balanced, weight_by, bucket, filter, windows, samples_per_epoch, shard, \
-                 last_batch = \"pad\" and bad_records = \"replace\" need random access to samples: an iterator gives \
+                "shuffle, split, folds, class_balanced, weight_by, bucket, filter, windows, sequences, samples_per_epoch, \
+                 shard, last_batch = \"pad\" and bad_records = \"replace\" need random access to samples: an iterator gives \
                  them only in its own order",
             ),
             _ => None,

@@ -3,7 +3,7 @@
 use crate::tree::{Node, Step};
 
 /// Settings that are tables, and the keys of such a table.
-const TABLES: [(&str, &str); 8] = [
+const TABLES: [(&str, &str); 9] = [
     ("augment", "augment = { features = [{ kind = \"noise\", deviation = 0.1 }] }, a list for each tensor"),
     ("bucket", "bucket = { by = \"ids\", bounds = [64, 128] }"),
     ("fetch_limit", "fetch_limit = { time_ms = 1000, replacements = 4 }"),
@@ -13,6 +13,7 @@ const TABLES: [(&str, &str); 8] = [
         "normalise",
         "normalise = { image = { kind = \"channels\", mean = [0.5, 0.5, 0.5], deviation = [0.2, 0.2, 0.2] } }",
     ),
+    ("sequences", "sequences = { by = \"patient\" }"),
     ("split", "split = { train = 0.8, validation = 0.2, part = \"train\" }"),
     ("windows", "windows = { length = 48, horizon = 12 }"),
 ];
