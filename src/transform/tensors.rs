@@ -219,7 +219,7 @@ impl Tensors {
                     Some(both) => Length::MultipleOf(both),
                     None => {
                         return fault(format!(
-                            "is padded to a multiple of {one} already, and of {other} as well goes too far"
+                            "is already padded to a multiple of {one}; one of {other} as well is too large"
                         ));
                     }
                 },

@@ -445,7 +445,7 @@ fn all_lengths_of_a_tensor_are_padded_to_a_multiple_and_one_alone_to_a_number() 
     assert_eq!(shapes, [[6, 12], [6, 12], [6, 12]]);
     assert!(both(pad_to_multiple("line", 4), pad_to("line", 12)).is_ok());
     let error = both(pad_to_multiple("line", 4), pad_to("line", 10)).err().unwrap();
-    assert!(error.message().contains("a multiple of 4 already, and 10 is none"), "{error}");
+    assert!(error.message().contains("but 10 is not a multiple of 4"), "{error}");
 }
 
 #[test]

@@ -171,7 +171,7 @@ mod tests {
         let error = |json: &str, pointer: &str| Value::of(json.as_bytes(), Some(&Pointer::new(pointer))).unwrap_err();
         assert!(error(r#"{"a": 1}"#, "/b").message().contains("there is no value"));
         assert!(error(r#"{"a": 1}"#, "/a/b").message().contains("there is no value"));
-        assert!(error(r#"{"a": [1]}"#, "/a").message().contains("`list` is set"));
+        assert!(error(r#"{"a": [1]}"#, "/a").message().contains("set `list = true`"));
         assert!(error(r#"{"a": {"b": 1}}"#, "/a").message().contains("name a value in it"));
         assert!(error(r#"{"a": null}"#, "/a").message().contains("there is no value"));
         assert!(error(r#"{"a": 1"#, "/a").message().contains("not JSON: expected a comma or }, found the end"));
