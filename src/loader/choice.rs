@@ -174,7 +174,9 @@ impl Loader {
         };
         let grouped = |key: &str, field: Option<&String>, each_file: bool| {
             let values = field.map(|field| groups_by(key, field)).transpose()?;
-            groups_of(&**first, shortest, values, each_file)
+            let is_first = |nth: &usize| !sources[..*nth].contains(&sources[*nth]);
+            let one_of_each = (0..readers.len()).filter(is_first).map(|nth| &*readers[nth] as &dyn RecordReader);
+            groups_of(&one_of_each.collect::<Vec<_>>(), shortest, values, each_file)
         };
         let placed = if let Some(windows) = &config.windows {
             let series = grouped("windows.series", windows.series.as_ref(), windows.each_file)?;

@@ -33,7 +33,8 @@ pub enum SequenceLabel {
 /// length.
 ///
 /// Splits and folds take whole sequences. All files are read as one, so a sequence may begin in one file and end in the
-/// next, unless it ends with its file ([`each_file`](Self::each_file)): that of the table, if a table names other files.
+/// next, unless it ends with its file ([`each_file`](Self::each_file)): that of the table, if a table names other files, and of
+/// several sources that of any.
 ///
 /// Opening reads the field of all records. The stored bytes of all steps of a job's samples, such as the files of
 /// pictures, are in a worker's memory at the same time; decoded steps are only if they take less than a megabyte.
@@ -101,13 +102,14 @@ impl Sequences {
     }
 }
 
-/// The group of each of so many records: its value, and with `each_file` its file, too.
+/// The group of each of so many records: its value, and with `each_file` its files, too, as the readers of all sources
+/// have them.
 ///
 /// # Errors
 ///
 /// [`ErrorKind::Config`] for records that are in no file.
 pub(crate) fn groups_of(
-    reader: &dyn RecordReader,
+    readers: &[&dyn RecordReader],
     records: u64,
     values: Option<Vec<u64>>,
     each_file: bool,
@@ -116,17 +118,17 @@ pub(crate) fn groups_of(
         return Ok(values);
     }
     let mut known: HashMap<(u64, u64), u64> = HashMap::new();
-    let (mut file, mut path): (u64, Option<PathBuf>) = (0, None);
+    let (mut files, mut paths): (u64, Vec<Option<PathBuf>>) = (0, Vec::new());
     let group = |record: u64| {
-        let own = reader.source_file(record);
-        if own.is_none() {
+        let own: Vec<_> = readers.iter().map(|reader| reader.source_file(record)).collect();
+        if own.iter().all(Option::is_none) {
             return Err(Error::new(ErrorKind::Config, "each_file: the records of this source are in no file"));
         }
-        if own != path {
-            (file, path) = (file + 1, own);
+        if own != paths {
+            (files, paths) = (files + 1, own);
         }
         let next = known.len() as u64;
-        Ok(*known.entry((file, values.as_ref().map_or(0, |values| values[record as usize]))).or_insert(next))
+        Ok(*known.entry((files, values.as_ref().map_or(0, |values| values[record as usize]))).or_insert(next))
     };
     (0..records).map(group).collect::<Result<Vec<u64>>>().map(Some)
 }

@@ -406,7 +406,7 @@ impl RecordReader for Windowed {
     }
 
     fn decoded_bytes(&self) -> Option<DecodedBytes> {
-        self.reader.decoded_bytes()
+        self.reader.decoded_bytes().filter(|_| self.placed.are_sequences())
     }
 
     fn place(&self, sample: u64) -> Location {

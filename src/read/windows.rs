@@ -210,7 +210,7 @@ impl fmt::Display for Windows {
 }
 
 /// The mask of the steps of sequences.
-const STEPS_MASK: &str = "steps_mask";
+pub(crate) const STEPS_MASK: &str = "steps_mask";
 
 /// A tensor of one record, as part of a sample of as many records as `dim` says.
 ///
@@ -360,6 +360,11 @@ impl Placed {
             tensors.push(TensorSpec::with_dims(STEPS_MASK, Role::Mask, DType::U8, vec![Dim::Extent(0)]));
         }
         Ok((tensors, parts))
+    }
+
+    /// Whether samples are sequences, which keep [chunks](Self::chunks) together.
+    pub(crate) fn are_sequences(&self) -> bool {
+        matches!(self.of, SampleOf::Sequences(..))
     }
 
     /// The first sample of each chunk of records.

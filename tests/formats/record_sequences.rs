@@ -197,6 +197,16 @@ fn spectrograms_of_steps_that_are_padding_are_zeros() {
         fit.finish().unwrap()
     };
     assert_eq!(fit(loader.clone().sequences(Sequences::by("id"))), fit(loader));
+    // With several channels, too.
+    let loader = Loader::open(&path).unwrap().field("sound", Numbers::f32().shape(&[2, 300]).from("/sound"));
+    let loader =
+        loader.transform(Operation::LogMel(LogMel { n_fft: 256, hop: 128, mels: 8, ..LogMel::new("sound", 8000) }));
+    let batch = first(&loader.sequences(Sequences::by("id")));
+    let steps = batch.tensor("sound").unwrap();
+    assert_eq!(steps.shape()[..3], [2, 2, 2]);
+    let one = steps.bytes().len() / 4;
+    assert!(steps.bytes()[3 * one..].iter().all(|byte| *byte == 0));
+    assert!(steps.bytes()[2 * one..3 * one].iter().any(|byte| *byte != 0));
 }
 
 #[test]
@@ -232,6 +242,25 @@ fn order_shards_workers_and_buckets_take_whole_sequences() {
     // With sequences made in another way, that state is refused.
     let other = Sequences::by("id").label(SequenceLabel::Last);
     assert!(loader().sequences(other).shuffle(3).batch_size(3).build().unwrap().seek(&state).is_err());
+}
+
+#[test]
+fn files_of_any_source_end_what_stays_within_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = put(folder.path(), "y.csv", "y\n5\n6\n7\n");
+    put(folder.path(), "a.csv", "x\n1\n2\n");
+    put(folder.path(), "b.csv", "x\n3\n");
+    let many = [folder.path().join("a.csv"), folder.path().join("b.csv")];
+    let source = |paths: &str, field: &str| {
+        format!("[[sources]]\npath = {paths}\nformat = \"csv\"\nfields.{field} = {{ numbers = \"i64\" }}\n")
+    };
+    let (one, many) = (source(&format!("{one:?}"), "y"), source(&format!("{many:?}"), "x"));
+    for sources in [one.clone() + &many, many + &one] {
+        let settings = "sequences = { each_file = true }\n".to_owned() + &sources;
+        let batch = first(&Loader::from(toml::from_str::<LoaderConfig>(&settings).unwrap()));
+        assert_eq!(batch.tensor("x").unwrap().as_slice::<i64>().unwrap(), [1, 2, 3, 0]);
+        assert_eq!(batch.tensor("y").unwrap().as_slice::<i64>().unwrap(), [5, 6, 7, 0]);
+    }
 }
 
 #[test]

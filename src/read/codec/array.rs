@@ -26,7 +26,7 @@ struct RawCodec {
 }
 
 /// The numbers that the container holds in place of an array's bytes, if it does: with their shape, and the requested type
-/// or theirs. A label is an index.
+/// or theirs. A label that is a single whole number is an index.
 ///
 /// # Errors
 ///
@@ -44,7 +44,8 @@ pub(super) fn as_numbers(
     if let Some(wanted) = array.shape.as_ref().filter(|wanted| *wanted != shape) {
         return fault(format!("the field has the shape {shape:?}, not {wanted:?}"));
     }
-    let usual = if role == Role::Label && !stored.is_float() { DType::I64 } else { *stored };
+    let is_index = role == Role::Label && shape.is_empty() && !stored.is_float();
+    let usual = if is_index { DType::I64 } else { *stored };
     let numbers = fields::Numbers::of(array.dtype.unwrap_or(usual));
     Ok(Some(if shape.is_empty() { numbers } else { fields::Numbers { shape: Some(shape.clone()), ..numbers } }))
 }

@@ -18,14 +18,13 @@ use crate::error::{Error, ErrorKind, Result};
 use crate::memory::MemoryBudget;
 use crate::schema::TensorSpec;
 
-use super::ColumnRef;
 use super::codec::{Decode, Made, Varying, common_sizes, make, needs_names};
 use super::container::{Container, FieldInfo};
 use super::fields::{Field, with_others};
 
 pub(crate) use given::GivenFields;
 use lengths::Lengths;
-use scan::{find_for, first_values, names_in};
+use scan::{find_for, first_values, info_of, names_in};
 
 /// Most fields that a sample's tensors are made of.
 pub(in crate::read) const MAX_SOURCES: usize = 4096;
@@ -158,13 +157,6 @@ impl FieldReader {
         }
         let container = Arc::from(container);
         Ok(Self { container, parts, unfinished, targets, target_count, views, stages, tensors, lengths, budget })
-    }
-}
-
-fn info_of<'a>(infos: &'a [FieldInfo], column: &ColumnRef) -> Option<&'a FieldInfo> {
-    match column {
-        ColumnRef::Position(position) => infos.get(*position),
-        ColumnRef::Name(name) => infos.iter().find(|info| info.name == *name),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::error::{Error, ErrorKind, Result};
 use crate::read::codec::{Names, needs_first, needs_names, reads_text};
-use crate::read::container::{Container, read_one};
+use crate::read::container::{Container, FieldInfo, FieldKind, read_one};
 use crate::read::fields::{Codec, Field};
 use crate::read::value::Value;
 use crate::read::{ColumnRef, Scratch, parallel};
@@ -120,6 +120,14 @@ pub(super) fn names_in(container: &mut dyn Container, fields: &[(String, Field)]
     Ok(all)
 }
 
+/// What the container says of a field.
+pub(super) fn info_of<'a>(infos: &'a [FieldInfo], column: &ColumnRef) -> Option<&'a FieldInfo> {
+    match column {
+        ColumnRef::Position(position) => infos.get(*position),
+        ColumnRef::Name(name) => infos.iter().find(|info| info.name == *name),
+    }
+}
+
 /// The bytes of the first record's fields, for the codecs that look at them.
 pub(super) fn first_values(container: &mut dyn Container, fields: &[(String, Field)]) -> Result<Vec<Option<Vec<u8>>>> {
     let mut firsts = vec![None; fields.len()];
@@ -127,7 +135,12 @@ pub(super) fn first_values(container: &mut dyn Container, fields: &[(String, Fie
         if container.is_empty() {
             continue;
         }
-        let number = find(container, &field.columns(name)[0], name)?;
+        let column = &field.columns(name)[0];
+        let number = find(container, column, name)?;
+        // Of numbers, the container says what they are.
+        if info_of(container.fields(), column).is_some_and(|info| matches!(info.kind, FieldKind::Numbers(_))) {
+            continue;
+        }
         read_one(&*container, 0, &mut Scratch::default(), &mut |found, value| {
             if let (true, Value::Bytes(bytes)) = (found == number, value) {
                 *first = Some(bytes.to_vec());

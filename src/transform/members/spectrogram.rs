@@ -9,6 +9,7 @@ use realfft::{RealFftPlanner, RealToComplex};
 use crate::dtype::DType;
 use crate::error::{Error, ErrorKind, Result};
 use crate::memory::Scope;
+use crate::read::STEPS_MASK;
 use crate::schema::{Dim, Masked, Role, TensorSpec};
 use crate::transform::{Outputs, Row, Tensors, Transform};
 
@@ -21,7 +22,7 @@ pub(super) struct Spectrogram {
     spec: TensorSpec,
     /// The mask of samples, and the mask of frames.
     mask: Option<(String, TensorSpec)>,
-    /// The mask of whole sounds, such as those of a sequence, and the number of planes for each of its elements.
+    /// The mask of the sounds of a sequence, and the number of planes for each of its elements.
     of_sounds: Option<(String, usize)>,
     samples: usize,
     frames: usize,
@@ -96,8 +97,10 @@ impl Spectrogram {
         let rank = sound.shape.len();
         let of_samples = masked.as_ref().filter(|mask| mask.rank == 1 && mask.axis + 1 == rank);
         let planes = |dims: &[Dim]| dims.iter().map(|dim| if let Dim::Fixed(len) = dim { *len } else { 1 }).product();
-        let of_sounds = masked.as_ref().filter(|mask| mask.axis == 0 && mask.rank < rank);
-        let of_sounds = of_sounds.map(|mask| (mask.name.to_owned(), planes(&sound.shape[mask.rank..rank - 1])));
+        let of_steps = tensors.specs().find(|spec| spec.name == STEPS_MASK && spec.role == Role::Mask);
+        let of_steps = of_steps.filter(|mask| rank > 1 && mask.shape == sound.shape[..1]);
+        let of_sounds = of_steps.map(|mask| (mask.name.clone(), planes(&sound.shape[1..rank - 1])));
+        let is_of_steps = of_steps.is_some_and(|mask| masked.as_ref().is_some_and(|own| own.name == mask.name));
         let of_samples = of_samples.map(|mask| tensors.get(mask.name)).transpose()?;
         let mask = of_samples.map(|mask| {
             let of_frames =
@@ -107,10 +110,10 @@ impl Spectrogram {
         let axis = shape.len() - 1;
         let masked = match (&mask, &of_sounds) {
             (Some((_, mask)), _) => Masked::By { mask: mask.name.as_str().into(), axis },
-            (None, Some((mask, _))) => Masked::By { mask: mask.as_str().into(), axis: 0 },
+            (None, Some((mask, _))) if is_of_steps => Masked::By { mask: mask.as_str().into(), axis: 0 },
             // No mask of frames corresponds to one of samples of several sounds.
-            (None, None) if masked.is_some() || sound.masked == Masked::Unknown => Masked::Unknown,
-            (None, None) => Masked::Never,
+            (None, _) if masked.is_some() || sound.masked == Masked::Unknown => Masked::Unknown,
+            (None, _) => Masked::Never,
         };
         let spec = TensorSpec { name: name.clone(), shape, affine: None, masked, ..sound.clone() };
         let len = options.window.unwrap_or(options.n_fft);
