@@ -169,4 +169,6 @@ pub(crate) use tokens::{TokenFiles, TokenOptions};
 pub use value::{List, Value};
 pub(crate) use windowed::Windowed;
 pub use windows::Windows;
-pub(crate) use windows::{NO_GAPS, NO_GAPS_IN_SEQUENCES, Placed, STEPS_MASK};
+#[cfg(feature = "audio")]
+pub(crate) use windows::STEPS_MASK;
+pub(crate) use windows::{NO_GAPS, NO_GAPS_IN_SEQUENCES, Placed};

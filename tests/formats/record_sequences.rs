@@ -175,6 +175,7 @@ fn all_steps_have_one_length_and_one_mask_however_many_readers_there_are() {
 }
 
 #[test]
+#[cfg_attr(not(feature = "audio"), ignore = "makes spectrograms")]
 fn spectrograms_of_steps_that_are_padding_are_zeros() {
     let folder = tempfile::tempdir().unwrap();
     let line = |id: u32| {
