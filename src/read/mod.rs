@@ -168,7 +168,7 @@ pub use tfrecord::{TfRecordOptions, TfRecords};
 pub(crate) use tokens::{TokenFiles, TokenOptions};
 pub use value::{List, Value};
 pub(crate) use windowed::Windowed;
-pub use windows::Windows;
 #[cfg(feature = "audio")]
 pub(crate) use windows::STEPS_MASK;
+pub use windows::Windows;
 pub(crate) use windows::{NO_GAPS, NO_GAPS_IN_SEQUENCES, Placed};
